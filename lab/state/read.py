@@ -20,7 +20,7 @@ from lab.engine.checkpoint.ledger import Ledger, RoutePlan
 from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, field_columns, shown_value
+from lab.engine.compiled.rulenumbers import STATE, int64_columns, readable_value
 from lab.engine.windows.statefiles import FileGone, StateFile, StateFiles, named_files
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
@@ -274,7 +274,7 @@ def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[st
         whole = (
             digest(value) if not field.numeric else [int(value.scaleb(field.scale)) if field.scale else value]
         )
-        numbers |= dict(zip(field_columns(schema, name), whole))
+        numbers |= dict(zip(int64_columns(schema, name), whole))
     return numbers
 
 
@@ -292,7 +292,7 @@ def _shown(schema: Schema, plan: RoutePlan, event: dict[str, int | None]) -> dic
         if name.startswith(WHERE):
             shown[f"where {name.removeprefix(WHERE)}"] = event.get(f"value:{name}") is not None
             continue
-        numbers = [event.get(f"value:{half}") for half in field_columns(schema, name)]
+        numbers = [event.get(f"value:{half}") for half in int64_columns(schema, name)]
         known = [number for number in numbers if number is not None]
-        shown[name] = shown_value(schema.field(name), known) if known else None
+        shown[name] = readable_value(schema.field(name), known) if known else None
     return shown

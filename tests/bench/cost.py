@@ -20,7 +20,7 @@ from rich.table import Table
 
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.aggregates import RUNNING
+from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
 from lab.engine.loop.route import route
 from lab.engine.records.columns import LOG_TIME, SOURCE, Columns
 from lab.engine.records.decode import MicroBatch
@@ -196,7 +196,7 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 120)
     # compiled or read from Numba's cache
-    cost(Load(events=2 * BATCH, functions=tuple(RUNNING), rules=len(RUNNING)))
+    cost(Load(events=2 * BATCH, functions=tuple(ACCUMULATOR_LAYOUTS), rules=len(ACCUMULATOR_LAYOUTS)))
     figures: dict[str, Figure] = {}
     for title, (along, lines) in series(options.events).items():
         figures[title] = along, {}

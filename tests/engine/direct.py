@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lab.engine.compiled.layout import CONDITION, COUNTS, RULE, SUPPRESSED, TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_whens, transport_columns
+from lab.engine.compiled.rulenumbers import STATE, distinct_whens, transport_columns, when_bit
 from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, Columns
 from lab.engine.windows import arrays, shared, store
@@ -213,8 +213,8 @@ class Direct:
                     )
         for name in {name for rule in held.rules for name in rule.event_fields}:
             columns[f"told:{name}"] = self._raw(name, [event[name] for event in events])
-        for number, when in enumerate(different_whens(held.rules)):
-            name, bit = condition_bit(number)
+        for number, when in enumerate(distinct_whens(held.rules)):
+            name, bit = when_bit(number)
             columns.setdefault(name, np.zeros(len(events), np.int64))
             columns[name] += bit * np.array([is_true(when, event) for event in events], np.int64)
         return columns

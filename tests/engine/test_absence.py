@@ -144,8 +144,8 @@ def test_what_has_ended_takes_no_room(tmp_path):
             stages.step()
         [waits] = task_windows(stages.job, 0).windows.awaiting
         assert isinstance(waits, Waits)
-        assert np.count_nonzero(waits.arrays.entry[:, 0] & OPEN) == 7
-        assert len(waits.arrays.entry) <= 2048
+        assert np.count_nonzero(waits.arrays.entries[:, 0] & OPEN) == 7
+        assert len(waits.arrays.entries) <= 2048
 
 
 @pytest.mark.parametrize("groups", [2_500, 4_200, 9_000])

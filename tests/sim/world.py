@@ -301,7 +301,7 @@ def installed() -> Iterator[None]:
             *filelogs.PLACES,
             # the same again and again, in a world of few rules
             (rules, "parse_message", lru_cache(rules.parse_message)),
-            (arrays, "number_rules", _remembered(arrays.number_rules)),
+            (arrays, "rules_to_arrays", _remembered(arrays.rules_to_arrays)),
         ):
             stack.enter_context(patch.object(place, name, by))
         yield

@@ -30,7 +30,7 @@ from lab.engine.records.columns import (
 )
 from lab.engine.records.decode import MicroBatch
 from lab.engine.windows.evaluate import Envelope
-from lab.engine.windows.store import field_columns
+from lab.engine.windows.store import int64_columns
 from lab.engine.windows.when import (
     STATE,
     TAKES_BACK,
@@ -218,7 +218,7 @@ def _numbers(
     name: str, values: np.ndarray | pa.Array, schema: Schema
 ) -> Iterator[tuple[str, np.ndarray | pa.Array]]:
     """A field as int64 columns: itself, or the two halves of a string's digest; nulls stay nulls."""
-    columns = field_columns(schema, name)
+    columns = int64_columns(schema, name)
     if len(columns) == 1:
         yield name, _numpy(values)
         return

@@ -111,7 +111,7 @@ def withdrawal_lines(
 
 def first_rows(store: RouteStore, found: np.ndarray) -> np.ndarray:
     """Where each alert begins: of a rule that is not plain it has a row for each value. What was suppressed is none."""
-    if not len(store.numbers.joined):
+    if not len(store.numbers.rules_with_conditions):
         return np.arange(len(found))
     another = np.diff(found[:, layout.ROW]) | np.diff(found[:, layout.RULE])
     begins = np.append(True, another != 0)[: len(found)]

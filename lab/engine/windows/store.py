@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from lab.engine.compiled import groups, layout, window
 from lab.engine.compiled.layout import NOTHING, Batch
-from lab.engine.compiled.rulenumbers import STATE, field_columns, not_null, transport_columns
+from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, transport_columns
 from lab.engine.records.columns import TAKEN, Columns, take_rows, writable_int64
 from lab.engine.windows.arrays import StoreArrays, power_of_two
 from lab.model.aggregation import ONE_BIT
@@ -46,15 +46,17 @@ class RouteStore(StoreArrays):
 
     def _counting_since(self, ids: Collection[int]) -> set[int]:
         """Those of some rules that count since they fired, or once did."""
-        reset = self.arrays["reset"][:, layout.RESET_RULE] if self.arrays["size"][layout.RESETS] else []
+        reset = (
+            self.arrays["reset_table"][:, layout.RESET_RULE] if self.arrays["scalars"][layout.RESETS] else []
+        )
         return {*ids} & {*(key.rule_id for key in self.keys), *np.unique(reset).tolist()} if ids else set()
 
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _prepare(self, batch: Batch) -> None:
         """Makes room for a batch, at best once: laying out anew costs more than evaluating. What has expired goes first."""
-        rows = len(batch.time)
-        if self.events + rows > len(self.arrays["event"]) and self._mostly_expired():
+        rows = len(batch.times_ms)
+        if self.events + rows > len(self.arrays["events"]) and self._mostly_expired():
             self.compact(coming=rows)
         new = self._new_groups(batch)
         # of many aggregates a group may use few: no more than the events take
@@ -66,7 +68,7 @@ class RouteStore(StoreArrays):
 
         `rows`: what the last batch stored, here and in other stores. Large ones, as of a backlog, make room for themselves.
         """
-        room = len(self.arrays["event"])
+        room = len(self.arrays["events"])
         nearly_full = NEARLY_FULL * max(room - self.events, rows) <= room
         if nearly_full and self._mostly_expired():
             self.compact()
@@ -76,17 +78,17 @@ class RouteStore(StoreArrays):
 
     def _new_groups(self, batch: Batch) -> int:
         """How many groups a batch adds; 0, not counted, where there is room for one of each event."""
-        rows = len(batch.time)
-        if self.groups + rows <= len(self.arrays["group"]):
+        rows = len(batch.times_ms)
+        if self.groups + rows <= len(self.arrays["groups"]):
             return 0
         seen = np.full(power_of_two(2 * rows), NOTHING, np.int32)
-        return int(groups.count_new_groups(self.store, batch.key, seen))
+        return int(groups.count_new_groups(self.store, batch.keys, seen))
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
     def _unexpired(self, event: np.ndarray) -> np.ndarray:
         """Which rows of Store.event are not older than the horizon of their key-group."""
-        key_groups = self.arrays["group"][event[:, layout.GROUP], layout.KEY_GROUP]
+        key_groups = self.arrays["groups"][event[:, layout.GROUP], layout.KEY_GROUP]
         horizons = self.newest - self.widest_ms - self.late_ms
         return event[:, layout.TIME] >= horizons[key_groups]
 
@@ -108,7 +110,7 @@ class RouteStore(StoreArrays):
                     values = pc.fill_null(values, 0).to_numpy()
                 if not name.startswith(ONE_BIT):
                     value[:, self.value_columns.index(column)] = values
-            column, bit = not_null(number)
+            column, bit = not_null_bit(number)
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
         if self.schema.taken_back:
             # what was held before events could be taken back has none
@@ -129,7 +131,7 @@ class RouteStore(StoreArrays):
         return key
 
     def evaluate(self, columns: Columns, first_seq: int, late_policy: int) -> tuple[np.ndarray, np.ndarray]:
-        """`window.evaluate` on columns time, id, keyGroup, `key:…` and `value:…`: what became of each event, and the alerts.
+        """`window.evaluate_batch` on columns time, id, keyGroup, `key:…` and `value:…`: what became of each event, and the alerts.
 
         Where events can be taken back, the columns get TAKEN.
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
@@ -137,14 +139,14 @@ class RouteStore(StoreArrays):
         assert first_seq > self.last_seq, "events come after those that are stored"
         batch = self.to_batch(columns)
         self._prepare(batch)
-        fate = np.empty(len(batch.time), np.uint8)
-        taken = np.zeros(len(batch.time) if self.schema.taken_back else 0, np.int64)
+        fate = np.empty(len(batch.times_ms), np.uint8)
+        taken = np.zeros(len(batch.times_ms) if self.schema.taken_back else 0, np.int64)
         found, done = [], 0
-        while done < len(batch.time):
+        while done < len(batch.times_ms):
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
-            most = len(self.rules) + 2 * len(self.numbers.condition)  # rows, at one event
+            most = len(self.rules) + 2 * len(self.numbers.conditions)  # rows, at one event
             alerts = np.empty((most + ALERTS_AT_ONCE, layout.DENOMINATOR + 1), np.int64)
-            done, fired = window.evaluate(
+            done, fired = window.evaluate_batch(
                 self.store,
                 self.numbers,
                 batch,
@@ -159,7 +161,7 @@ class RouteStore(StoreArrays):
             )
             assert fired <= len(alerts), "one event has no more alerts than there is room for"
             found.append(alerts[:fired])
-        assert self.events <= len(self.arrays["event"]) and self.groups <= len(self.arrays["group"])
+        assert self.events <= len(self.arrays["events"]) and self.groups <= len(self.arrays["groups"])
         if self.schema.taken_back:
             columns[TAKEN] = taken
         alerts = np.concatenate(found)
@@ -170,12 +172,12 @@ class RouteStore(StoreArrays):
 
     def export(self, first_seq: int, end_seq: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
-        event = self.arrays["event"][: self.events]
+        event = self.arrays["events"][: self.events]
         first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
         event = event[first:end]
         held = self._unexpired(event)
         event = event if held.all() else event[held]
-        group = self.arrays["group"][event[:, layout.GROUP]]
+        group = self.arrays["groups"][event[:, layout.GROUP]]
         key = group[:, layout.KEY :]
         columns: Columns = {
             "time": event[:, layout.TIME].copy(),
@@ -185,26 +187,26 @@ class RouteStore(StoreArrays):
         }
         columns |= {f"key:{column}": key[:, k].copy() for k, column in enumerate(self.key_columns)}
         for number, name in enumerate(self.fields):
-            column, bit = not_null(number)
+            column, bit = not_null_bit(number)
             valid = event[:, layout.VALUES + self.value_columns.index(column)] & bit != 0
             if name.startswith(ONE_BIT):
                 columns[f"value:{name}"] = pa.array(np.ones(len(event), np.int64), mask=~valid)
-            for column in field_columns(self.schema, name):
+            for column in int64_columns(self.schema, name):
                 values = event[:, layout.VALUES + self.value_columns.index(column)].copy()
                 columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)
         if self.schema.taken_back:  # the row that took it back says that an event does not count
             state = event[:, layout.VALUES]
             columns[STATE] = np.where(state & layout.TAKES_BACK, state, state | layout.COUNTS)
-        resets = self.arrays["reset"]
+        resets = self.arrays["reset_table"]
         resets = resets[(resets[:, layout.RESET_SEQ] >= first_seq) & (resets[:, layout.RESET_SEQ] < end_seq)]
         groups = resets[:, layout.RESET_GROUP]
         reset_columns: Columns = {
             "rule": resets[:, layout.RESET_RULE].copy(),
             "seq": resets[:, layout.RESET_SEQ].copy(),
-            "keyGroup": self.arrays["group"][groups, layout.KEY_GROUP],
+            "keyGroup": self.arrays["groups"][groups, layout.KEY_GROUP],
         }
         for k, column in enumerate(self.key_columns):
-            reset_columns[f"key:{column}"] = self.arrays["group"][groups, layout.KEY + k]
+            reset_columns[f"key:{column}"] = self.arrays["groups"][groups, layout.KEY + k]
         return columns, reset_columns
 
     def load(self, events: Columns, resets: Columns, coming: int = 0) -> None:
@@ -213,10 +215,10 @@ class RouteStore(StoreArrays):
         Restore `newest` first: it says what is still held. `coming`: for how many more events to have room.
         """
         batch = self.to_batch(events)
-        self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
+        self._make_room(events=len(batch.times_ms) + coming, groups=self._new_groups(batch))
         seq = writable_int64(events["seq"])
         assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
-        groups.load(self.store, batch, seq, self.widest_ms + self.late_ms)
+        groups.load_events(self.store, batch, seq, self.widest_ms + self.late_ms)
         rows = len(resets["seq"])
         self._make_room(groups=rows, resets=rows)
         key_group, rule, reset_seq = (writable_int64(resets[name]) for name in ("keyGroup", "rule", "seq"))
@@ -240,5 +242,5 @@ class RouteStore(StoreArrays):
         self.compact(before_ms=before_ms)
 
     def _mostly_expired(self) -> bool:
-        held = self._unexpired(self.arrays["event"][: self.events])
+        held = self._unexpired(self.arrays["events"][: self.events])
         return 2 * np.count_nonzero(held) < self.events

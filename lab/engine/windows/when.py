@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine.compiled.layout import COUNTS, TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_whens
+from lab.engine.compiled.rulenumbers import STATE, distinct_whens, when_bit
 from lab.engine.records.columns import Columns, take_rows
 from lab.model.aggregation import WHERE
 from lab.model.clock import LocalTimePart
@@ -48,11 +48,11 @@ TEXT_RELATIONS: dict[str, Callable] = {
 def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schema: Schema) -> Columns:
     """Which of the rules' conditions are true of some rows of events."""
     columns: Columns = {}
-    whens = different_whens(rules)
+    whens = distinct_whens(rules)
     if whens:
         given = ConditionEvaluator(events, rows, schema)
         for number, when in enumerate(whens):
-            name, bit = condition_bit(number)
+            name, bit = when_bit(number)
             word = columns.setdefault(name, np.zeros(len(rows), np.int64))
             word |= np.where(given.true_of(when), np.int64(bit), 0)
     return columns
