@@ -117,7 +117,7 @@ def test_an_aggregate_takes_no_room_in_a_group_where_nothing_counts(tmp_path: Pa
     direct.event(b'{"eventId": 1, "eventTime": 6000000, "userId": 1}')
     direct.flush()
     (held,) = direct.stores.values()
-    assert (held.events, held.groups, held.arrays["scalars"][layout.LANES]) == (1, 1, 0)
+    assert (held.event_count, held.group_count, held.arrays["scalars"][layout.LANES]) == (1, 1, 0)
 
 
 def test_a_route_may_keep_more_fields_than_an_integer_has_bits(tmp_path: Path):
@@ -278,4 +278,4 @@ def test_events_from_before_those_that_are_stored_are_an_error(tmp_path: Path):
     with pytest.raises(AssertionError, match="events come after those that are stored"):
         direct.flush()
     with pytest.raises(AssertionError, match="in order of seq"):
-        held.load(*held.export(0, 2))
+        held.load(*held.export_events_and_resets(0, 2))

@@ -66,11 +66,11 @@ def add_product(limbs, digit, a, b, sign):
 
 
 @njit_without_allocation
-def divide_limbs(limbs, n):
-    """Divides a number in digits of 32 bits by n < 2³⁰ in place, and returns the rest."""
+def divide_limbs(limbs, divisor):
+    """Divides a number in digits of 32 bits by a divisor < 2³⁰ in place, and returns the rest."""
     rest = np.int64(0)
     for i in range(LIMBS - 1, -1, -1):
         rest = rest << 32 | limbs[i]
-        limbs[i] = rest // n
-        rest %= n
+        limbs[i] = rest // divisor
+        rest %= divisor
     return rest

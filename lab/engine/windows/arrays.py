@@ -44,7 +44,7 @@ class StoreArrays:
         self._set_rules(rules, keys)
         self.key_columns = [column for name in route.keys for column in int64_columns(schema, name)]
         if path.exists():
-            events, aggregates = map(shared.attach, array_files(path))
+            events, aggregates = map(shared.attach_arrays, event_and_aggregate_files(path))
             self.arrays = events | aggregates
         else:
             self.arrays = self._create(self._room_at_first)
@@ -75,23 +75,23 @@ class StoreArrays:
             "events": ROOM_AT_FIRST,
             "groups": ROOM_AT_FIRST,
             "accumulators": max(ROOM_AT_FIRST, self.lanes),
-            "reset_table": power_of_two(2 * self.own),
+            "reset_table": next_power_of_two(2 * self.own),
         }
 
     def _create(self, room: dict[str, int]) -> shared.Arrays:
         # a block has more than HALF events, but for one of each group, which has more than LIMIT
         blocks = 2 * room["events"] // HALF + 1
         aggregates = self._create_aggregates(room, blocks)
-        arrays = shared.create(
+        arrays = shared.create_arrays(
             self.path,
             {
                 "scalars": ("int64", (layout.RETURNS + 1,)),
                 "newest_ms": ("int64", (self.key_groups,)),
                 "events": ("int64", (room["events"], layout.VALUES + len(self.value_columns))),
                 "groups": ("int64", (room["groups"], layout.KEY + len(self.key_columns))),
-                "group_table": ("int32", (power_of_two(2 * room["groups"]),)),
+                "group_table": ("int32", (next_power_of_two(2 * room["groups"]),)),
                 "reset_table": ("int64", (room["reset_table"], 3)),
-                "same_time_table": ("int32", (power_of_two(2 * room["events"]),)),
+                "same_time_table": ("int32", (next_power_of_two(2 * room["events"]),)),
                 "blocks": ("int64", (blocks, layout.NEWER_BLOCK + 1)),
                 "scratch": ("int64", (SCRATCH,)),
             },
@@ -107,13 +107,13 @@ class StoreArrays:
         """Those that depend on which aggregates there are: in a file of their own, so that others need not move the events."""
         queues = sum(key.has_queue for key in self.keys)
         distinct = sum(bool(key.unique) for key in self.keys)
-        arrays = shared.create(
-            array_files(self.path)[1],
+        arrays = shared.create_arrays(
+            event_and_aggregate_files(self.path)[1],
             {
                 "queues": ("int32", (room["events"], queues, 2)),
                 "accumulator_starts": ("int32", (room["groups"], len(self.keys))),
                 "accumulators": ("int64", (room["accumulators"],)),
-                "distinct_table": ("int32", (power_of_two(2 * room["events"] * distinct), 3)),
+                "distinct_table": ("int32", (next_power_of_two(2 * room["events"] * distinct), 3)),
                 "block_totals": ("int64", (blocks, len(self.keys), LANES)),
             },
         )
@@ -135,7 +135,7 @@ class StoreArrays:
         Rules that are `gone` leave no resets behind.
         """
         old, new = self.arrays, self._create(room)
-        n, g = self.events, self.groups
+        n, g = self.event_count, self.group_count
         new["scalars"][: layout.SALT] = n, g, old["scalars"][layout.LANES], 0
         new["newest_ms"][:] = old["newest_ms"]
         new["scalars"][layout.BLOCKS] = old["scalars"][layout.BLOCKS]
@@ -156,7 +156,7 @@ class StoreArrays:
 
     def _move_aggregates(self, old: shared.Arrays, before: list[AggregateKey]) -> None:
         """Those that are kept, out of other arrays with the same events and groups."""
-        new, n, g = self.arrays, self.events, self.groups
+        new, n, g = self.arrays, self.event_count, self.group_count
         numbers_of = {key: number for number, key in enumerate(self.keys)}
         renamed = np.array([numbers_of.get(key, NOTHING) for key in before], np.int64)
         kept = np.flatnonzero(renamed != NOTHING)
@@ -177,7 +177,7 @@ class StoreArrays:
         self, old: shared.Arrays, new: shared.Arrays, kept: np.ndarray, renamed: np.ndarray
     ) -> None:
         """The lanes in use of the aggregates that are kept, group by group without gaps."""
-        places = old["accumulator_starts"][: self.groups, kept]
+        places = old["accumulator_starts"][: self.group_count, kept]
         group, number = np.nonzero(places != NOTHING)
         widths = self.numbers.aggregates[renamed[number], layout.WIDTH]
         ends = np.cumsum(widths)
@@ -201,7 +201,7 @@ class StoreArrays:
         }
         room = self._room
         if any(need[name] > room[name] for name in need):
-            grown = {name: max(room[name], power_of_two(need[name])) for name in need}
+            grown = {name: max(room[name], next_power_of_two(need[name])) for name in need}
             of_all_groups = lanes_now * grown["groups"] // max(groups_now, 1)
             grown["accumulators"] = max(grown["accumulators"], of_all_groups)
             before = self.keys
@@ -212,37 +212,37 @@ class StoreArrays:
                 self._rebuild_arrays(grown, before)
 
     @property
-    def events(self) -> int:
+    def event_count(self) -> int:
         return int(self.arrays["scalars"][layout.EVENTS])
 
     @property
-    def groups(self) -> int:
+    def group_count(self) -> int:
         return int(self.arrays["scalars"][layout.GROUPS])
 
     @property
     def last_seq(self) -> int:
         """The seq of the event that was stored last; -1 before the first event."""
-        return int(self.arrays["events"][self.events - 1, layout.SEQ]) if self.events else -1
+        return int(self.arrays["events"][self.event_count - 1, layout.SEQ]) if self.event_count else -1
 
     @property
-    def newest(self) -> np.ndarray:
+    def newest_ms(self) -> np.ndarray:
         """The newest event time of each key-group, ms; `layout.NEVER` before the first event."""
         return self.arrays["newest_ms"]
 
     @property
-    def bytes(self) -> int:
+    def memory_bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays.values())
 
 
-def array_files(path: Path) -> tuple[Path, Path]:
+def event_and_aggregate_files(path: Path) -> tuple[Path, Path]:
     """The files of a store at a path: of its events, and of its aggregates."""
     return path, path.parent / f"aggregates-{path.name}"
 
 
-def forget(path: Path) -> None:
+def remove_store(path: Path) -> None:
     """Removes a store's arrays, if any."""
-    for file in array_files(path):
-        shared.forget(file)
+    for file in event_and_aggregate_files(path):
+        shared.remove_arrays(file)
 
 
 def _queues(keys: list[AggregateKey]) -> dict[AggregateKey, int]:
@@ -250,6 +250,6 @@ def _queues(keys: list[AggregateKey]) -> dict[AggregateKey, int]:
     return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
 
 
-def power_of_two(at_least: int) -> int:
+def next_power_of_two(at_least: int) -> int:
     """The smallest that is no less."""
     return 1 << max(at_least - 1, 0).bit_length()

@@ -23,7 +23,7 @@ def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str
     while event[held, layout.ID] != batch.event_ids[0]:
         held = event[held, layout.PREV]
     event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(batch.event_ids[0])
-    texts, _ = group_texts(store, one, store.route.keys, np.array([0]))
+    texts = group_texts(store, one, store.route.keys, np.array([0])).whole_keys
     records = [_needed(store, values) for values in (event[held, layout.VALUES :], batch.values[0])]
     return record_example(event_id, int(batch.times_ms[0]), texts[0].as_py(), *records)
 

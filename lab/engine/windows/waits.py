@@ -14,8 +14,8 @@ from lab.engine.compiled import waits as loop
 from lab.engine.compiled.layout import NOTHING
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable_int64
 from lab.engine.windows import shared
-from lab.engine.windows.alertlines import event_ids, event_texts, group_texts
-from lab.engine.windows.arrays import power_of_two
+from lab.engine.windows.alertlines import event_fields_json, event_id_texts, group_texts
+from lab.engine.windows.arrays import next_power_of_two
 from lab.engine.windows.store import RouteStore
 from lab.model.alerts import Alert
 from lab.model.group import group_key
@@ -33,15 +33,15 @@ class Waits:
     def __init__(self, path: Path, rule: Rule, key_columns: list[str]):
         self.path, self.rule, self.key_columns = path, rule, key_columns
         text_room = TEXT_AT_FIRST * ROOM_AT_FIRST
-        self._arrays = shared.attach(path) if path.exists() else self._create(ROOM_AT_FIRST, text_room)
+        self._arrays = shared.attach_arrays(path) if path.exists() else self._create(ROOM_AT_FIRST, text_room)
 
     def _create(self, room: int, text: int) -> shared.Arrays:
-        arrays = shared.create(
+        arrays = shared.create_arrays(
             self.path,
             {
                 "scalars": ("int64", (loop.SALT + 1,)),
                 "entries": ("int64", (room, loop.KEY + len(self.key_columns))),
-                "newest_entries": ("int32", (power_of_two(room + room // 3 + 1),)),
+                "newest_entries": ("int32", (next_power_of_two(room + room // 3 + 1),)),
                 "texts": ("uint8", (text,)),
             },
         )
@@ -54,11 +54,11 @@ class Waits:
         return loop.WaitArrays(**self._arrays)
 
     @property
-    def bytes(self) -> int:
+    def memory_bytes(self) -> int:
         return sum(array.nbytes for array in self._arrays.values())
 
     @property
-    def due(self) -> int | None:
+    def due_ms(self) -> int | None:
         """The log time after which the next one is told; None if there is none."""
         arrays, first = self.arrays, loop.find_first_open(self.arrays)
         if first == arrays.scalars[loop.ENTRIES]:
@@ -66,7 +66,7 @@ class Waits:
         return int(arrays.entries[first, loop.AT]) + self.rule.window_ms
 
     @property
-    def last(self) -> int:
+    def awaited_until_ms(self) -> int:
         """Until when something is awaited, ms; before all times if nothing is."""
         entries = self.arrays.scalars[loop.ENTRIES]
         return int(self.arrays.entries[entries - 1, loop.AT]) + self.rule.window_ms if entries else BEFORE_ALL
@@ -94,7 +94,7 @@ class Waits:
         rows = loop.WaitRows(
             fates,
             writable_int64(columns["keyGroup"]),
-            store.key(columns, count),
+            store.group_keys(columns, count),
             first_seq + np.arange(count),
             columns[HEARD],
             columns[LOG_TIME] > 0,
@@ -115,14 +115,16 @@ class Waits:
         passed = np.empty(self.arrays.scalars[loop.ENTRIES] + new, np.int64)
         return passed[: loop.add_rows(self.arrays, rows, self.rule.window_ms, passed)]
 
-    def advance_to(self, live_ms: int, other_ms: int) -> list[DueAlert]:
-        """The alerts of what was awaited up to a time before `live_ms`, or `other_ms` in a log that is not live."""
+    def advance_to(self, reached_log_ms: int, newest_event_ms: int) -> list[DueAlert]:
+        """The alerts of what was awaited up to a time before `reached_log_ms`, or `newest_event_ms` in a log that is not live."""
         size = self.arrays.scalars
         if size[loop.HEAD] == size[loop.ENTRIES]:
             return []
         passed = np.empty(size[loop.ENTRIES] - size[loop.HEAD], np.int64)
         return self._told(
-            passed[: loop.advance_head(self.arrays, self.rule.window_ms, live_ms, other_ms, passed)]
+            passed[
+                : loop.advance_head(self.arrays, self.rule.window_ms, reached_log_ms, newest_event_ms, passed)
+            ]
         )
 
     def _told(self, passed: np.ndarray) -> list[DueAlert]:
@@ -222,8 +224,8 @@ def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) ->
     """What is kept of events to tell of them later: group, id and fields, each as JSON or empty."""
     _, groups = group_texts(store, columns, rule.keys, rows)
     empty = pa.array([""] * len(rows), groups.type)
-    ids = empty if store.schema.numeric_id else event_ids(store, columns, rows)[1]
-    told = event_texts(store, columns, rule.event_fields, rows) if rule.event_fields else empty
+    ids = empty if store.schema.numeric_id else event_id_texts(store, columns, rows).as_json
+    told = event_fields_json(store, columns, rule.event_fields, rows) if rule.event_fields else empty
     return pc.binary_join_element_wise(groups, ids, told, pa.scalar("\n", groups.type))
 
 
