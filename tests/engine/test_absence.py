@@ -166,7 +166,7 @@ def test_the_stats_log_counts_the_memory_of_what_is_awaited():
         stages.log("control", ORDER, T0)
         stages.log("events", event(1, 5), T0 + 10)
         windows = task_windows(stages.job, 0).windows
-        stores = sum(store.bytes for store in windows.stores.values())
+        stores = sum(store.memory_bytes for store in windows.stores.values())
         waits = sum(waits.memory_bytes for waits in windows.all_waits)
         assert waits > 0
         assert json.loads(stages.out["stats"][-1])["memoryBytes"] == stores + waits

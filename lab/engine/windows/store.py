@@ -97,7 +97,7 @@ class RouteStore(StoreArrays):
     # -- expiry --------------------------------------------------------------------------------------------------------
 
     def _unexpired(self, event: np.ndarray) -> np.ndarray:
-        """Which rows of Store.event are not older than the horizon of their key-group."""
+        """Which rows of Store.events are not older than the horizon of their key-group."""
         key_groups = self.arrays["groups"][event[:, layout.GROUP], layout.KEY_GROUP]
         horizons = self.newest_ms - self.widest_ms - self.late_ms
         return event[:, layout.TIME] >= horizons[key_groups]
