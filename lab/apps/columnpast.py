@@ -23,10 +23,10 @@ from lab.engine.loop.route import alert_columns, matching_rows, routed_columns
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat_columns, take_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
-from lab.engine.windows.alertlines import first_rows
+from lab.engine.windows.alertlines import first_row_of_each_alert
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
-from lab.engine.windows.when import STATE, TAKES_BACK, when_columns, with_state
+from lab.engine.windows.when import STATE, TAKES_BACK, when_columns, with_take_back_column
 from lab.model.aggregates import AGGREGATES, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import event_id_text
@@ -118,7 +118,7 @@ class Past:
             columns[LOG_TIME] = logged[kept]
             columns[SOURCE] = np.zeros(len(kept), np.int64)
             self.arrived += len(kept)
-            self._parts.append(with_state(columns, self.schema))
+            self._parts.append(with_take_back_column(columns, self.schema))
             if len(self) > 1.25 * self.at_most:
                 whole = self._columns()
                 newest = len(whole[LOG_TIME]) - self.at_most
@@ -158,7 +158,7 @@ class Past:
                     ids.astype(np.int64) if self.schema.has_numeric_id else ids,
                     np.zeros(len(alerts)),
                 )
-        found = found[first_rows(store, found)]
+        found = found[first_row_of_each_alert(store, found)]
         rows, values = found[:, ROW], np.zeros(len(found))
         for number in np.unique(found[:, CONDITION]).tolist():  # of the first condition that has a value
             of_it = found[:, CONDITION] == number

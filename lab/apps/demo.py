@@ -24,7 +24,7 @@ from rich.table import Table
 from lab.apps.report import RECORD_WORDS, StatsReport, report_sentences
 from lab.apps.run import raise_if_ended
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.codecache import COMPILING, is_compiled
+from lab.engine.compiled.codecache import COMPILING, is_window_loop_cached
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
@@ -222,7 +222,7 @@ def run(seconds: int, rate_per_s: int) -> None:
     console.print(
         f"{seconds} s of {rate_per_s} payments per second, with planted fraud. Ctrl-C stops it early."
     )
-    if not is_compiled():
+    if not is_window_loop_cached():
         from lab.engine.loop.stages import compile_kernels
 
         say(COMPILING)

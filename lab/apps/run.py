@@ -54,7 +54,7 @@ class ServiceOptions:
 
 def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
-    from lab.engine.compiled.codecache import COMPILING, is_compiled
+    from lab.engine.compiled.codecache import COMPILING, is_window_loop_cached
     from lab.engine.loop.ends import check_exactly_once_possible, check_reach
     from lab.machine.session import is_spark_submitted, session
 
@@ -70,7 +70,7 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
         check_rules_fit_schema(logs.log("control"), settings.schema)
         known = read_record(checkpoint) is not None
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
-        if not is_compiled():
+        if not is_window_loop_cached():
             from lab.engine.loop.stages import compile_kernels
 
             say("compiling", COMPILING)

@@ -16,7 +16,7 @@ import numpy as np
 from lab.contrast.alone import VALUE, at_once, parse_rule
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.windows.statefiles import StateFile, StateFiles, files_to_merge, first_seq, stores_table
+from lab.engine.windows.statefiles import StateFile, StateFiles, first_seq, plan_merge, stores_to_table
 from lab.engine.windows.store import RouteStore
 from lab.model.schema import PAYMENTS
 
@@ -38,9 +38,11 @@ def state_file_writes(
             columns = at_once(b"\n".join(lines[first:end]))
             columns["keyGroup"] = np.zeros(end - first, np.int64)
             store.evaluate(columns, first_seq(batch_id), 0)
-            taken, level = (len(chain), 0) if rewrite else files_to_merge(chain, end - first)
-            since = chain[len(chain) - taken].first if taken else batch_id
-            rows = stores_table([(0, *store.export(first_seq(since), first_seq(batch_id + 1)))])
+            taken, level = (len(chain), 0) if rewrite else plan_merge(chain, end - first)
+            since = chain[len(chain) - taken].first_epoch if taken else batch_id
+            rows = stores_to_table(
+                [(0, *store.export_events_and_resets(first_seq(since), first_seq(batch_id + 1)))]
+            )
             chain = [*chain[: len(chain) - taken], files.write(batch_id, since, level, rows)]
-            found.append((chain[-1].bytes, len(chain)))
+            found.append((chain[-1].size_bytes, len(chain)))
     return found

@@ -155,8 +155,8 @@ class Engine {
 
   keyGroupsOf(batch, rows, width) {
     const { frame } = this, at = LAYOUT.frame;
-    frame.set([BigInt(batch.addresses.key), BigInt(rows), BigInt(width)], at.KEYS);
-    frame.set([BigInt(batch.addresses.key_group), BigInt(rows)], at.KEY_GROUPS);
+    frame.set([BigInt(batch.addresses.keys), BigInt(rows), BigInt(width)], at.KEYS);
+    frame.set([BigInt(batch.addresses.key_groups), BigInt(rows)], at.KEY_GROUPS);
     frame[at.DONE] = BigInt(this.keyGroups);
     this.call("key_groups");
   }

@@ -34,7 +34,7 @@ SIZES = layout.RETURNS + 1
 def page_layout() -> dict[str, Any]:
     """Ready for JSON; `never` is a text, as it is no number of JavaScript's."""
     frame = {name: getattr(loop, name) for name in FRAME}
-    frame["RULES_FIRING"] = loop.places(loop.RULES_ARRAYS, loop.RULES)["firing"]
+    frame["RULES_FIRING"] = loop.places(loop.RULES_ARRAYS, loop.RULES)["firing_rules"]
     return {
         "places": {name: getattr(layout, name) for name in PLACES},
         "kinds": {name: getattr(aggregates, name) for name in KINDS},
@@ -51,13 +51,13 @@ def page_layout() -> dict[str, Any]:
 
 
 def _aggregate(name: str) -> dict[str, Any]:
-    row, running = AGGREGATES[name], aggregates.RUNNING[name]
+    row, accumulator = AGGREGATES[name], aggregates.ACCUMULATOR_LAYOUTS[name]
     reported = {"Decimal": "exact", "round_to_6_places": "rounded", "square_root_to_6_places": "root"}[
         row.to_reported.__name__
     ]
     return {
-        "kind": running.kind,
-        "lanes": running.lanes,
+        "kind": accumulator.kind,
+        "lanes": accumulator.lanes,
         "of": row.argument_kind,
         "power": row.unit_power,
         "squared": row.to_compared_limit is signed_square,

@@ -15,7 +15,12 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 
 from lab.engine.compiled import window
-from lab.engine.compiled.groups import add_twin, group_of, group_place, reset
+from lab.engine.compiled.groups import (
+    add_to_same_time_table,
+    find_group_slot,
+    find_or_add_group,
+    record_reset,
+)
 from lab.engine.compiled.layout import (
     EVENTS,
     GROUP,
@@ -34,47 +39,47 @@ from lab.engine.compiled.layout import (
     Batch,
     Rules,
     Store,
-    bare,
+    njit_without_allocation,
 )
 from lab.model.keygroups import FACTORS, FIRST
 
 # the arrays of each tuple: name -> bytes of an element, dimensions
 STORE_ARRAYS = {
-    "size": (8, 1),
-    "newest": (8, 1),
-    "event": (8, 2),
-    "queue": (4, 3),
-    "group": (8, 2),
-    "table": (4, 1),
-    "place": (4, 2),
-    "running": (8, 1),
-    "counted": (4, 2),
-    "reset": (8, 2),
-    "twin": (4, 1),
-    "block": (8, 2),
-    "total": (8, 3),
+    "scalars": (8, 1),
+    "newest_ms": (8, 1),
+    "events": (8, 2),
+    "queues": (4, 3),
+    "groups": (8, 2),
+    "group_table": (4, 1),
+    "accumulator_starts": (4, 2),
+    "accumulators": (8, 1),
+    "distinct_table": (4, 2),
+    "reset_table": (8, 2),
+    "same_time_table": (4, 1),
+    "blocks": (8, 2),
+    "block_totals": (8, 3),
     "scratch": (8, 1),
 }
 RULES_ARRAYS = {
-    "aggregate": (8, 2),
-    "needs": (8, 2),
-    "unique": (8, 1),
-    "limit": (8, 2),
-    "upto": (8, 2),
-    "firing": (8, 1),
-    "when": (8, 2),
-    "condition": (8, 2),
-    "joined": (8, 2),
-    "measured": (8, 2),
+    "aggregates": (8, 2),
+    "required_bits": (8, 2),
+    "distinct_columns": (8, 1),
+    "limits": (8, 2),
+    "firing_bounds": (8, 2),
+    "firing_rules": (8, 1),
+    "when_bits": (8, 2),
+    "conditions": (8, 2),
+    "rules_with_conditions": (8, 2),
+    "saved_measures": (8, 2),
 }
 BATCH_ARRAYS = {
-    "time": (8, 1),
-    "id": (8, 1),
-    "key_group": (8, 1),
-    "key": (8, 2),
-    "value": (8, 2),
-    "group": (8, 1),
-    "when": (8, 2),
+    "times_ms": (8, 1),
+    "event_ids": (8, 1),
+    "key_groups": (8, 1),
+    "keys": (8, 2),
+    "values": (8, 2),
+    "groups": (8, 1),
+    "when_bits": (8, 2),
 }
 
 
@@ -186,12 +191,12 @@ _text, _digest = _single(types.uint8, 1, TEXT), _single(types.uint64, 1, DIGEST)
 # -- what the page calls -----------------------------------------------------------------------------------------------
 
 
-@bare
+@njit_without_allocation
 def evaluate(frame):
-    """`window.evaluate` of a batch from START_ROW on; DONE and FIRED: the row it got to, and the number of alerts."""
+    """`window.evaluate_batch` of a batch from START_ROW on; DONE and FIRED: the row it got to, and the number of alerts."""
     number = _numbers(frame)
     taken = number  # no row takes an event back: the page's schemas do not say how one would
-    number[DONE], number[FIRED] = window.evaluate(
+    number[DONE], number[FIRED] = window.evaluate_batch(
         _store(frame),
         _rules(frame),
         _batch(frame),
@@ -206,65 +211,65 @@ def evaluate(frame):
     )
 
 
-@bare
+@njit_without_allocation
 def count(frame):
     """HELD: how many events `move` would move."""
     number, old, held = _numbers(frame), _store(frame), 0
-    for j in range(old.size[EVENTS]):
+    for j in range(old.scalars[EVENTS]):
         held += is_held(old, j, number[BEFORE], number[REACH])
     number[HELD] = held
 
 
-@bare
+@njit_without_allocation
 def move(frame):
     """Takes the events of one store that are not older than BEFORE and than REACH before the newest into another, empty one.
 
     And where rules were reset, of the rules in FIRING of the frame's Rules. What expired, and all that is running, stays behind.
     """
     number, old, new = _numbers(frame), _store(frame), _other(frame)
-    before, reach, kept = number[BEFORE], number[REACH], _rules(frame).firing
-    for key_group in range(len(old.newest)):
-        newest = old.newest[key_group]
-        new.newest[key_group] = NEVER if newest < before else newest
-    key = old.group[:, KEY:]
-    for j in range(old.size[EVENTS]):
+    before, reach, kept = number[BEFORE], number[REACH], _rules(frame).firing_rules
+    for key_group in range(len(old.newest_ms)):
+        newest = old.newest_ms[key_group]
+        new.newest_ms[key_group] = NEVER if newest < before else newest
+    key = old.groups[:, KEY:]
+    for j in range(old.scalars[EVENTS]):
         row = NOTHING
         if is_held(old, j, before, reach):
-            row = new.size[EVENTS]
-            new.size[EVENTS] += 1
-            for column in range(old.event.shape[1]):
-                new.event[row, column] = old.event[j, column]
-            g = old.event[j, GROUP]
-            new.event[row, GROUP] = group_of(new, old.group[g, KEY_GROUP], key, g)
-        old.event[j, SEQ] = row  # where it went: nobody asks the old store any more
-    for j in range(old.size[EVENTS]):
-        row = old.event[j, SEQ]
+            row = new.scalars[EVENTS]
+            new.scalars[EVENTS] += 1
+            for column in range(old.events.shape[1]):
+                new.events[row, column] = old.events[j, column]
+            g = old.events[j, GROUP]
+            new.events[row, GROUP] = find_or_add_group(new, old.groups[g, KEY_GROUP], key, g)
+        old.events[j, SEQ] = row  # where it went: nobody asks the old store any more
+    for j in range(old.scalars[EVENTS]):
+        row = old.events[j, SEQ]
         if row != NOTHING:
             for column in (PREV, NEXT):  # of a group the oldest go, in order of time
-                other = old.event[j, column]
-                new.event[row, column] = NOTHING if other == NOTHING else old.event[other, SEQ]
-            if new.event[row, NEXT] == NOTHING:
-                new.group[new.event[row, GROUP], NEWEST] = row
-    for row in old.twin:
-        if row != 0 and old.event[row - 1, SEQ] != NOTHING:
-            add_twin(new, old.event[row - 1, SEQ])
-    for row in range(len(old.reset)):
-        rule = old.reset[row, RESET_RULE]
+                other = old.events[j, column]
+                new.events[row, column] = NOTHING if other == NOTHING else old.events[other, SEQ]
+            if new.events[row, NEXT] == NOTHING:
+                new.groups[new.events[row, GROUP], NEWEST] = row
+    for row in old.same_time_table:
+        if row != 0 and old.events[row - 1, SEQ] != NOTHING:
+            add_to_same_time_table(new, old.events[row - 1, SEQ])
+    for row in range(len(old.reset_table)):
+        rule = old.reset_table[row, RESET_RULE]
         for k in range(len(kept)):
             if rule == kept[k]:
-                g = new.table[group_place(new, key, old.reset[row, RESET_GROUP])]
+                g = new.group_table[find_group_slot(new, key, old.reset_table[row, RESET_GROUP])]
                 if g != NOTHING:
-                    reset(new, rule, g, old.reset[row, RESET_SEQ])
+                    record_reset(new, rule, g, old.reset_table[row, RESET_SEQ])
 
 
-@bare
+@njit_without_allocation
 def is_held(store, j, before, reach):
     """Whether an event is not older than a time, and than what its key-group holds."""
-    t = store.event[j, TIME]
-    return t >= before and t >= store.newest[store.group[store.event[j, GROUP], KEY_GROUP]] - reach
+    t = store.events[j, TIME]
+    return t >= before and t >= store.newest_ms[store.groups[store.events[j, GROUP], KEY_GROUP]] - reach
 
 
-@bare
+@njit_without_allocation
 def key_groups(frame):
     """`lab.model.keygroups.key_groups_of` of the rows of KEYS; how many key-groups there are stands in DONE."""
     keys, found, of = _keys(frame), _key_group(frame), np.uint64(_numbers(frame)[DONE])
@@ -278,7 +283,7 @@ def key_groups(frame):
         found[i] = np.int64(h % of)
 
 
-@bare
+@njit_without_allocation
 def blake2b(frame):
     """BLAKE2b (RFC 7693) of TEXT into the first DONE bytes of DIGEST, which has room for 8 words, and 24 more to calculate in.
 
@@ -309,7 +314,7 @@ def blake2b(frame):
             word[n] ^= word[8 + n] ^ word[16 + n]
 
 
-@bare
+@njit_without_allocation
 def mix(word, a, b, c, d, x, y):
     """G of BLAKE2b; the working vector is in words 8 … 23, the message in 24 … 39."""
     a, b, c, d = a + 8, b + 8, c + 8, d + 8
@@ -323,7 +328,7 @@ def mix(word, a, b, c, d, x, y):
     word[b] = turned(word[b] ^ word[c], 63)
 
 
-@bare
+@njit_without_allocation
 def turned(value, by):
     return (value >> np.uint64(by)) | (value << np.uint64(64 - by))
 

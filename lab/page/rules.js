@@ -83,7 +83,7 @@ function runningOf(of, rule) {
 /** The count of a rule's alerts, if it says `atMost`. */
 const runningOfAlerts = (rule) => runningOf({ function: "COUNT", field: null, unique: [], windowMs: rule.perMs, whereName: rule.spoke, excludes: false }, rule);
 
-/** A route's rules as arrays of BigInts, named as in lab.engine.compiled.layout.Rules; see lab.engine.compiled.rulenumbers.number_rules. */
+/** A route's rules as arrays of BigInts, named as in lab.engine.compiled.layout.Rules; see lab.engine.compiled.rulenumbers.rules_to_arrays. */
 function numbersOf(rules, fields, schema) {
   const at = LAYOUT.places, columns = valueColumns(fields, schema), keys = new Map(), active = rules.map((rule, row) => [rule, row]).filter(([rule]) => rule.state === "ACTIVE" && !rule.absence);
   const add = (key) => { if (!keys.has(key.name)) keys.set(key.name, key); return keys.get(key.name); };
@@ -96,10 +96,10 @@ function numbersOf(rules, fields, schema) {
     if (!limits.has(limit)) limits.set(limit, OPERATORS.map(() => []));
     limits.get(limit)[OPERATORS.indexOf(condition.operator)].push(row);
   }
-  const found = { aggregate: [], needs: [], unique: [], limit: [], upto: [], firing: [], queues: 0, distinct: 0, lanes: 0, own: 0, aggregates: keys.size };
+  const found = { aggregates: [], required_bits: [], distinct_columns: [], limits: [], firing_bounds: [], firing_rules: [], queues: 0, distinct: 0, lanes: 0, own: 0, aggregateCount: keys.size };
   for (const key of keys.values()) addAggregate(found, key, fields, columns, schema);
   const whens = [...differentWhens(rules).keys()];
-  found.when = rules.flatMap((rule) => {
+  found.when_bits = rules.flatMap((rule) => {
     const number = rule.when ? whens.indexOf(whenText(rule.when)) : -1;
     return number < 0 ? [-1n, 0n] : [BigInt(Math.floor(number / 63)), 1n << BigInt(number % 63)];
   });
@@ -110,7 +110,7 @@ function numbersOf(rules, fields, schema) {
 
 /** A running aggregate as a row of numbers, with what it needs and the limits of plain rules. */
 function addAggregate(found, key, fields, columns, schema) {
-  const at = LAYOUT.places, { needs, unique, limit, upto, firing } = found, row = new Array(at.EXCLUDES + 1).fill(0n), needed = new Map();
+  const at = LAYOUT.places, { required_bits: needs, distinct_columns: unique, limits, firing_bounds: bounds, firing_rules: firing } = found, row = new Array(at.EXCLUDES + 1).fill(0n), needed = new Map();
   row[at.KIND] = BigInt(key.kind);
   row[at.RULE_ID] = key.own ?? -1n;
   row[at.WINDOW] = BigInt(key.windowMs);
@@ -127,17 +127,17 @@ function addAggregate(found, key, fields, columns, schema) {
   row[at.LAST] = BigInt(unique.length);
   row[at.QUEUE] = BigInt(found.queues);
   row[at.WIDTH] = BigInt(key.lanes);
-  row[at.LIMITS] = BigInt(limit.length / 4);
-  row[at.POSITIONS] = BigInt(upto.length / 6);
+  row[at.LIMITS] = BigInt(limits.length / 4);
+  row[at.POSITIONS] = BigInt(bounds.length / 6);
   row[at.COMPARED] = BigInt(key.compared);
   row[at.EXCLUDES] = BigInt(key.excludes);
-  found.aggregate.push(...row);
+  found.aggregates.push(...row);
   found.queues += Number(key.kind >= LAYOUT.kinds.LOWEST);
   found.distinct += Number(key.unique.length > 0);
   found.lanes += key.lanes;
   found.own += Number(key.own !== null);
   const ascending = [...key.limits.keys()].sort(byNumber);
-  for (const each of ascending) limit.push(...limitRow(each));
+  for (const each of ascending) limits.push(...limitRow(each));
   const positions = Array.from({ length: ascending.length + 1 }, () => new Array(6).fill(0n));
   OPERATORS.forEach((_, operator) => {
     ascending.forEach((each, position) => {
@@ -146,26 +146,26 @@ function addAggregate(found, key, fields, columns, schema) {
     });
     positions.at(-1)[operator] = BigInt(firing.length);
   });
-  upto.push(...positions.flat());
+  bounds.push(...positions.flat());
 }
 
-/** `condition` and `joined` of the rules that are not plain, or say `atMost`. */
+/** `conditions` and `rules_with_conditions` of the rules that are not plain, or say `atMost`. */
 function conditionNumbers(rules, places, fields, columns, schema) {
-  const condition = [], joined = [], width = LAYOUT.places.CONDITION_COLUMNS, placeOf = (of, rule) => BigInt(places.get(runningOf(of, rule).name));
+  const conditions = [], rules_with_conditions = [], width = LAYOUT.places.CONDITION_COLUMNS, placeOf = (of, rule) => BigInt(places.get(runningOf(of, rule).name));
   for (const [rule, row] of rules) {
-    const first = BigInt(condition.length / width);
+    const first = BigInt(conditions.length / width);
     for (const each of rule.conditions) {
       const multiple = each.base ? reduced(each.limit, FRACTION * each.by) : [1n, 1n], tens = each.base ? scaleOf(each.of, schema) - scaleOf(each.base, schema) : 0;
-      condition.push(placeOf(each.of, rule), BigInt(OPERATORS.indexOf(each.operator)), ...limitRow(limitUnits(each, schema)), each.base ? placeOf(each.base, rule) : -1n, ...multiple, BigInt(tens), ...plusNumbers(each.plus, scaleOf(each.of, schema)));
+      conditions.push(placeOf(each.of, rule), BigInt(OPERATORS.indexOf(each.operator)), ...limitRow(limitUnits(each, schema)), each.base ? placeOf(each.base, rule) : -1n, ...multiple, BigInt(tens), ...plusNumbers(each.plus, scaleOf(each.of, schema)));
     }
     const most = [-1n, 0n, 0n, 0n];
     if (rule.atMost) {
       const [column, bit] = notNull(fields.indexOf(rule.spoke));
       most.splice(0, 4, BigInt(places.get(runningOfAlerts(rule).name)), rule.atMost, BigInt(LAYOUT.places.VALUES + columns.get(column)), bit);
     }
-    joined.push(BigInt(row), first, BigInt(condition.length / width), BigInt(rule.joined === "or"), rule.isPlain ? condition[Number(first) * width] : -1n, ...most);
+    rules_with_conditions.push(BigInt(row), first, BigInt(conditions.length / width), BigInt(rule.joined === "or"), rule.isPlain ? conditions[Number(first) * width] : -1n, ...most);
   }
-  return { condition, joined, conditions: condition.length / width };
+  return { conditions, rules_with_conditions, conditionCount: conditions.length / width };
 }
 
 /** What is added to a limit: its sign, and limbs of 32 bits; `scale`: digits after the point of what is measured. */

@@ -78,7 +78,7 @@ class Route {
     this.keptSince = cleared?.keptSince ?? new Map();
     this.keyColumns = this.route.keys.flatMap((name) => halves(name, engine.schema));
     this._set(rules);
-    this.store = this._create({ event: ROOM_AT_FIRST, group: ROOM_AT_FIRST, running: this.numbers.lanes, reset: 2 * this.numbers.own });
+    this.store = this._create({ events: ROOM_AT_FIRST, groups: ROOM_AT_FIRST, accumulators: this.numbers.lanes, resets: 2 * this.numbers.own });
   }
 
   _set(rules) {
@@ -92,39 +92,39 @@ class Route {
     this.columns = valueColumns(this.fields, schema);
     this.widestMs = Math.max(...rules.map((rule) => rule.widestMs));
     this.numbers = numbersOf(rules, this.fields, schema);
-    const { aggregates, conditions, whenColumns, ...arrays } = this.numbers, width = (name, size) => [8, arrays[name].length / size, size];
+    const { aggregateCount, conditionCount, whenColumns, ...arrays } = this.numbers, width = (name, size) => [8, arrays[name].length / size, size];
     this.asArrays?.release();
     this.asArrays = new Arrays(memory, {
-      aggregate: width("aggregate", at.EXCLUDES + 1), needs: width("needs", 2), unique: [8, arrays.unique.length], limit: width("limit", 4), upto: width("upto", 6), firing: [8, arrays.firing.length],
-      when: width("when", 2), condition: width("condition", at.CONDITION_COLUMNS), joined: width("joined", at.SPOKE_BIT + 1), measured: [8, aggregates, 4],
+      aggregates: width("aggregates", at.EXCLUDES + 1), required_bits: width("required_bits", 2), distinct_columns: [8, arrays.distinct_columns.length], limits: width("limits", 4), firing_bounds: width("firing_bounds", 6), firing_rules: [8, arrays.firing_rules.length],
+      when_bits: width("when_bits", 2), conditions: width("conditions", at.CONDITION_COLUMNS), rules_with_conditions: width("rules_with_conditions", at.SPOKE_BIT + 1), saved_measures: [8, aggregateCount, 4],
     });
     for (const name in this.asArrays.shapes) if (arrays[name]) this.asArrays.i64(name).set(arrays[name]);
-    this.mostRows = rules.length + 2 * conditions; // of alerts, at one event
+    this.mostRows = rules.length + 2 * conditionCount; // of alerts, at one event
     this.batch?.release();
     this.batch = new Arrays(memory, {
-      time: [8, ROWS], id: [8, ROWS], key_group: [8, ROWS], key: [8, ROWS, this.keyColumns.length], value: [8, ROWS, this.columns.size], group: [8, ROWS], when: [8, ROWS, whenColumns],
+      times_ms: [8, ROWS], event_ids: [8, ROWS], key_groups: [8, ROWS], keys: [8, ROWS, this.keyColumns.length], values: [8, ROWS, this.columns.size], groups: [8, ROWS], when_bits: [8, ROWS, whenColumns],
     });
   }
 
   _create(room) {
-    const { memory, keyGroups } = this.engine, { queues, distinct, aggregates } = this.numbers, at = LAYOUT.places, blocks = 2 * Math.floor(room.event / LAYOUT.halfBlock) + 1;
+    const { memory, keyGroups } = this.engine, { queues, distinct, aggregateCount } = this.numbers, at = LAYOUT.places, blocks = 2 * Math.floor(room.events / LAYOUT.halfBlock) + 1;
     const store = new Arrays(memory, {
-      size: [8, LAYOUT.sizes], newest: [8, keyGroups], event: [8, room.event, at.VALUES + this.columns.size], queue: [4, room.event, queues, 2],
-      group: [8, room.group, at.KEY + this.keyColumns.length], table: [4, powerOfTwo(2 * room.group)], place: [4, room.group, aggregates],
-      running: [8, Math.max(room.running, ROOM_AT_FIRST)], counted: [4, powerOfTwo(2 * room.event * distinct), 3],
-      reset: [8, powerOfTwo(room.reset), 3], twin: [4, powerOfTwo(2 * room.event)],
-      block: [8, blocks, LAYOUT.block], total: [8, blocks, aggregates, LAYOUT.lanes], scratch: [8, LAYOUT.scratch],
-    }, ["event", "group", "table", "place", "counted", "reset"]); // of events and groups the loop fills a row before it reads it
-    store.i64("size")[at.SALT] = crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;
-    store.i64("newest").fill(LAYOUT.never);
-    for (const name of ["table", "place", "counted"]) store.i32(name).fill(-1);
-    store.i64("reset").fill(-1n);
+      scalars: [8, LAYOUT.sizes], newest_ms: [8, keyGroups], events: [8, room.events, at.VALUES + this.columns.size], queues: [4, room.events, queues, 2],
+      groups: [8, room.groups, at.KEY + this.keyColumns.length], group_table: [4, powerOfTwo(2 * room.groups)], accumulator_starts: [4, room.groups, aggregateCount],
+      accumulators: [8, Math.max(room.accumulators, ROOM_AT_FIRST)], distinct_table: [4, powerOfTwo(2 * room.events * distinct), 3],
+      reset_table: [8, powerOfTwo(room.resets), 3], same_time_table: [4, powerOfTwo(2 * room.events)],
+      blocks: [8, blocks, LAYOUT.block], block_totals: [8, blocks, aggregateCount, LAYOUT.lanes], scratch: [8, LAYOUT.scratch],
+    }, ["events", "groups", "group_table", "accumulator_starts", "distinct_table", "reset_table"]); // of events and groups the loop fills a row before it reads it
+    store.i64("scalars")[at.SALT] = crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;
+    store.i64("newest_ms").fill(LAYOUT.never);
+    for (const name of ["group_table", "accumulator_starts", "distinct_table"]) store.i32(name).fill(-1);
+    store.i64("reset_table").fill(-1n);
     return store;
   }
 
-  _sizes() { return [...this.store.i64("size")].map(Number); }
+  _sizes() { return [...this.store.i64("scalars")].map(Number); }
 
-  get events() { return Number(this.store.i64("size")[LAYOUT.places.EVENTS]); }
+  get events() { return Number(this.store.i64("scalars")[LAYOUT.places.EVENTS]); }
 
   /** The same events in new arrays, with room for more; those from before a time go, and those that expired. */
   layOut(more, { before = LAYOUT.never, widestMs = this.widestMs, kept = this.rules.map((rule) => rule.id) } = {}) {
@@ -136,7 +136,7 @@ class Route {
     const held = Number(engine.frame[LAYOUT.frame.HELD]);
     const groups = Math.min(sizes[GROUPS], held) + (more.groups ?? 0), lanes = this.numbers.lanes;
     const group = powerOfTwo(Math.max(groups, ROOM_AT_FIRST) + 1);
-    const room = { event: powerOfTwo(Math.max(1.5 * held + (more.events ?? 0), ROOM_AT_FIRST)), group, running: lanes * group, reset: 2 * (sizes[RESETS] + (more.resets ?? 0) + this.numbers.own) };
+    const room = { events: powerOfTwo(Math.max(1.5 * held + (more.events ?? 0), ROOM_AT_FIRST)), groups: group, accumulators: lanes * group, resets: 2 * (sizes[RESETS] + (more.resets ?? 0) + this.numbers.own) };
     this.store = this._create(room);
     const rules = memory.take(8 * kept.length);
     memory.i64(rules, kept.length).set(kept);
@@ -167,13 +167,13 @@ class Route {
     for (let n = 0; n < rows.length; n++) unclaimed[rows[n]] = 0;
     const { engine } = this, { memory } = engine, { DONE, FIRED } = LAYOUT.frame, { GROUPS, LANES, RESETS, ROW, RULE, CONDITION, HIGH_PART, SUPPRESSED } = LAYOUT.places;
     this._fill(columns, rows);
-    if (this.events + rows.length > this.store.shapes.event[1]) this.layOut({ events: rows.length });
+    if (this.events + rows.length > this.store.shapes.events[1]) this.layOut({ events: rows.length });
     const width = LAYOUT.places.DENOMINATOR + 1, most = this.mostRows + ALERTS_AT_ONCE, alerts = memory.take(8 * width * most, false);
     const fate = memory.take(ROWS, false);
     let done = 0;
     while (done < rows.length) {
       const sizes = this._sizes(), { shapes } = this.store;
-      if (sizes[GROUPS] === shapes.group[1] || sizes[LANES] + this.numbers.lanes > shapes.running[1] || 2 * (sizes[RESETS] + this.numbers.own) > shapes.reset[1])
+      if (sizes[GROUPS] === shapes.groups[1] || sizes[LANES] + this.numbers.lanes > shapes.accumulators[1] || 2 * (sizes[RESETS] + this.numbers.own) > shapes.reset_table[1])
         this.layOut({ events: rows.length, groups: sizes[GROUPS], resets: sizes[RESETS] + 16 });
       const { frame } = engine; // after what may have moved the memory
       this.store.into(frame, LAYOUT.frame.STORE);
@@ -224,7 +224,7 @@ class Route {
     for (let n = 0; n < rows.length; n += ROWS) {
       const some = rows.slice(n, n + ROWS);
       this._fillKeys(columns, some);
-      found.push(...this.batch.i64("key_group").subarray(0, some.length));
+      found.push(...this.batch.i64("key_groups").subarray(0, some.length));
     }
     return found;
   }
@@ -246,10 +246,10 @@ class Route {
   _fill(columns, rows) {
     const { engine, batch } = this, { schema } = engine;
     engine.digestsOf(columns, this.fields.filter((name) => this.needed.has(name) && !isBit(name)), rows);
-    this._copy(columns.pairs[schema.time.number], rows, batch.i32("time"), 0, 1);
-    this._copy(engine.ids(columns, rows), rows, batch.i32("id"), 0, 1);
+    this._copy(columns.pairs[schema.time.number], rows, batch.i32("times_ms"), 0, 1);
+    this._copy(engine.ids(columns, rows), rows, batch.i32("event_ids"), 0, 1);
     this._fillKeys(columns, rows);
-    const value = batch.i32("value"), size = this.columns.size;
+    const value = batch.i32("values"), size = this.columns.size;
     value.fill(0, 0, 2 * size * rows.length);
     this.fields.forEach((name, number) => {
       if (!this.needed.has(name)) return;
@@ -257,7 +257,7 @@ class Route {
       if (field) this._copyField(columns, field, rows, value, this.columns.get(halves(name, schema)[0]), size);
       setBits(value, rows, isThere, size, this.columns.get(notNull(number)[0]), number % 63);
     });
-    const when = batch.i32("when"), { whenColumns } = this.numbers;
+    const when = batch.i32("when_bits"), { whenColumns } = this.numbers;
     when.fill(0, 0, 2 * whenColumns * rows.length);
     this.whens.forEach((each, number) => setBits(when, rows, truthOf(each, columns), whenColumns, Math.floor(number / 63), number % 63));
   }
@@ -266,7 +266,7 @@ class Route {
     const { engine, batch } = this, width = this.keyColumns.length;
     engine.digestsOf(columns, this.route.keys, rows);
     let k = 0;
-    for (const name of this.route.keys) k += this._copyField(columns, engine.schema.byName.get(name), rows, batch.i32("key"), k, width);
+    for (const name of this.route.keys) k += this._copyField(columns, engine.schema.byName.get(name), rows, batch.i32("keys"), k, width);
     engine.keyGroupsOf(batch, rows.length, width);
   }
 

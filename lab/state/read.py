@@ -20,8 +20,8 @@ from lab.engine.checkpoint.ledger import Ledger, RoutePlan
 from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, field_columns, shown_value
-from lab.engine.windows.statefiles import FileGone, StateFile, StateFiles, named_files
+from lab.engine.compiled.rulenumbers import STATE, int64_columns, readable_value
+from lab.engine.windows.statefiles import StateFile, StateFileMissing, StateFiles, parse_file_names
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
 from lab.model.keygroups import digest, hash_rows, key_groups_of
@@ -138,17 +138,17 @@ class Reader:
             try:
                 self._read(checkpoint, done)
                 return
-            except FileGone:  # a running engine may have saved another epoch meanwhile
+            except StateFileMissing:  # a running engine may have saved another epoch meanwhile
                 if epoch is not None or (last_saved_mark(checkpoint) or {}).get("epoch") == done:
                     raise
 
     def _read(self, checkpoint: Path | str, done: int) -> None:
-        files = named_files(self.files.folder.names())
-        merged = any(file.first <= self.epoch < file.last <= done for file in files)
+        files = parse_file_names(self.files.folder.names())
+        merged = any(file.first_epoch <= self.epoch < file.last_epoch <= done for file in files)
         if self.epoch > done or merged:
             why = "was not saved yet" if self.epoch > done else "has been merged with later ones"
             raise ValueError(f"checkpoint {checkpoint}: epoch {self.epoch} {why}; the last one is {done}")
-        self.chain = self.files.find(self.epoch, begins=False)[0]
+        self.chain = self.files.find(self.epoch, begins_next_epoch=False)[0]
         self._rows = [self.files.read(file) for file in self.chain]
         folder = CheckpointFolder(checkpoint)
         name = mark_at_end_of(checkpoint, self.epoch)["ledger"]
@@ -198,7 +198,7 @@ def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:
         groups += np.bincount(key_group[first], minlength=count)
     files, sizes = np.zeros(count, np.int64), np.zeros(count)
     for file in reader.chain:
-        for number, size in reader.files.sizes(file).items():
+        for number, size in reader.files.bytes_by_key_group(file).items():
             files[number] += 1
             sizes[number] += size
     found = [
@@ -276,7 +276,7 @@ def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[st
             if not field.is_number_or_time
             else [int(value.scaleb(field.scale)) if field.scale else value]
         )
-        numbers |= dict(zip(field_columns(schema, name), whole))
+        numbers |= dict(zip(int64_columns(schema, name), whole))
     return numbers
 
 
@@ -294,7 +294,7 @@ def _shown(schema: Schema, plan: RoutePlan, event: dict[str, int | None]) -> dic
         if name.startswith(WHERE):
             shown[f"where {name.removeprefix(WHERE)}"] = event.get(f"value:{name}") is not None
             continue
-        numbers = [event.get(f"value:{half}") for half in field_columns(schema, name)]
+        numbers = [event.get(f"value:{half}") for half in int64_columns(schema, name)]
         known = [number for number in numbers if number is not None]
-        shown[name] = shown_value(schema.field(name), known) if known else None
+        shown[name] = readable_value(schema.field(name), known) if known else None
     return shown

@@ -128,6 +128,6 @@ def _sizes(checkpoint: Path | str, key_groups: int) -> tuple[int, ...]:
     sizes: Counter[int] = Counter()
     if newest := last_saved_mark(checkpoint):
         files = StateFiles(CheckpointFolder(checkpoint), 0, key_groups - 1)
-        for file in files.find(newest["epoch"], begins=False)[0]:
-            sizes.update(files.sizes(file))
+        for file in files.find(newest["epoch"], begins_next_epoch=False)[0]:
+            sizes.update(files.bytes_by_key_group(file))
     return tuple(round(sizes[number]) for number in range(key_groups))

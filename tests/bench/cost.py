@@ -20,12 +20,12 @@ from rich.table import Table
 
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.aggregates import RUNNING
+from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
 from lab.engine.loop.route import route
 from lab.engine.records.columns import LOG_TIME, SOURCE, Columns
 from lab.engine.records.decode import MicroBatch
 from lab.engine.windows import shared
-from lab.engine.windows.alertlines import alert_lines, first_rows
+from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert
 from lab.engine.windows.store import RouteStore
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
@@ -113,9 +113,9 @@ def cost(load: Load) -> float:
             batch = {name: values[first : first + BATCH] for name, values in columns.items()}
             started = time.process_time()
             for envelope in route(MicroBatch([batch]), ledger, [], SETTINGS)[0]:
-                store = stores[envelope.store]
+                store = stores[envelope.store_number]
                 _, found = store.evaluate(envelope.columns, first, 0)
-                alert_lines(store, envelope.columns, found, first_rows(store, found), first)
+                alert_lines(store, envelope.columns, found, first_row_of_each_alert(store, found), first)
             if first >= load.events // 2:
                 seconds += time.process_time() - started
     return seconds / (load.events // 2) * 1e6
@@ -196,7 +196,7 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 120)
     # compiled or read from Numba's cache
-    cost(Load(events=2 * BATCH, functions=tuple(RUNNING), rules=len(RUNNING)))
+    cost(Load(events=2 * BATCH, functions=tuple(ACCUMULATOR_LAYOUTS), rules=len(ACCUMULATOR_LAYOUTS)))
     figures: dict[str, Figure] = {}
     for title, (along, lines) in series(options.events).items():
         figures[title] = along, {}

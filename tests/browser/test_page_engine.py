@@ -66,7 +66,7 @@ LOOP = """([wasm, layout, arrays, rules, batch, numbers, most]) => (async () => 
         for (const name in given) memory.bytes(of.addresses[name], of.size(name)).set(Uint8Array.from(atob(given[name][1]), (sign) => sign.charCodeAt(0)));
         return of;
     };
-    const all = [made(arrays), made(rules), made(batch)], rows = batch.time[0][1], fate = memory.take(rows), alerts = memory.take(8 * 8 * most);
+    const all = [made(arrays), made(rules), made(batch)], rows = batch.times_ms[0][1], fate = memory.take(rows), alerts = memory.take(8 * 8 * most);
     const address = memory.take(8 * LAYOUT.frame.FRAME), out = memory.take(64), frame = memory.i64(address, LAYOUT.frame.FRAME), at = LAYOUT.frame;
     [at.STORE, at.RULES, at.BATCH].forEach((place, n) => all[n].into(frame, place));
     frame.set([BigInt(address), BigInt(at.FRAME)], at.SELF);
@@ -280,12 +280,14 @@ def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path):
             for name, array in arrays.items()
         }
 
-    batch.group[:] = 0
+    batch.groups[:] = 0
     before = given(store.store._asdict()), given(store.numbers._asdict()), given(batch._asdict())
     numbers = [7, 0, store.widest_ms, 20_000, LATE_POLICIES.index("store")]
     fate, taken = np.zeros(rows, np.uint8), np.zeros(rows, np.int64)
     alerts = np.zeros((most, layout.DENOMINATOR + 1), np.int64)
-    done, fired = window.evaluate(store.store, store.numbers, batch, 7, 0, *numbers[2:], fate, taken, alerts)
+    done, fired = window.evaluate_batch(
+        store.store, store.numbers, batch, 7, 0, *numbers[2:], fate, taken, alerts
+    )
     wasm = base64.b64encode(module(ROOT / "build" / "page")).decode()
     found = opened.evaluate(LOOP, [wasm, None, *before, numbers, most])
     assert (

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from lab.engine.compiled.layout import CONDITION, COUNTS, RULE, SUPPRESSED, TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_whens, transport_columns
+from lab.engine.compiled.rulenumbers import STATE, distinct_whens, transport_columns, when_bit
 from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, Columns
 from lab.engine.windows import arrays, shared, store
 from lab.engine.windows import waits as awaited
-from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawal_lines
+from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert, withdrawal_lines
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import DueAlert, Waits
 from lab.model.aggregation import WHERE
@@ -87,7 +87,7 @@ class Direct:
         routes = self.book.routes()
         for route in list(self.stores):
             if route not in routes or ack.get("controlType") == "CLEAR_STATE_ALL":
-                arrays.forget(self.stores.pop(route).path)
+                arrays.remove_store(self.stores.pop(route).path)
                 del self.since[route]
         before, self.joined = self.joined, {}
         for route, rules in routes.items():
@@ -112,10 +112,10 @@ class Direct:
                 self.since[route] = {rule.rule_id: 0 for rule in rules}
             elif held.rules != rules:
                 if max(rule.widest_ms for rule in rules) > held.widest_ms:
-                    held.forget(self.newest - held.widest_ms - self.late_ms)
+                    held.forget_events_before(self.newest - held.widest_ms - self.late_ms)
                 since = self.since[route]
                 self.since[route] = {rule.rule_id: since.get(rule.rule_id, self.seq) for rule in rules}
-                held.change(fields, rules, since.keys() - self.since[route].keys())
+                held.change_rules(fields, rules, since.keys() - self.since[route].keys())
 
         self._sync_waits(cleared=ack.get("controlType") == "CLEAR_STATE_ALL")
 
@@ -133,7 +133,7 @@ class Direct:
         }
         kept = {each.path for each in self.awaiting}
         for path in {each.path for each in ended.values()} - kept:
-            shared.forget(path)
+            shared.remove_arrays(path)
 
     def _waits(self, route: Route, rule: Rule) -> Waits:
         self.files += 1
@@ -164,7 +164,7 @@ class Direct:
             )
             for row in alerts[alerts[:, CONDITION] == SUPPRESSED, RULE].tolist():
                 self.suppressed[f"{held.rules[row].rule_id}.{held.rules[row].version}"] += 1
-            first = first_rows(held, alerts)
+            first = first_row_of_each_alert(held, alerts)
             self.found += zip(*alert_lines(held, columns, alerts, first, alert_time_ms=0))
             self.found += zip(*withdrawal_lines(held, columns, fates, 0)[0])
         self.reached = max(self.reached, reached)
@@ -221,8 +221,8 @@ class Direct:
                     )
         for name in {name for rule in held.rules for name in rule.event_fields}:
             columns[f"told:{name}"] = self._raw(name, [event[name] for event in events])
-        for number, when in enumerate(different_whens(held.rules)):
-            name, bit = condition_bit(number)
+        for number, when in enumerate(distinct_whens(held.rules)):
+            name, bit = when_bit(number)
             columns.setdefault(name, np.zeros(len(events), np.int64))
             columns[name] += bit * np.array([is_true(when, event) for event in events], np.int64)
         return columns
@@ -253,14 +253,14 @@ class Direct:
         self.save()
         for route, old in list(self.stores.items()):
             new = self._store(route, old.fields, old.rules)
-            new.newest[:] = old.newest
+            new.newest_ms[:] = old.newest_ms
             bounds = np.linspace(0, self.seq, parts + 1).astype(int).tolist()
             for first, end in pairwise(bounds):
-                events, resets = old.export(first, end)
+                events, resets = old.export_events_and_resets(first, end)
                 pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
                 own = np.flatnonzero([seq >= self.since[route][rule] for rule, seq in pairs])
                 new.load(events, {name: values[own] for name, values in resets.items()})
-            arrays.forget(old.path)
+            arrays.remove_store(old.path)
             self.stores[route] = new
             self.waits[route] = [self._again(route, waits) for waits in self.waits[route]]
 
@@ -275,16 +275,16 @@ class Direct:
         for columns in saved:
             new.load(columns)
         new.advance_to(self.reached, self.newest)
-        shared.forget(old.path)
+        shared.remove_arrays(old.path)
         self.saved[new.path] = saved
         return new
 
     def close(self) -> None:
         """Gives its memory back."""
         for held in self.stores.values():
-            arrays.forget(held.path)
+            arrays.remove_store(held.path)
         for each in self.awaiting:
-            shared.forget(each.path)
+            shared.remove_arrays(each.path)
 
 
 def dated(told: Alert | Withdrawal, log_time: int | None = None) -> Alert | Withdrawal:
@@ -372,7 +372,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
                     direct.save()
                 for held in direct.stores.values():
                     if rng.random() < 0.1:
-                        held.compact(coming=rng.choice([0, 8]))
+                        held.compact(room_for_events=rng.choice([0, 8]))
                 if rng.random() < lost:
                     direct.restart(rng.choice([1, 2, 3]))
         end = times[-1] and times[-1] + 60 * MINUTE

@@ -142,10 +142,10 @@ def test_what_has_ended_takes_no_room(tmp_path):
             )
             stages.now = T0 + 11 + n
             stages.step()
-        [waits] = task_windows(stages.job, 0).windows.awaiting
+        [waits] = task_windows(stages.job, 0).windows.all_waits
         assert isinstance(waits, Waits)
-        assert np.count_nonzero(waits.arrays.entry[:, 0] & OPEN) == 7
-        assert len(waits.arrays.entry) <= 2048
+        assert np.count_nonzero(waits.arrays.entries[:, 0] & OPEN) == 7
+        assert len(waits.arrays.entries) <= 2048
 
 
 @pytest.mark.parametrize("groups", [2_500, 4_200, 9_000])
@@ -157,8 +157,8 @@ def test_what_a_group_awaits_takes_300_bytes_at_most(groups):
             stages.logs.log("events").append(lines, T0 + 10 + first)
             stages.now = T0 + 11 + first
             stages.step()
-        [waits] = task_windows(stages.job, 0).windows.awaiting
-        assert 100 * groups < waits.bytes <= 300 * groups
+        [waits] = task_windows(stages.job, 0).windows.all_waits
+        assert 100 * groups < waits.memory_bytes <= 300 * groups
 
 
 def test_the_stats_log_counts_the_memory_of_what_is_awaited():
@@ -166,7 +166,7 @@ def test_the_stats_log_counts_the_memory_of_what_is_awaited():
         stages.log("control", ORDER, T0)
         stages.log("events", event(1, 5), T0 + 10)
         windows = task_windows(stages.job, 0).windows
-        stores = sum(store.bytes for store in windows.stores.values())
-        waits = sum(waits.bytes for waits in windows.awaiting)
+        stores = sum(store.memory_bytes for store in windows.stores.values())
+        waits = sum(waits.memory_bytes for waits in windows.all_waits)
         assert waits > 0
         assert json.loads(stages.out["stats"][-1])["memoryBytes"] == stores + waits

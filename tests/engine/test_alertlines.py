@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lab.engine.compiled import layout
 from lab.engine.records.columns import LOG_TIME
-from lab.engine.windows.alertlines import alert_lines, first_rows
+from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert
 from lab.model.aggregates import AGGREGATES
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
@@ -81,12 +81,15 @@ def test_lines_are_those_of_each_alert_by_itself(tmp_path_factory, log, data):
     columns = direct.columns([LOGINS.parse(line) for _, line in lines], held)
     columns[LOG_TIME] = np.array([log_times[event["eventTime"]] for event in log])
     _, alerts = held.evaluate(columns, 0, 0)
-    assert list(zip(*alert_lines(held, columns, alerts, first_rows(held, alerts), NOW + 1))) == expected
+    assert (
+        list(zip(*alert_lines(held, columns, alerts, first_row_of_each_alert(held, alerts), NOW + 1)))
+        == expected
+    )
 
 
 def test_without_alerts_there_are_no_lines(tmp_path):
     direct = Direct(LOGINS, tmp_path, 1, "evaluate", 0)
     direct.control(b"1,(active),(userId),,(amount),(SUM),(>),(50),(20)")
     (held,), none = direct.stores.values(), np.empty((0, layout.DENOMINATOR + 1), np.int64)
-    keys, lines = alert_lines(held, {}, none, first_rows(held, none), 0)
+    keys, lines = alert_lines(held, {}, none, first_row_of_each_alert(held, none), 0)
     assert (keys, list(lines)) == ([], [])

@@ -66,7 +66,7 @@ def test_late_events_give_the_alerts_of_the_reference(order: str, tmp_path: Path
     log = late_log(order, 800, (*FUNCTIONS[:6], "UNIQUE_COUNT"))
     direct = alerts_of(log, tmp_path, 120 * MINUTE)
     (held,) = direct.stores.values()
-    assert held.arrays["size"][layout.BLOCKS] > 2 or order not in (
+    assert held.arrays["scalars"][layout.BLOCKS] > 2 or order not in (
         "the oldest last",
         "any",
         "far ahead, then late",

@@ -4,7 +4,11 @@ import pytest
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import codecache
-from lab.engine.compiled.codecache import NoCodeCache, check_code_cache, is_compiled
+from lab.engine.compiled.codecache import (
+    CodeCacheNotWritable,
+    check_code_cache_writable,
+    is_window_loop_cached,
+)
 from lab.engine.loop.stages import compile_kernels
 from tests.machine.test_access import as_stranger, only_root
 
@@ -21,8 +25,8 @@ def closed(monkeypatch, tmp_path):
 
 
 def test_without_a_folder_for_compiled_code_the_message_says_where_it_looked_and_what_helps(closed):
-    with pytest.raises(NoCodeCache) as error:
-        check_code_cache()
+    with pytest.raises(CodeCacheNotWritable) as error:
+        check_code_cache_writable()
     assert f"{closed}/__pycache__ (" in str(error.value) and f"{closed}/numba (" in str(error.value)
     assert "set NUMBA_CACHE_DIR to a folder" in str(error.value)
 
@@ -31,27 +35,27 @@ def test_an_engine_does_not_start_without_one(closed, spark, tmp_path):
     from lab.engine.loop.ends import FileLogs
     from lab.engine.spark import pipeline
 
-    with pytest.raises(NoCodeCache):
+    with pytest.raises(CodeCacheNotWritable):
         pipeline.start(spark, FileLogs(tmp_path / "logs"), tmp_path / "checkpoint", Settings())
 
 
 def test_the_folder_that_the_environment_names_is_enough(closed, monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    check_code_cache()
+    check_code_cache_writable()
     assert not [*(tmp_path / "numba").iterdir()]
 
 
 def test_it_is_known_whether_the_window_loop_has_been_compiled_for_this_python(monkeypatch):
     compile_kernels()
-    assert is_compiled()
+    assert is_window_loop_cached()
     other = SimpleNamespace(version_info=SimpleNamespace(major=4, minor=0))
     with monkeypatch.context() as patch:
         patch.setattr(codecache, "sys", other)
-        assert not is_compiled()
+        assert not is_window_loop_cached()
 
 
 def test_nothing_has_been_compiled_where_there_is_no_cache(closed):
-    assert not is_compiled()
+    assert not is_window_loop_cached()
 
 
 @only_root
@@ -61,8 +65,8 @@ def test_another_user_without_a_home_is_told(monkeypatch):
 
     def told() -> str:
         try:
-            check_code_cache()
-        except NoCodeCache as error:
+            check_code_cache_writable()
+        except CodeCacheNotWritable as error:
             return str(error)
         return "fine"
 

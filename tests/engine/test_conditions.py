@@ -8,12 +8,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lab.engine.compiled.aggregates import SCRATCH
-from lab.engine.compiled.conditions import compared_with
+from lab.engine.compiled.conditions import compare_with_multiple
 from lab.engine.compiled.limits import Measure
-from lab.engine.compiled.rulenumbers import plus_columns
+from lab.engine.compiled.rulenumbers import plus_to_int64s
 from lab.model.messages import MAX_DIVIDED_BY, MAX_MULTIPLE
 
-NOTHING_MORE = np.array(plus_columns(Decimal(0), 0), np.int64)
+NOTHING_MORE = np.array(plus_to_int64s(Decimal(0), 0), np.int64)
 DENOMINATORS = st.integers(1, 1 << 60)
 FACTORS = st.integers(1, MAX_MULTIPLE * 10**12), st.integers(1, MAX_DIVIDED_BY * 10**12)
 
@@ -40,7 +40,7 @@ def values(draw):
 @example(Fraction((1 << 126) - 1), Fraction(1 << 126), 1, 1, 0)
 def test_what_is_compared_with_a_multiple_is_compared_exactly(value, other, times, by, tens):
     limit = other * times / by * Fraction(10) ** tens
-    found = compared_with(
+    found = compare_with_multiple(
         np.zeros(SCRATCH, np.int64), measure_of(value), measure_of(other), times, by, tens, NOTHING_MORE
     )
     assert found == (value > limit) - (value < limit)
@@ -53,7 +53,7 @@ def test_what_is_next_to_the_limit_too(other, times, by, off):
     if limit.denominator > 1 << 60 or not -(1 << 126) < limit < 1 << 126:
         return
     value = limit + Fraction(off, limit.denominator)
-    found = compared_with(
+    found = compare_with_multiple(
         np.zeros(SCRATCH, np.int64), measure_of(value), measure_of(other), times, by, 0, NOTHING_MORE
     )
     assert found == off
@@ -82,8 +82,8 @@ def test_what_is_compared_with_a_multiple_and_something_more_is_compared_exactly
     limit = other * times / by * Fraction(10) ** tens + Fraction(plus) * 10**scale
     if limit.denominator <= 1 << 60 and -(1 << 126) < limit < 1 << 126:
         value = limit + Fraction(off, limit.denominator)
-    more = np.array(plus_columns(plus, scale), np.int64)
-    found = compared_with(
+    more = np.array(plus_to_int64s(plus, scale), np.int64)
+    found = compare_with_multiple(
         np.zeros(SCRATCH, np.int64), measure_of(value), measure_of(other), times, by, tens, more
     )
     assert found == (value > limit) - (value < limit)

@@ -13,8 +13,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from lab.engine.compiled import layout, squares
-from lab.engine.compiled.aggregates import RUNNING
-from lab.engine.compiled.limits import Measure, compare_with_limit, limit_row
+from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
+from lab.engine.compiled.limits import Measure, compare_with_limit, limit_to_int64s
 from lab.engine.windows import shared
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
@@ -116,13 +116,13 @@ def test_limits_beside_an_aggregate_are_decided_exactly(data):
 
 def test_a_limit_with_more_digits_than_a_rule_may_have_is_refused():
     with pytest.raises(ValueError, match="at most 24 digits"):
-        limit_row(Fraction(1, 10**25))
+        limit_to_int64s(Fraction(1, 10**25))
 
 
 def test_what_is_left_after_24_digits_decides():
-    limit = np.array(limit_row(Fraction(10**24 // 3, 10**24)))
+    limit = np.array(limit_to_int64s(Fraction(10**24 // 3, 10**24)))
     assert compare_with_limit(Measure(0, 0, 1, 3), limit) == 1
-    assert compare_with_limit(Measure(0, 0, 1, 4), np.array(limit_row(Fraction(1, 4)))) == 0
+    assert compare_with_limit(Measure(0, 0, 1, 4), np.array(limit_to_int64s(Fraction(1, 4)))) == 0
 
 
 EDGES = [0, 1, 1 << 31, 1 << 32, (1 << 32) - 1, (1 << 63) - 1]
@@ -137,7 +137,7 @@ VALUES = st.sampled_from([sign * edge for edge in EDGES for sign in (1, -1)]) | 
 @example([-(1 << 32), 0])
 @example([-(1 << 32) + 1, 0])
 def test_the_variance_of_the_largest_values_is_exact(values):
-    running = np.zeros(RUNNING["VARIANCE"].lanes, np.int64)
+    running = np.zeros(ACCUMULATOR_LAYOUTS["VARIANCE"].lanes, np.int64)
     for value in values:
         running[layout.N] += 1
         running[layout.HIGH] += value >> 32
@@ -152,7 +152,7 @@ def test_the_variance_of_the_largest_values_is_exact(values):
 
 def test_limits_beyond_all_aggregates_stay_in_order():
     huge = Fraction(10**48)
-    assert limit_row(-huge)[0] == -(1 << 63) and limit_row(huge)[0] == (1 << 63) - 1
+    assert limit_to_int64s(-huge)[0] == -(1 << 63) and limit_to_int64s(huge)[0] == (1 << 63) - 1
 
 
 @pytest.mark.parametrize("value", [LEAST, LEAST + 1, -(1 << 62), 1 << 62, MOST])

@@ -83,8 +83,8 @@ def test_a_second_start_in_one_process_has_its_own_settings(parents):
 
 
 def test_a_note_is_empty_until_it_is_written(tmp_path):
-    with shared.locked(tmp_path / "lock") as note:
+    with shared.locked_note(tmp_path / "lock") as note:
         assert note.read() == ""
         note.write("a batch")
-    with shared.locked(tmp_path / "lock") as note:
+    with shared.locked_note(tmp_path / "lock") as note:
         assert note.read() == "a batch"

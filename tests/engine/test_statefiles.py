@@ -17,13 +17,13 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
 from lab.engine.windows import shared, statefiles, windowstate
 from lab.engine.windows.statefiles import (
-    FileGone,
     StaleEpoch,
     StateFile,
+    StateFileMissing,
     StateFiles,
     choose_files,
-    files_to_merge,
-    stores_table,
+    plan_merge,
+    stores_to_table,
 )
 from lab.model.keygroups import key_group_of
 from lab.model.reference import evaluate_log
@@ -43,7 +43,7 @@ def random_files(rng: Random) -> list[StateFile]:
             if rng.random() < 0.8:
                 files.append(StateFile(batch, rng.randint(max(batch - 3, 0), batch), low, high - 1))
                 if high < KEY_GROUPS and rng.random() < 0.3:
-                    files.append(files[-1]._replace(high=high))
+                    files.append(files[-1]._replace(high_key_group=high))
     return files
 
 
@@ -61,7 +61,7 @@ def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
         one = windowstate.open_windows(
             stages.settings, stages.job.folder, shared.private_folder(stages.job.start), 0, 15
         )
-        assert [(file.first, file.last) for file in one.chain] == [(0, 4)]
+        assert [(file.first_epoch, file.last_epoch) for file in one.chain] == [(0, 4)]
         stages.run_batch(log[50:])
         assert_same(stages, evaluate_log(LOGINS, log))
 
@@ -69,10 +69,22 @@ def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
 def serving(files: list[StateFile], upto: int, key_group: int, own: tuple[int, int]) -> list[str]:
     """The files of one key-group, newest first: the newest, of those the one that reaches furthest back, then what was before."""
     names, wanted = [], upto
-    while mine := [file for file in files if file.last <= wanted and file.low <= key_group <= file.high]:
-        best = min(mine, key=lambda file: (-file.last, file.first, (file.low, file.high) != own, file.low))
+    while mine := [
+        file
+        for file in files
+        if file.last_epoch <= wanted and file.low_key_group <= key_group <= file.high_key_group
+    ]:
+        best = min(
+            mine,
+            key=lambda file: (
+                -file.last_epoch,
+                file.first_epoch,
+                (file.low_key_group, file.high_key_group) != own,
+                file.low_key_group,
+            ),
+        )
         names.append(best.name)
-        wanted = best.first - 1
+        wanted = best.first_epoch - 1
     return names
 
 
@@ -86,7 +98,7 @@ def test_each_key_group_is_read_from_the_files_that_hold_it_and_from_no_other():
         for key_group in range(KEY_GROUPS):
             wanted = serving(files, upto, key_group, (low, high))
             assert not set(wanted) & set(idle)
-            got = [file.name for file in found[::-1] if key_group in file.serves]
+            got = [file.name for file in found[::-1] if key_group in file.key_groups_to_read]
             assert got == (wanted if low <= key_group <= high else [])
 
 
@@ -95,7 +107,9 @@ def rows_of(batch: int, key_groups: list[int], resets: Sequence[int] = ()) -> pa
     seq, reset_seq = ((batch << 32) + np.arange(len(of)) for of in (key_groups, resets))
     events = {"time": seq, "id": seq, "seq": seq, "keyGroup": np.array(key_groups, np.int64)}
     ones, groups = np.ones(len(resets), np.int64), np.array(resets, np.int64)
-    return stores_table([(0, events, {"rule": ones, "seq": reset_seq, "keyGroup": groups, "joined": ones})])
+    return stores_to_table(
+        [(0, events, {"rule": ones, "seq": reset_seq, "keyGroup": groups, "joined": ones})]
+    )
 
 
 def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_path):
@@ -106,36 +120,43 @@ def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_p
     StateFiles(CheckpointFolder(tmp_path), 2, 3).write(1, 1, 0, rows_of(1, []))
     held = [whole.read(file)["keyGroup"].to_pylist() for file in whole.find(1)[0]]
     assert sorted(held) == [[], [0, 1], [2, 3]]
-    assert half.read(StateFile(1, 0, 0, 1, serves=(1,)))["keyGroup"].to_pylist() == [1]
+    assert half.read(StateFile(1, 0, 0, 1, key_groups_to_read=(1,)))["keyGroup"].to_pylist() == [1]
 
 
 def test_a_file_from_before_the_chain_that_a_late_attempt_wrote_again_is_not_read(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     late = files.write(1, 1, 0, rows_of(1, [0, 2]))
-    files.write(4, 4, 0, rows_of(4, [1]), since=4)
+    files.write(4, 4, 0, rows_of(4, [1]), chain_first_epoch=4)
     (newest,), idle = files.find(4)
-    assert (newest.last, newest.since, idle) == (4, 4, [late.name])
+    assert (newest.last_epoch, newest.chain_first_epoch, idle) == (4, 4, [late.name])
     # of several tasks each tells of its own key-groups: after a rescale the file is still wanted by the other one
     half, other = (StateFiles(CheckpointFolder(tmp_path), *own) for own in ((0, 1), (2, 3)))
-    half.write(5, 5, 0, rows_of(5, []), since=4)
-    other.write(5, 5, 0, rows_of(5, []), since=1)
-    assert [file.last for file in half.find(5)[0]] == [4, 5]
-    assert [(file.last, file.serves) for file in other.find(5)[0]] == [(1, (2, 3)), (4, (2, 3)), (5, (2, 3))]
+    half.write(5, 5, 0, rows_of(5, []), chain_first_epoch=4)
+    other.write(5, 5, 0, rows_of(5, []), chain_first_epoch=1)
+    assert [file.last_epoch for file in half.find(5)[0]] == [4, 5]
+    assert [(file.last_epoch, file.key_groups_to_read) for file in other.find(5)[0]] == [
+        (1, (2, 3)),
+        (4, (2, 3)),
+        (5, (2, 3)),
+    ]
 
 
 def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     file = files.write(0, 0, 0, rows_of(0, [2, 0, 2], resets=[1]))
-    assert files.newest(file) == [[0, 0, 1], [0, 2, 2]]
-    assert file.events == 3 and files.sizes(file) == {0: file.bytes / 3, 2: file.bytes * 2 / 3}
-    assert files.find(0) == ([file._replace(serves=(0, 1, 2, 3))], [])
+    assert files.newest_event_ms_by_store_and_key_group(file) == [[0, 0, 1], [0, 2, 2]]
+    assert file.event_count == 3 and files.bytes_by_key_group(file) == {
+        0: file.size_bytes / 3,
+        2: file.size_bytes * 2 / 3,
+    }
+    assert files.find(0) == ([file._replace(key_groups_to_read=(0, 1, 2, 3))], [])
 
 
 def test_a_file_tells_the_newest_event_of_the_log_and_one_of_an_older_engine_that_of_its_own(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     files.write(0, 0, 0, rows_of(0, [2, 0, 2]), 77)
     files.write(1, 1, 0, rows_of(1, []), 78)
-    assert [file.newest for file in files.find(1)[0]] == [77, 78]
+    assert [file.newest_event_ms for file in files.find(1)[0]] == [77, 78]
     name = files.find(1)[0][0].name
     old = pa.ipc.open_file(files.folder.read(name)).read_all()
     meta = json.loads(old.schema.metadata[b"lab"])
@@ -144,14 +165,14 @@ def test_a_file_tells_the_newest_event_of_the_log_and_one_of_an_older_engine_tha
     with pa.ipc.new_file(sink, old.schema.with_metadata({"lab": json.dumps(meta)})) as writer:
         writer.write_table(old)
     files.folder.write(name, sink.getvalue())
-    assert [file.newest for file in files.find(1)[0]] == [2, 78]
+    assert [file.newest_event_ms for file in files.find(1)[0]] == [2, 78]
 
 
 def test_the_files_of_a_batch_are_all_there_or_the_checkpoint_is_not_whole(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     assert files.find(-1) == ([], [])
     StateFiles(CheckpointFolder(tmp_path), 0, 2).write(0, 0, 0, rows_of(0, []))
-    with pytest.raises(FileGone, match="what epoch 0 left of key-groups 3 … 3 is gone"):
+    with pytest.raises(StateFileMissing, match="what epoch 0 left of key-groups 3 … 3 is gone"):
         files.find(0)
 
 
@@ -160,8 +181,8 @@ def test_who_begins_a_batch_that_is_long_done_is_told_so(tmp_path):
     for batch in (0, 1):
         files.write(batch, batch, 0, rows_of(batch, []))
     files.write(2, 0, 1, rows_of(2, []))
-    assert [file.last for file in files.find(1)[0]] == [0, 1]  # batch 2 runs again
-    assert [file.last for file in files.find(0, begins=False)[0]] == [0]
+    assert [file.last_epoch for file in files.find(1)[0]] == [0, 1]  # batch 2 runs again
+    assert [file.last_epoch for file in files.find(0, begins_next_epoch=False)[0]] == [0]
     with pytest.raises(StaleEpoch, match="epoch 1: .* has files of epoch 2 already"):
         files.find(0)
 
@@ -178,8 +199,8 @@ def test_who_begins_a_batch_that_is_long_done_is_told_so(tmp_path):
     ],
 )
 def test_eight_files_of_a_level_make_one_of_the_next(levels, merged):
-    chain = [StateFile(n, n, 0, 3, level, events=5) for n, level in enumerate(levels)]
-    assert files_to_merge(chain, 5) == merged
+    chain = [StateFile(n, n, 0, 3, level, event_count=5) for n, level in enumerate(levels)]
+    assert plan_merge(chain, 5) == merged
 
 
 @pytest.mark.parametrize("seconds, lost", [(30, True), (90, False)])
@@ -191,7 +212,11 @@ def test_a_file_that_is_gone_between_others_is_a_loss_unless_those_before_it_hav
         (gone,) = stages.job.folder.path.glob("state/000000002-000000002-*")
         gone.unlink()
         stages.lose_memory()
-        with pytest.raises(FileGone, match="what came after 000000001-.* is gone") if lost else nullcontext():
+        with (
+            pytest.raises(StateFileMissing, match="what came after 000000001-.* is gone")
+            if lost
+            else nullcontext()
+        ):
             stages.run_batch([login(4, seconds)])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lab.engine.compiled import groups, layout, window
-from lab.engine.compiled.aggregates import RUNNING
+from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
 from lab.engine.windows import arrays
 from lab.model.alerts import Alert
 from lab.model.field import Field
@@ -108,7 +108,7 @@ def test_rules_that_differ_in_limit_operator_and_state_share_a_running_aggregate
     direct.event(login(1, 100, 50)[1])
     direct.flush()
     assert len(direct.found) == sum(50 > n for n in range(1, 300, 3)) + sum(50 < n for n in range(2, 300, 3))
-    assert held.arrays["size"][layout.LANES] == held.lanes == RUNNING["SUM"].lanes
+    assert held.arrays["scalars"][layout.LANES] == held.lanes == ACCUMULATOR_LAYOUTS["SUM"].lanes
 
 
 def test_an_aggregate_takes_no_room_in_a_group_where_nothing_counts(tmp_path: Path):
@@ -117,7 +117,7 @@ def test_an_aggregate_takes_no_room_in_a_group_where_nothing_counts(tmp_path: Pa
     direct.event(b'{"eventId": 1, "eventTime": 6000000, "userId": 1}')
     direct.flush()
     (held,) = direct.stores.values()
-    assert (held.events, held.groups, held.arrays["size"][layout.LANES]) == (1, 1, 0)
+    assert (held.event_count, held.group_count, held.arrays["scalars"][layout.LANES]) == (1, 1, 0)
 
 
 def test_a_route_may_keep_more_fields_than_an_integer_has_bits(tmp_path: Path):
@@ -186,7 +186,7 @@ def test_the_compiled_loop_is_made_anew_when_any_of_its_files_changes():
     folder = Path(layout.__file__).parent
     looping = {path.name for path in folder.glob("*.py") if "\n@bare\n" in path.read_text()}
     assert looping <= set(layout.LOOP)
-    assert window.evaluate._cache._cache_file._source_stamp == layout.STAMP
+    assert window.evaluate_batch._cache._cache_file._source_stamp == layout.STAMP
 
 
 def test_a_rule_that_was_deleted_while_it_paused_counts_from_the_start(tmp_path: Path):
@@ -214,7 +214,10 @@ def test_a_rule_that_pauses_goes_and_comes_back_moves_no_event(tmp_path: Path):
     assert held.arrays is before
     direct.control(b"1,(delete)")
     direct.control(b"3,(active),(userId),,(amount),(MAX),(>),(0),(20)")
-    assert held.arrays["event"] is before["event"] and held.arrays["place"] is not before["place"]
+    assert (
+        held.arrays["events"] is before["events"]
+        and held.arrays["accumulator_starts"] is not before["accumulator_starts"]
+    )
     assert len(held.keys) == 2, "what no rule needs any more is left out of new arrays"
 
 
@@ -260,7 +263,7 @@ def test_half_of_the_places_for_resets_stay_free(users: int, tmp_path: Path):
             direct.event(login(user, 100, 1)[1].replace(b'"userId": 1', b'"userId": %d' % user))
         direct.flush()
     (held,) = direct.stores.values()
-    assert held.arrays["size"][layout.RESETS] == users <= len(held.arrays["reset"]) // 2
+    assert held.arrays["scalars"][layout.RESETS] == users <= len(held.arrays["reset_table"]) // 2
 
 
 def test_events_from_before_those_that_are_stored_are_an_error(tmp_path: Path):
@@ -275,4 +278,4 @@ def test_events_from_before_those_that_are_stored_are_an_error(tmp_path: Path):
     with pytest.raises(AssertionError, match="events come after those that are stored"):
         direct.flush()
     with pytest.raises(AssertionError, match="in order of seq"):
-        held.load(*held.export(0, 2))
+        held.load(*held.export_events_and_resets(0, 2))

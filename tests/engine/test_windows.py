@@ -88,7 +88,7 @@ def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must()
         for entries in (log[:15], log[15:16], log[16:17], log[17:], [login(99, 300)], [login(100, 301)]):
             stages.run_batch(entries)
             stores = next(reversed(windowstate._open.values())).windows.stores.values()
-            rooms.append([len(each.arrays["event"]) for each in stores])
+            rooms.append([len(each.arrays["events"]) for each in stores])
         whole = [*log, login(99, 300), login(100, 301)]
         assert_same(stages, evaluate_log(LOGINS, whole, max_out_of_orderness_ms=0))
     assert rooms == [[16, 16], [32, 16], [32, 32], [32, 32], [32, 32], [32, 32]]
@@ -104,7 +104,7 @@ def test_a_store_does_not_grow_ahead_of_batches_that_are_large_beside_it():
         for entries in (log[:16], log[16:]):
             stages.run_batch(entries)
             (held,) = next(reversed(windowstate._open.values())).windows.stores.values()
-            rooms.append(len(held.arrays["event"]))
+            rooms.append(len(held.arrays["events"]))
     assert rooms == [16, 32]
 
 
@@ -305,7 +305,7 @@ def test_duplicates_in_a_long_run_of_one_time_are_found_in_it(tmp_path, events):
         fates, _ = held.evaluate(columns([*range(events), 7, events - 1]), again * 10_000, 0)
         before = again > 0
         assert fates.tolist() == [2 * before] * events + [2, 2]
-        assert held.arrays["size"][layout.TWINS] == (events if events > 64 else 0)
+        assert held.arrays["scalars"][layout.TWINS] == (events if events > 64 else 0)
         if again == 0:
             held._make_room(events=5_000)
         else:

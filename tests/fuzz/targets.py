@@ -18,7 +18,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.route import matching_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
-from lab.engine.windows.statefiles import StateFiles, stores_table
+from lab.engine.windows.statefiles import StateFiles, stores_to_table
 from lab.model import schemafile
 from lab.model.alerts import Alert, AlertTable
 from lab.model.deadletters import dead_letter, error_kind
@@ -303,7 +303,7 @@ def state_file() -> bytes:
     resets = {name: np.arange(2) for name in ("rule", "seq", "keyGroup", "key:payeeId")}
     with TemporaryDirectory(prefix="lab-fuzz-") as name:
         files = StateFiles(CheckpointFolder(name), 0, 4)
-        written = files.write(0, 0, 0, stores_table([(1, events, resets)]))
+        written = files.write(0, 0, 0, stores_to_table([(1, events, resets)]))
         return Path(name, "state", written.name).read_bytes()
 
 
@@ -317,7 +317,7 @@ def state_files(inputs: Sequence[bytes]) -> None:
             path.write_bytes(text)
             files = StateFiles(CheckpointFolder(name), 0, 4)
             try:
-                for file in files.find(0, begins=False)[0]:
+                for file in files.find(0, begins_next_epoch=False)[0]:
                     files.read(file)
             except ValueError as error:
                 assert path.name in str(error), error

@@ -25,7 +25,7 @@ def as_user(user: int, home: str, others: str | None, pipe) -> None:
         os.environ |= {"HOME": home, "TMPDIR": home}
         shared._held.clear()  # what the process that was forked holds on to
         folder = shared.private_folder("a-start")
-        arrays = shared.create(folder / "windows", {"times": ("int64", (3,))})
+        arrays = shared.create_arrays(folder / "windows", {"times": ("int64", (3,))})
         arrays["times"][:] = user
         checkpoint = Path(home, "checkpoint")
         with FolderLock(checkpoint):
@@ -39,7 +39,7 @@ def as_user(user: int, home: str, others: str | None, pipe) -> None:
             }
             pipe.send(json.dumps(has))
             pipe.recv()
-        pipe.send(str(shared.attach(folder / "windows")["times"].tolist()))
+        pipe.send(str(shared.attach_arrays(folder / "windows")["times"].tolist()))
     except BaseException:  # noqa: BLE001  (told to the test)
         pipe.send(traceback.format_exc())
 

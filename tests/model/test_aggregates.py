@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.engine.compiled.aggregates import RUNNING
+from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
 from lab.model.aggregates import (
     AGGREGATES,
     mean,
@@ -20,7 +20,7 @@ UNHURRIED = settings(deadline=None)  # other tests may take the machine
 
 
 def test_each_aggregate_has_a_definition_and_a_running_form():
-    assert list(AGGREGATES) == list(RUNNING)
+    assert list(AGGREGATES) == list(ACCUMULATOR_LAYOUTS)
 
 
 def test_the_variance_is_that_of_the_population():

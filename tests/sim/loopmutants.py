@@ -17,7 +17,7 @@ def a_cut_is_used_before_it_is_durable():
     def step(self):
         if self.cuts.ended:
             return False
-        at_most, due = self.job.settings.max_batch_records, self._windows.due
+        at_most, due = self.job.settings.max_batch_records, self._windows.due_ms
         end = self.planner.next_mark(self.cuts.mark, at_most, due=due)
         if end == self.cuts.mark:
             return False

@@ -157,12 +157,12 @@ def resets_are_not_filtered_by_when_a_rule_joined():
 
 @mutant
 def a_rule_that_left_for_a_moment_keeps_its_resets():
-    change = RouteStore.change
+    change = RouteStore.change_rules
 
     def mutated(self, fields, rules, gone):
         change(self, fields, rules, {rule.rule_id for rule in self.rules} - {rule.rule_id for rule in rules})
 
-    with patch.object(RouteStore, "change", mutated):
+    with patch.object(RouteStore, "change_rules", mutated):
         yield
 
 

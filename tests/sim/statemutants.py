@@ -82,7 +82,9 @@ def files_of_uncommitted_batches_are_read():
 def a_file_serves_all_that_it_holds():
     read = StateFiles.read
     everything = tuple(range(64))
-    with patch.object(StateFiles, "read", lambda self, file: read(self, file._replace(serves=everything))):
+    with patch.object(
+        StateFiles, "read", lambda self, file: read(self, file._replace(key_groups_to_read=everything))
+    ):
         yield
 
 
@@ -128,13 +130,13 @@ def a_file_of_other_tasks_goes_when_mine_replaces_it():
 @mutant
 def a_file_expires_by_the_newest_time_of_all_key_groups():
     def mutated(self, file):
-        mine = (file.low, file.high) == (self.low, self.high)
+        mine = (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group)
         return mine and all(
             newest
-            < self.windows.stores[number].newest.max()
+            < self.windows.stores[number].newest_ms.max()
             - self.windows.stores[number].widest_ms
             - self.windows.late_ms
-            for number, _, newest in self.files.newest(file)
+            for number, _, newest in self.files.newest_event_ms_by_store_and_key_group(file)
             if number in self.windows.stores
         )
 
@@ -155,12 +157,12 @@ def the_horizon_is_that_of_all_key_groups():
     held = RouteStore._unexpired
 
     def mutated(self, event):
-        before = self.newest.copy()
-        self.newest[:] = before.max()
+        before = self.newest_ms.copy()
+        self.newest_ms[:] = before.max()
         try:
             return held(self, event)
         finally:
-            self.newest[:] = before
+            self.newest_ms[:] = before
 
     with patch.object(RouteStore, "_unexpired", mutated):
         yield
@@ -171,7 +173,7 @@ def a_rewritten_file_hides_only_those_of_its_own_chain():
     """What a narrow window let go comes back out of a file of before a rescale, when the own one has expired."""
 
     def mutated(self, last, first, *more):
-        own = [file.first for file in mutated.state.chain]
+        own = [file.first_epoch for file in mutated.state.chain]
         return write(self, last, min([*own, last]) if mutated.state.windows.forgot else first, *more)
 
     save, write = WindowState._save, StateFiles.write
@@ -186,7 +188,7 @@ def a_rewritten_file_hides_only_those_of_its_own_chain():
 
 @mutant
 def a_file_that_another_machine_removed_stops_the_engine():
-    with patch.object(windowstate, "FileGone", KeyError):
+    with patch.object(windowstate, "StateFileMissing", KeyError):
         yield
 
 
@@ -195,7 +197,7 @@ def a_file_that_another_machine_removed_stops_the_engine():
 
 @mutant
 def what_a_window_that_grows_forgets_depends_on_its_key_group():
-    with patch.object(RouteStore, "forget", lambda self, before_ms: self.compact()):
+    with patch.object(RouteStore, "forget_events_before", lambda self, before_ms: self.compact()):
         yield
 
 
@@ -204,7 +206,7 @@ def a_key_group_that_forgot_everything_remembers_its_newest_time():
     def mutated(self, before_ms):
         self.compact(before_ms=before_ms)
 
-    with patch.object(RouteStore, "forget", mutated):
+    with patch.object(RouteStore, "forget_events_before", mutated):
         yield
 
 

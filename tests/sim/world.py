@@ -287,11 +287,11 @@ def installed() -> Iterator[None]:
             (CheckpointFolder, "names", _names),
             (CheckpointFolder, "append", _append),
             (CheckpointFolder, "has_size_and_ending", _is_as),
-            (shared, "create", _create),
-            (shared, "attach", lambda path: World.current.memory[str(path)]),
-            (shared, "forget", lambda path: path.unlink()),
-            (shared, "release", lambda: None),
-            (shared, "locked", _locked),
+            (shared, "create_arrays", _create),
+            (shared, "attach_arrays", lambda path: World.current.memory[str(path)]),
+            (shared, "remove_arrays", lambda path: path.unlink()),
+            (shared, "unmap_removed_arrays", lambda: None),
+            (shared, "locked_note", _locked),
             (shared, "private_folder", _private_folder),
             (windowstate, "_open", {}),
             # a worker of another process has not looked into the files that this one has
@@ -301,7 +301,7 @@ def installed() -> Iterator[None]:
             *filelogs.PLACES,
             # the same again and again, in a world of few rules
             (rules, "parse_message", lru_cache(rules.parse_message)),
-            (arrays, "number_rules", _remembered(arrays.number_rules)),
+            (arrays, "rules_to_arrays", _remembered(arrays.rules_to_arrays)),
         ):
             stack.enter_context(patch.object(place, name, by))
         yield

@@ -14,7 +14,7 @@ from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record, write_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
-from lab.engine.windows.statefiles import FileGone, StateFiles
+from lab.engine.windows.statefiles import StateFileMissing, StateFiles
 from lab.model.field import Field
 from lab.model.schema import PAYMENTS, Schema
 from lab.state import read as state
@@ -163,11 +163,11 @@ def test_a_copy_without_its_newest_state_files_is_refused_by_readers_and_by_the_
 def test_what_a_running_engine_goes_on_from_meanwhile_is_read_again(checkpoint):
     done, read = state.read_state(checkpoint).epoch, []
 
-    def gone_on(files, upto, begins):
-        read.append(upto)
-        if upto < done:
-            raise FileGone("a file")
-        return find(files, upto, begins)
+    def gone_on(files, upto_epoch, begins_next_epoch):
+        read.append(upto_epoch)
+        if upto_epoch < done:
+            raise StateFileMissing("a file")
+        return find(files, upto_epoch, begins_next_epoch)
 
     find = StateFiles.find
     behind = [last_saved_mark(checkpoint) | {"epoch": epoch} for epoch in (0, done, done)]

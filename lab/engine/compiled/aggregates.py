@@ -9,7 +9,7 @@
     LOWEST      head, tail, known                       a queue of the events that are not yet beaten by a newer one
     HIGHEST     head, tail, known                       the same
 
-All is exact: what enters is subtracted again to the last bit. `measured` gives the aggregate as integer part and fraction.
+All is exact: what enters is subtracted again to the last bit. `measure_of_accumulator` gives the aggregate as integer part and fraction.
 """
 
 from typing import NamedTuple
@@ -44,7 +44,7 @@ from lab.engine.compiled.layout import (
     TAIL,
     TIME,
     N,
-    bare,
+    njit_without_allocation,
 )
 from lab.engine.compiled.limits import Measure
 from lab.engine.compiled.squares import LIMBS, add_square, variance
@@ -53,103 +53,103 @@ COUNT, COUNT_SINCE, SUM, MEAN, SQUARES, DISTINCT, LOWEST, HIGHEST = range(8)  # 
 TOO_FAR = -2  # no event's row
 
 
-class Running(NamedTuple):
-    """How the engine keeps an aggregate: its kind, and how many lanes it has."""
+class AccumulatorLayout(NamedTuple):
+    """How the engine keeps an aggregate: its kind, and how many lanes, int64s, its accumulator has."""
 
     kind: int
     lanes: int
 
 
-RUNNING = {
-    "SUM": Running(SUM, 4),
-    "AVG": Running(MEAN, 4),
-    "MIN": Running(LOWEST, 4),
-    "MAX": Running(HIGHEST, 4),
-    "VARIANCE": Running(SQUARES, 8),
-    "STDDEV": Running(SQUARES, 8),
-    "COUNT": Running(COUNT, 2),
-    "COUNT_WITH_RESET": Running(COUNT_SINCE, 3),
-    "UNIQUE_COUNT": Running(DISTINCT, 2),
+ACCUMULATOR_LAYOUTS = {
+    "SUM": AccumulatorLayout(SUM, 4),
+    "AVG": AccumulatorLayout(MEAN, 4),
+    "MIN": AccumulatorLayout(LOWEST, 4),
+    "MAX": AccumulatorLayout(HIGHEST, 4),
+    "VARIANCE": AccumulatorLayout(SQUARES, 8),
+    "STDDEV": AccumulatorLayout(SQUARES, 8),
+    "COUNT": AccumulatorLayout(COUNT, 2),
+    "COUNT_WITH_RESET": AccumulatorLayout(COUNT_SINCE, 3),
+    "UNIQUE_COUNT": AccumulatorLayout(DISTINCT, 2),
 }
-LANES = max(running.lanes for running in RUNNING.values())
+LANES = max(layout.lanes for layout in ACCUMULATOR_LAYOUTS.values())
 HUGE = LIMBS + LANES  # where in the scratch numbers of many limbs are, see `lab.engine.compiled.conditions`
 SCRATCH = HUGE + 48
 
 
-@bare
-def clear(rules, a, running):
+@njit_without_allocation
+def clear_accumulator(rules, aggregate, accumulator):
     """An empty window; what was reset stays reset."""
-    if has_queue(rules, a):
-        running[HEAD] = NOTHING
-        running[TAIL] = NOTHING
-    elif rules.aggregate[a, KIND] == COUNT_SINCE:
-        running[N] = 0
+    if has_queue(rules, aggregate):
+        accumulator[HEAD] = NOTHING
+        accumulator[TAIL] = NOTHING
+    elif rules.aggregates[aggregate, KIND] == COUNT_SINCE:
+        accumulator[N] = 0
     else:
-        running[N:] = 0
+        accumulator[N:] = 0
 
 
-@bare
-def has_queue(rules, a):
-    return rules.aggregate[a, KIND] >= LOWEST
+@njit_without_allocation
+def has_queue(rules, aggregate):
+    return rules.aggregates[aggregate, KIND] >= LOWEST
 
 
-@bare
-def has_values(store, rules, a, j):
-    """Whether no field that an aggregate needs is null in event `j`."""
-    for row in range(rules.aggregate[a, NEEDS], rules.aggregate[a, NEEDS_END]):
-        bits = rules.needs[row, 1]
-        if store.event[j, rules.needs[row, 0]] & bits != bits:
+@njit_without_allocation
+def has_values(store, rules, aggregate, event):
+    """Whether no field that an aggregate needs is null in an event."""
+    for row in range(rules.aggregates[aggregate, NEEDS], rules.aggregates[aggregate, NEEDS_END]):
+        bits = rules.required_bits[row, 1]
+        if store.events[event, rules.required_bits[row, 0]] & bits != bits:
             return False
     return True
 
 
-@bare
-def counts(store, rules, a, running, j):
-    """Whether event `j` counts for an aggregate: it has the values, and came after the last reset."""
-    if rules.aggregate[a, KIND] == COUNT_SINCE and store.event[j, SEQ] <= running[RESET]:
+@njit_without_allocation
+def is_counted(store, rules, aggregate, accumulator, event):
+    """Whether an event counts for an aggregate: it has the values, and came after the last reset."""
+    if rules.aggregates[aggregate, KIND] == COUNT_SINCE and store.events[event, SEQ] <= accumulator[RESET]:
         return False
-    return has_values(store, rules, a, j)
+    return has_values(store, rules, aggregate, event)
 
 
-@bare
-def enter(store, rules, a, running, j):
-    """Event `j` comes into the running window; into one with a queue at the newer end."""
-    if counts(store, rules, a, running, j):
-        if has_queue(rules, a):
-            link_in_queue(store, rules, a, running, j, running[TAIL], NOTHING, True)
+@njit_without_allocation
+def enter_window(store, rules, aggregate, accumulator, event):
+    """An event comes into the running window; into one with a queue at the newer end."""
+    if is_counted(store, rules, aggregate, accumulator, event):
+        if has_queue(rules, aggregate):
+            link_in_queue(store, rules, aggregate, accumulator, event, accumulator[TAIL], NOTHING, True)
         else:
-            move(store, rules, a, running, j, 1)
+            add_or_subtract(store, rules, aggregate, accumulator, event, 1)
 
 
-@bare
-def leave(store, rules, a, running, j):
-    """Event `j` goes out of the running window; out of one with a queue at the older end."""
-    if has_queue(rules, a):
-        if running[HEAD] == j:
-            running[HEAD] = store.queue[j, rules.aggregate[a, QUEUE], NEWER]
-    elif counts(store, rules, a, running, j):
-        move(store, rules, a, running, j, -1)
+@njit_without_allocation
+def leave_window(store, rules, aggregate, accumulator, event):
+    """An event goes out of the running window; out of one with a queue at the older end."""
+    if has_queue(rules, aggregate):
+        if accumulator[HEAD] == event:
+            accumulator[HEAD] = store.queues[event, rules.aggregates[aggregate, QUEUE], NEWER]
+    elif is_counted(store, rules, aggregate, accumulator, event):
+        add_or_subtract(store, rules, aggregate, accumulator, event, -1)
 
 
-@bare
-def measured(store, rules, a, running):
+@njit_without_allocation
+def measure_of_accumulator(store, rules, aggregate, accumulator):
     """The aggregate of the running window; denominator 0: no event counts, and it is no count."""
-    kind = rules.aggregate[a, KIND]
-    if (kind >= LOWEST and running[HEAD] == NOTHING) or (SUM <= kind <= SQUARES and running[N] == 0):
+    kind = rules.aggregates[aggregate, KIND]
+    if (kind >= LOWEST and accumulator[HEAD] == NOTHING) or (SUM <= kind <= SQUARES and accumulator[N] == 0):
         return Measure(np.int64(0), np.int64(0), np.int64(0), np.int64(0))
     if kind == SUM:
-        return measure_of_sum(running)
+        return measure_of_sum(accumulator)
     if kind == MEAN:
-        quotient, rest = mean(running)
-        return measure_of_value(quotient, rest, running[N])
+        quotient, rest = mean_with_remainder(accumulator)
+        return measure_of_value(quotient, rest, accumulator[N])
     if kind == SQUARES:
-        return variance(running, store.scratch)
+        return variance(accumulator, store.scratch)
     if kind == LOWEST or kind == HIGHEST:
-        return measure_of_value(store.event[running[HEAD], rules.aggregate[a, COLUMN]], 0, 1)
-    return measure_of_value(running[N], 0, 1)
+        return measure_of_value(store.events[accumulator[HEAD], rules.aggregates[aggregate, COLUMN]], 0, 1)
+    return measure_of_value(accumulator[N], 0, 1)
 
 
-@bare
+@njit_without_allocation
 def measure_of_value(value, numerator, denominator):
     return Measure(value >> 63, value, numerator, denominator)
 
@@ -157,80 +157,80 @@ def measure_of_value(value, numerator, denominator):
 # -- what enters is added, what leaves subtracted ----------------------------------------------------------------------
 
 
-@bare
-def move(store, rules, a, running, j, sign):
-    """Event `j` enters (sign 1) or leaves (sign -1)."""
-    kind = rules.aggregate[a, KIND]
+@njit_without_allocation
+def add_or_subtract(store, rules, aggregate, accumulator, event, sign):
+    """An event enters (sign 1) or leaves (sign -1)."""
+    kind = rules.aggregates[aggregate, KIND]
     if kind == DISTINCT:
-        place = tally(store, rules, a, j)
-        store.counted[place, COUNTED] += sign
-        if store.counted[place, COUNTED] == (sign + 1) >> 1:  # the first with its value, or the last
-            running[N] += sign
+        slot = find_or_add_distinct_slot(store, rules, aggregate, event)
+        store.distinct_table[slot, COUNTED] += sign
+        if store.distinct_table[slot, COUNTED] == (sign + 1) >> 1:  # the first with its value, or the last
+            accumulator[N] += sign
         return
-    running[N] += sign
+    accumulator[N] += sign
     if kind == SUM or kind == MEAN or kind == SQUARES:
-        value = store.event[j, rules.aggregate[a, COLUMN]]
-        running[HIGH] += sign * (value >> 32)
-        running[LOW] += sign * (value & LOW_BITS)
+        value = store.events[event, rules.aggregates[aggregate, COLUMN]]
+        accumulator[HIGH] += sign * (value >> 32)
+        accumulator[LOW] += sign * (value & LOW_BITS)
         if kind == SQUARES:
-            add_square(running, value, sign)
+            add_square(accumulator, value, sign)
 
 
-@bare
-def measure_of_sum(running):
-    high = running[HIGH] + (running[LOW] >> 32)
-    return Measure(high >> 32, high << 32 | running[LOW] & LOW_BITS, 0, 1)
+@njit_without_allocation
+def measure_of_sum(accumulator):
+    high = accumulator[HIGH] + (accumulator[LOW] >> 32)
+    return Measure(high >> 32, high << 32 | accumulator[LOW] & LOW_BITS, 0, 1)
 
 
-@bare
-def mean(running):
+@njit_without_allocation
+def mean_with_remainder(accumulator):
     """The sum by the count: quotient (rounded down) and rest."""
-    n = running[N]
-    high = running[HIGH] + (running[LOW] >> 32)
-    low = (high % n) << 32 | running[LOW] & LOW_BITS
+    n = accumulator[N]
+    high = accumulator[HIGH] + (accumulator[LOW] >> 32)
+    low = (high % n) << 32 | accumulator[LOW] & LOW_BITS
     return (high // n << 32) + low // n, low % n
 
 
 # -- distinct values ---------------------------------------------------------------------------------------------------
 
 
-@bare
-def mixed(h, value):
-    h = np.uint64(h ^ np.uint64(value)) * np.uint64(0xFF51AFD7ED558CCD)
-    h = (h ^ (h >> np.uint64(32))) * np.uint64(0xC4CEB9FE1A85EC53)
-    return h ^ (h >> np.uint64(32))
+@njit_without_allocation
+def extend_hash(hash_so_far, value):
+    hash_so_far = np.uint64(hash_so_far ^ np.uint64(value)) * np.uint64(0xFF51AFD7ED558CCD)
+    hash_so_far = (hash_so_far ^ (hash_so_far >> np.uint64(32))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return hash_so_far ^ (hash_so_far >> np.uint64(32))
 
 
-@bare
-def same_value(store, rules, a, i, j):
-    for u in range(rules.aggregate[a, FIRST], rules.aggregate[a, LAST]):
-        if store.event[i, rules.unique[u]] != store.event[j, rules.unique[u]]:
+@njit_without_allocation
+def has_same_values(store, rules, aggregate, event, other):
+    for n in range(rules.aggregates[aggregate, FIRST], rules.aggregates[aggregate, LAST]):
+        if store.events[event, rules.distinct_columns[n]] != store.events[other, rules.distinct_columns[n]]:
             return False
     return True
 
 
-@bare
-def tally(store, rules, a, j):
-    """The place in `counted` of aggregate, group and value of event `j`; the value is named by the first event that had it."""
-    last = len(store.counted) - 1
-    g = store.event[j, GROUP]
-    h = mixed(mixed(np.uint64(store.size[SALT]), g), a)
-    for u in range(rules.aggregate[a, FIRST], rules.aggregate[a, LAST]):
-        h = mixed(h, store.event[j, rules.unique[u]])
-    place = np.int64(h & np.uint64(last))
-    while store.counted[place, AGGREGATE] != NOTHING:
-        other = store.counted[place, EXAMPLE]
+@njit_without_allocation
+def find_or_add_distinct_slot(store, rules, aggregate, event):
+    """The slot in `distinct_table` of aggregate, group and value of an event; the value is named by the first event that had it."""
+    last = len(store.distinct_table) - 1
+    group = store.events[event, GROUP]
+    hash_so_far = extend_hash(extend_hash(np.uint64(store.scalars[SALT]), group), aggregate)
+    for n in range(rules.aggregates[aggregate, FIRST], rules.aggregates[aggregate, LAST]):
+        hash_so_far = extend_hash(hash_so_far, store.events[event, rules.distinct_columns[n]])
+    slot = np.int64(hash_so_far & np.uint64(last))
+    while store.distinct_table[slot, AGGREGATE] != NOTHING:
+        other = store.distinct_table[slot, EXAMPLE]
         if (
-            store.counted[place, AGGREGATE] == a
-            and store.event[other, GROUP] == g
-            and same_value(store, rules, a, other, j)
+            store.distinct_table[slot, AGGREGATE] == aggregate
+            and store.events[other, GROUP] == group
+            and has_same_values(store, rules, aggregate, other, event)
         ):
-            return place
-        place = (place + 1) & last
-    store.counted[place, AGGREGATE] = a
-    store.counted[place, EXAMPLE] = j
-    store.counted[place, COUNTED] = 0
-    return place
+            return slot
+        slot = (slot + 1) & last
+    store.distinct_table[slot, AGGREGATE] = aggregate
+    store.distinct_table[slot, EXAMPLE] = event
+    store.distinct_table[slot, COUNTED] = 0
+    return slot
 
 
 # -- the smallest and the largest value --------------------------------------------------------------------------------
@@ -242,89 +242,92 @@ def tally(store, rules, a, j):
 #                  │    ╲1  3  6   tail: 9 ◄─ 7 ◄─ 6
 
 
-@bare
-def beats(store, rules, a, i, j):
-    """Whether event `i`, the newer one, makes event `j` useless for the smallest or largest value."""
-    c = rules.aggregate[a, COLUMN]
-    if rules.aggregate[a, KIND] == LOWEST:
-        return store.event[i, c] <= store.event[j, c]
-    return store.event[i, c] >= store.event[j, c]
+@njit_without_allocation
+def is_at_least_as_extreme(store, rules, aggregate, event, other):
+    """Whether the value of an event is no less large (MAX), no less small (MIN) than that of another: older ones then do not matter any more."""
+    c = rules.aggregates[aggregate, COLUMN]
+    if rules.aggregates[aggregate, KIND] == LOWEST:
+        return store.events[event, c] <= store.events[other, c]
+    return store.events[event, c] >= store.events[other, c]
 
 
-@bare
-def link_in_queue(store, rules, a, running, j, older, newer, inside):
-    """Event `j`, which `newer` does not beat, comes into the queue between two neighbours; it beats the older ones that it can.
+@njit_without_allocation
+def link_in_queue(store, rules, aggregate, accumulator, event, older, newer, is_in_window):
+    """An event comes into the queue between two neighbours, instead of the older ones that are no more extreme; `newer` is more extreme.
 
-    NOTHING as `newer`: it comes to the newer end. `inside`: whether it is in the running window.
+    NOTHING as `newer`: it comes to the newer end. `is_in_window`: whether it is in the running window.
     """
-    q = rules.aggregate[a, QUEUE]
-    while older != NOTHING and beats(store, rules, a, j, older):
-        older = store.queue[older, q, OLDER]
-    store.queue[j, q, OLDER] = older
-    store.queue[j, q, NEWER] = newer
+    q = rules.aggregates[aggregate, QUEUE]
+    while older != NOTHING and is_at_least_as_extreme(store, rules, aggregate, event, older):
+        older = store.queues[older, q, OLDER]
+    store.queues[event, q, OLDER] = older
+    store.queues[event, q, NEWER] = newer
     if older != NOTHING:
-        store.queue[older, q, NEWER] = j
+        store.queues[older, q, NEWER] = event
     if newer == NOTHING:
-        running[TAIL] = j
-    if inside and (running[HEAD] == NOTHING or beats(store, rules, a, j, running[HEAD])):
-        running[HEAD] = j
+        accumulator[TAIL] = event
+    if is_in_window and (
+        accumulator[HEAD] == NOTHING
+        or is_at_least_as_extreme(store, rules, aggregate, event, accumulator[HEAD])
+    ):
+        accumulator[HEAD] = event
 
 
-@bare
-def insert(store, rules, a, running, j, inside):
-    """An event that is not the newest comes into the queue; `inside`: whether it is in the running window. Returns the steps."""
+@njit_without_allocation
+def insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event, is_in_window):
+    """An event that is not the newest comes into the queue; `is_in_window`: of the accumulator. Returns the steps of the walk."""
     steps = 0
-    if not counts(store, rules, a, running, j):
+    if not is_counted(store, rules, aggregate, accumulator, event):
         return steps
-    q, t = rules.aggregate[a, QUEUE], store.event[j, TIME]
-    older = store.event[j, PREV]
-    while older != NOTHING and not counts(store, rules, a, running, older):
-        older = store.event[older, PREV]
+    q, time_ms = rules.aggregates[aggregate, QUEUE], store.events[event, TIME]
+    older = store.events[event, PREV]
+    while older != NOTHING and not is_counted(store, rules, aggregate, accumulator, older):
+        older = store.events[older, PREV]
         steps += 1
-    if older != NOTHING and store.event[older, TIME] < running[KNOWN]:
+    if older != NOTHING and store.events[older, TIME] < accumulator[KNOWN]:
         older = NOTHING
-    while older != NOTHING and beats(store, rules, a, j, older):
-        older = store.queue[older, q, OLDER]
+    while older != NOTHING and is_at_least_as_extreme(store, rules, aggregate, event, older):
+        older = store.queues[older, q, OLDER]
         steps += 1
-    store.queue[j, q, OLDER] = older
+    store.queues[event, q, OLDER] = older
     newer = NOTHING
-    i = store.event[j, NEXT]
-    while i != NOTHING:
-        if counts(store, rules, a, running, i):
-            if beats(store, rules, a, i, j):
+    later = store.events[event, NEXT]
+    while later != NOTHING:
+        if is_counted(store, rules, aggregate, accumulator, later):
+            if is_at_least_as_extreme(store, rules, aggregate, later, event):
                 return steps
-            beyond = store.queue[i, q, OLDER]
-            if beyond == NOTHING or store.event[beyond, TIME] <= t:
-                store.queue[i, q, OLDER] = j
-                newer = i
-        i = store.event[i, NEXT]
+            beyond = store.queues[later, q, OLDER]
+            if beyond == NOTHING or store.events[beyond, TIME] <= time_ms:
+                store.queues[later, q, OLDER] = event
+                newer = later
+        later = store.events[later, NEXT]
         steps += 1
-    link_in_queue(store, rules, a, running, j, older, newer, inside)
+    link_in_queue(store, rules, aggregate, accumulator, event, older, newer, is_in_window)
     return steps
 
 
-@bare
-def best(store, rules, a, running, j, skip, oldest, most):
-    """The event with the smallest or largest value from time `oldest` up to event `j`, without event `skip`.
+@njit_without_allocation
+def find_extreme(store, rules, aggregate, accumulator, event, skipped, start_ms, most_steps):
+    """The event with the smallest or largest value from time `start_ms` up to an event, without event `skipped`.
 
-    NOTHING if there is none, TOO_FAR if that takes more than `most` steps.
+    NOTHING if there is none, TOO_FAR if that takes more than `most_steps` steps.
     """
-    q, head = rules.aggregate[a, QUEUE], running[HEAD]
-    found = j
-    while found == skip or not counts(store, rules, a, running, found):
-        found = store.event[found, PREV]
-        most -= 1
-        if found == NOTHING or store.event[found, TIME] < oldest:
+    q, head = rules.aggregates[aggregate, QUEUE], accumulator[HEAD]
+    found = event
+    while found == skipped or not is_counted(store, rules, aggregate, accumulator, found):
+        found = store.events[found, PREV]
+        most_steps -= 1
+        if found == NOTHING or store.events[found, TIME] < start_ms:
             return NOTHING
-        if most == 0:
+        if most_steps == 0:
             return TOO_FAR
-    if head != NOTHING and head != skip and store.event[head, TIME] <= store.event[found, TIME]:
+    if head != NOTHING and head != skipped and store.events[head, TIME] <= store.events[found, TIME]:
         found = head
-    older = store.queue[found, q, OLDER]
-    while older != NOTHING and store.event[older, TIME] >= oldest:
+    older = store.queues[found, q, OLDER]
+    while older != NOTHING and store.events[older, TIME] >= start_ms:
         found = older
-        older = store.queue[found, q, OLDER]
-        most -= 1
-        if most == 0:
+        older = store.queues[found, q, OLDER]
+        most_steps -= 1
+        if most_steps == 0:
             return TOO_FAR
     return found

@@ -11,7 +11,14 @@ block and one for each event of at most three blocks: in a group of a million ev
 cannot be added up block by block: for them the window still moves event by event.
 """
 
-from lab.engine.compiled.aggregates import COUNT_SINCE, beats, counts, has_queue, link_in_queue, move
+from lab.engine.compiled.aggregates import (
+    COUNT_SINCE,
+    add_or_subtract,
+    has_queue,
+    is_at_least_as_extreme,
+    is_counted,
+    link_in_queue,
+)
 from lab.engine.compiled.layout import (
     BLOCK,
     BLOCKS,
@@ -38,7 +45,7 @@ from lab.engine.compiled.layout import (
     TIME,
     WIDTH,
     N,
-    bare,
+    njit_without_allocation,
 )
 
 HALF = 256  # events of a block that has just been divided
@@ -48,219 +55,237 @@ LIMIT = 2 * HALF  # steps of a walk without an index
 # -- blocks ----------------------------------------------------------------------------------------------------------
 
 
-@bare
-def has_blocks(store, g):
-    return store.group[g, BLOCK] != NOTHING
+@njit_without_allocation
+def has_blocks(store, group):
+    return store.groups[group, BLOCK] != NOTHING
 
 
-@bare
-def make_blocks(store, g):
+@njit_without_allocation
+def make_blocks(store, group):
     """Divides the events of a group that has no blocks yet."""
     newer = NOTHING
-    j = store.group[g, NEWEST]
-    while j != NOTHING:
-        b = store.size[BLOCKS]
-        store.size[BLOCKS] += 1
+    event = store.groups[group, NEWEST]
+    while event != NOTHING:
+        block = store.scalars[BLOCKS]
+        store.scalars[BLOCKS] += 1
         if newer == NOTHING:
-            store.group[g, BLOCK] = b
+            store.groups[group, BLOCK] = block
         else:
-            store.block[newer, OLDER_BLOCK] = b
-        store.block[b, NEWER_BLOCK] = newer
-        store.block[b, OLDER_BLOCK] = NOTHING
-        store.block[b, LATEST] = store.size[EVENTS] - 1
-        store.block[b, LENGTH] = 0
-        while j != NOTHING and store.block[b, LENGTH] < HALF:
-            store.block[b, OLDEST] = j
-            store.block[b, OLDEST_TIME] = store.event[j, TIME]
-            store.block[b, LENGTH] += 1
-            j = store.event[j, PREV]
-        newer = b
+            store.blocks[newer, OLDER_BLOCK] = block
+        store.blocks[block, NEWER_BLOCK] = newer
+        store.blocks[block, OLDER_BLOCK] = NOTHING
+        store.blocks[block, LATEST] = store.scalars[EVENTS] - 1
+        store.blocks[block, LENGTH] = 0
+        while event != NOTHING and store.blocks[block, LENGTH] < HALF:
+            store.blocks[block, OLDEST] = event
+            store.blocks[block, OLDEST_TIME] = store.events[event, TIME]
+            store.blocks[block, LENGTH] += 1
+            event = store.events[event, PREV]
+        newer = block
 
 
-@bare
-def block_of(store, g, t):
-    """The group's newest block that begins at time `t` or before, or the oldest one."""
-    b = store.group[g, BLOCK]
-    while store.block[b, OLDEST_TIME] > t and store.block[b, OLDER_BLOCK] != NOTHING:
-        b = store.block[b, OLDER_BLOCK]
-    return b
+@njit_without_allocation
+def block_at_time(store, group, time_ms):
+    """The group's newest block that begins at a time or before, or the oldest one."""
+    block = store.groups[group, BLOCK]
+    while store.blocks[block, OLDEST_TIME] > time_ms and store.blocks[block, OLDER_BLOCK] != NOTHING:
+        block = store.blocks[block, OLDER_BLOCK]
+    return block
 
 
-@bare
-def newest_of(store, g, b):
+@njit_without_allocation
+def newest_event_in_block(store, group, block):
     """The newest event of a block."""
-    newer = store.block[b, NEWER_BLOCK]
-    return store.group[g, NEWEST] if newer == NOTHING else store.event[store.block[newer, OLDEST], PREV]
+    newer = store.blocks[block, NEWER_BLOCK]
+    return (
+        store.groups[group, NEWEST] if newer == NOTHING else store.events[store.blocks[newer, OLDEST], PREV]
+    )
 
 
-@bare
-def neighbour_by_blocks(store, g, t):
-    """The group's last event, in time order, that is not newer than `t`."""
-    b = block_of(store, g, t)
-    if store.block[b, OLDEST_TIME] > t:
+@njit_without_allocation
+def last_event_at_or_before_by_blocks(store, group, time_ms):
+    """The group's last event, in time order, that is not newer than a time."""
+    block = block_at_time(store, group, time_ms)
+    if store.blocks[block, OLDEST_TIME] > time_ms:
         return NOTHING
-    p = newest_of(store, g, b)
-    while store.event[p, TIME] > t:
-        p = store.event[p, PREV]
+    p = newest_event_in_block(store, group, block)
+    while store.events[p, TIME] > time_ms:
+        p = store.events[p, PREV]
     return p
 
 
-@bare
-def add_to_block(store, g, j):
-    """Takes event `j`, which has just been linked behind all others of its time, into its block."""
-    t = store.event[j, TIME]
-    b = block_of(store, g, t)
-    if t < store.block[b, OLDEST_TIME]:
-        store.block[b, OLDEST] = j
-        store.block[b, OLDEST_TIME] = t
-    store.block[b, LENGTH] += 1
-    store.block[b, LATEST] = j
-    if store.block[b, LENGTH] == 2 * HALF:
-        divide_block(store, g, b)
+@njit_without_allocation
+def add_event_to_block(store, group, event):
+    """Takes an event, which has just been linked behind all others of its time, into its block."""
+    time_ms = store.events[event, TIME]
+    block = block_at_time(store, group, time_ms)
+    if time_ms < store.blocks[block, OLDEST_TIME]:
+        store.blocks[block, OLDEST] = event
+        store.blocks[block, OLDEST_TIME] = time_ms
+    store.blocks[block, LENGTH] += 1
+    store.blocks[block, LATEST] = event
+    if store.blocks[block, LENGTH] == 2 * HALF:
+        split_block(store, group, block)
 
 
-@bare
-def divide_block(store, g, b):
+@njit_without_allocation
+def split_block(store, group, block):
     """Makes a block of its own of the newer half."""
-    new, newer = store.size[BLOCKS], store.block[b, NEWER_BLOCK]
-    store.size[BLOCKS] += 1
-    first = store.block[b, OLDEST]
+    new, newer = store.scalars[BLOCKS], store.blocks[block, NEWER_BLOCK]
+    store.scalars[BLOCKS] += 1
+    first = store.blocks[block, OLDEST]
     for _ in range(HALF):
-        first = store.event[first, NEXT]
-    store.block[new, OLDEST] = first
-    store.block[new, OLDEST_TIME] = store.event[first, TIME]
-    store.block[new, LENGTH] = store.block[b, LENGTH] - HALF
-    store.block[new, LATEST] = store.block[b, LATEST]
-    store.block[new, OLDER_BLOCK] = b
-    store.block[new, NEWER_BLOCK] = newer
-    store.block[b, LENGTH] = HALF
-    store.block[b, NEWER_BLOCK] = new
+        first = store.events[first, NEXT]
+    store.blocks[new, OLDEST] = first
+    store.blocks[new, OLDEST_TIME] = store.events[first, TIME]
+    store.blocks[new, LENGTH] = store.blocks[block, LENGTH] - HALF
+    store.blocks[new, LATEST] = store.blocks[block, LATEST]
+    store.blocks[new, OLDER_BLOCK] = block
+    store.blocks[new, NEWER_BLOCK] = newer
+    store.blocks[block, LENGTH] = HALF
+    store.blocks[block, NEWER_BLOCK] = new
     if newer == NOTHING:
-        store.group[g, BLOCK] = new
+        store.groups[group, BLOCK] = new
     else:
-        store.block[newer, OLDER_BLOCK] = new
+        store.blocks[newer, OLDER_BLOCK] = new
 
 
 # -- what a range of time adds up to ---------------------------------------------------------------------------------
 
 
-@bare
-def sum_up(store, rules, a, running, g, t, skip, oldest, sums):
-    """Fills the lanes `sums` with the aggregate over the group's events from time `oldest` up to time `t`.
+@njit_without_allocation
+def aggregate_time_range(store, rules, aggregate, accumulator, group, end_ms, skipped_event, start_ms, sums):
+    """Fills the lanes `sums` with the aggregate over the group's events from time `start_ms` up to time `end_ms`.
 
-    Without event `skip`, if that is the last of these (NOTHING: with all).
+    Without event `skipped_event`, if that is the last of these (NOTHING: with all).
 
-    Of a queue only HEAD is filled: the best event, the newest of equal ones. `running`: the lanes that say where it was reset.
+    Of a queue only HEAD is filled: the most extreme event, the newest of equal ones. `accumulator`: says where it was reset.
     """
-    empty(rules, a, sums, running)
-    b = block_of(store, g, t)
-    j = newest_of(store, g, b)
-    while j != NOTHING and (store.event[j, TIME] > t or j == skip):
-        if j == store.block[b, OLDEST]:
-            b = store.block[b, OLDER_BLOCK]
-        j = store.event[j, PREV]
-    if j == NOTHING:
+    clear_sums(rules, aggregate, sums, accumulator)
+    block = block_at_time(store, group, end_ms)
+    event = newest_event_in_block(store, group, block)
+    while event != NOTHING and (store.events[event, TIME] > end_ms or event == skipped_event):
+        if event == store.blocks[block, OLDEST]:
+            block = store.blocks[block, OLDER_BLOCK]
+        event = store.events[event, PREV]
+    if event == NOTHING:
         return
-    add_events(store, rules, a, sums, j, store.block[b, OLDEST], oldest)
-    b = store.block[b, OLDER_BLOCK]
-    while b != NOTHING and store.block[b, OLDEST_TIME] >= oldest:
-        add_total(store, rules, a, sums, g, b)
-        b = store.block[b, OLDER_BLOCK]
-    if b != NOTHING:
-        add_events(store, rules, a, sums, newest_of(store, g, b), store.block[b, OLDEST], oldest)
-
-
-@bare
-def empty(rules, a, sums, running):
-    """No events yet; what was reset stays reset."""
-    for lane in range(rules.aggregate[a, WIDTH]):
-        sums[lane] = 0
-    if has_queue(rules, a):
-        sums[HEAD] = NOTHING
-    elif rules.aggregate[a, KIND] == COUNT_SINCE:
-        sums[RESET] = running[RESET]
-
-
-@bare
-def add_events(store, rules, a, sums, j, last, oldest):
-    """Adds the events from `j` back to `last` that are not older than `oldest`."""
-    while store.event[j, TIME] >= oldest:
-        if counts(store, rules, a, sums, j):
-            if has_queue(rules, a):
-                add_older(store, rules, a, sums, j)
-            else:
-                move(store, rules, a, sums, j, 1)
-        if j == last:
-            return
-        j = store.event[j, PREV]
-
-
-@bare
-def add_older(store, rules, a, sums, j):
-    """Event `j`, older than what was added before, becomes the best one if it is better."""
-    if sums[HEAD] == NOTHING or not beats(store, rules, a, sums[HEAD], j):
-        sums[HEAD] = j
-
-
-@bare
-def add_total(store, rules, a, sums, g, b):
-    """Adds all of a block."""
-    latest = store.block[b, LATEST]
-    since = rules.aggregate[a, KIND] == COUNT_SINCE
-    if since and store.event[latest, SEQ] <= sums[RESET]:
-        return
-    total = store.total[b, a]
-    # of a new block it is all zeros; with each event that comes into the block, `latest` grows
-    if total[START] != latest + 1 or (since and total[RESET] != sums[RESET]):
-        empty(rules, a, total, sums)
-        total[START] = latest + 1
-        add_events(
+    add_events_to_sums(store, rules, aggregate, sums, event, store.blocks[block, OLDEST], start_ms)
+    block = store.blocks[block, OLDER_BLOCK]
+    while block != NOTHING and store.blocks[block, OLDEST_TIME] >= start_ms:
+        add_block_total(store, rules, aggregate, sums, group, block)
+        block = store.blocks[block, OLDER_BLOCK]
+    if block != NOTHING:
+        add_events_to_sums(
             store,
             rules,
-            a,
-            total,
-            newest_of(store, g, b),
-            store.block[b, OLDEST],
-            store.block[b, OLDEST_TIME],
+            aggregate,
+            sums,
+            newest_event_in_block(store, group, block),
+            store.blocks[block, OLDEST],
+            start_ms,
         )
-    if has_queue(rules, a):
+
+
+@njit_without_allocation
+def clear_sums(rules, aggregate, sums, reset_source):
+    """No events yet; what was reset in the lanes of `reset_source` stays reset."""
+    for lane in range(rules.aggregates[aggregate, WIDTH]):
+        sums[lane] = 0
+    if has_queue(rules, aggregate):
+        sums[HEAD] = NOTHING
+    elif rules.aggregates[aggregate, KIND] == COUNT_SINCE:
+        sums[RESET] = reset_source[RESET]
+
+
+@njit_without_allocation
+def add_events_to_sums(store, rules, aggregate, sums, newest_event, oldest_event, start_ms):
+    """Adds the events from the newest back to the oldest that are not older than `start_ms`."""
+    while store.events[newest_event, TIME] >= start_ms:
+        if is_counted(store, rules, aggregate, sums, newest_event):
+            if has_queue(rules, aggregate):
+                replace_if_more_extreme(store, rules, aggregate, sums, newest_event)
+            else:
+                add_or_subtract(store, rules, aggregate, sums, newest_event, 1)
+        if newest_event == oldest_event:
+            return
+        newest_event = store.events[newest_event, PREV]
+
+
+@njit_without_allocation
+def replace_if_more_extreme(store, rules, aggregate, sums, event):
+    """An event, older than what was added before, becomes the most extreme one if it is more extreme."""
+    if sums[HEAD] == NOTHING or not is_at_least_as_extreme(store, rules, aggregate, sums[HEAD], event):
+        sums[HEAD] = event
+
+
+@njit_without_allocation
+def add_block_total(store, rules, aggregate, sums, group, block):
+    """Adds all of a block."""
+    latest = store.blocks[block, LATEST]
+    since = rules.aggregates[aggregate, KIND] == COUNT_SINCE
+    if since and store.events[latest, SEQ] <= sums[RESET]:
+        return
+    total = store.block_totals[block, aggregate]
+    # of a new block it is all zeros; with each event that comes into the block, `latest` grows
+    if total[START] != latest + 1 or (since and total[RESET] != sums[RESET]):
+        clear_sums(rules, aggregate, total, sums)
+        total[START] = latest + 1
+        add_events_to_sums(
+            store,
+            rules,
+            aggregate,
+            total,
+            newest_event_in_block(store, group, block),
+            store.blocks[block, OLDEST],
+            store.blocks[block, OLDEST_TIME],
+        )
+    if has_queue(rules, aggregate):
         if total[HEAD] != NOTHING:
-            add_older(store, rules, a, sums, total[HEAD])
+            replace_if_more_extreme(store, rules, aggregate, sums, total[HEAD])
     elif since:
         sums[N] += total[N]
     else:
-        for lane in range(N, rules.aggregate[a, WIDTH]):
+        for lane in range(N, rules.aggregates[aggregate, WIDTH]):
             sums[lane] += total[lane]
 
 
-@bare
-def forget_totals(store, g, t):
-    """What the blocks that have events of time `t` add up to is not known any more."""
-    b = block_of(store, g, t)
-    store.total[b, :, START] = 0
-    while store.block[b, OLDEST_TIME] == t and store.block[b, OLDER_BLOCK] != NOTHING:
-        b = store.block[b, OLDER_BLOCK]
-        store.total[b, :, START] = 0
+@njit_without_allocation
+def invalidate_block_totals(store, group, time_ms):
+    """What the blocks that have events of a time add up to is not known any more."""
+    block = block_at_time(store, group, time_ms)
+    store.block_totals[block, :, START] = 0
+    while store.blocks[block, OLDEST_TIME] == time_ms and store.blocks[block, OLDER_BLOCK] != NOTHING:
+        block = store.blocks[block, OLDER_BLOCK]
+        store.block_totals[block, :, START] = 0
 
 
-@bare
-def insert_by_blocks(store, rules, a, running, j, sums):
+@njit_without_allocation
+def insert_in_queue_by_blocks(store, rules, aggregate, accumulator, event, sums):
     """An event inside the running window, and not its newest, comes into the queue.
 
-    Only of the events in the queue OLDER is right from then on: what a window that ended earlier found best, `sum_up` tells.
+    Only of the events in the queue OLDER is right from then on: the extreme of a window that ended earlier is found by `aggregate_time_range`.
     """
-    if not counts(store, rules, a, running, j):
+    if not is_counted(store, rules, aggregate, accumulator, event):
         return
-    g = store.event[j, GROUP]
-    sum_up(
-        *(store, rules, a, running, g, store.event[store.group[g, NEWEST], TIME], NOTHING),
-        *(store.event[j, TIME] + 1, sums),
+    group = store.events[event, GROUP]
+    aggregate_time_range(
+        *(
+            store,
+            rules,
+            aggregate,
+            accumulator,
+            group,
+            store.events[store.groups[group, NEWEST], TIME],
+            NOTHING,
+        ),
+        *(store.events[event, TIME] + 1, sums),
     )
     newer = sums[HEAD]
     if newer == NOTHING:
-        link_in_queue(store, rules, a, running, j, running[TAIL], newer, True)
-    elif not beats(store, rules, a, newer, j):
-        q = rules.aggregate[a, QUEUE]
-        older = store.queue[newer, q, OLDER]
-        store.queue[newer, q, OLDER] = j
-        link_in_queue(store, rules, a, running, j, older, newer, True)
+        link_in_queue(store, rules, aggregate, accumulator, event, accumulator[TAIL], newer, True)
+    elif not is_at_least_as_extreme(store, rules, aggregate, newer, event):
+        q = rules.aggregates[aggregate, QUEUE]
+        older = store.queues[newer, q, OLDER]
+        store.queues[newer, q, OLDER] = event
+        link_in_queue(store, rules, aggregate, accumulator, event, older, newer, True)

@@ -8,12 +8,12 @@ from pathlib import Path
 COMPILING = "compiling the window loop, once after an installation: about a minute"
 
 
-class NoCodeCache(RuntimeError):
-    """Numba may write nowhere; the text says where it tried, and what would help."""
+class CodeCacheNotWritable(RuntimeError):
+    """Numba may write its compiled code nowhere; the text says where it tried, and what would help."""
 
 
-def check_code_cache() -> None:
-    """Raises NoCodeCache unless there is a folder for compiled code; asked before Spark starts workers."""
+def check_code_cache_writable() -> None:
+    """Raises CodeCacheNotWritable unless there is a folder for compiled code; asked before Spark starts workers."""
     tried = []
     for place in _places():
         try:
@@ -22,13 +22,13 @@ def check_code_cache() -> None:
             return
         except OSError as error:
             tried.append(f"{place} ({error.strerror})")
-    raise NoCodeCache(
+    raise CodeCacheNotWritable(
         f"no folder for compiled code can be written to: {', '.join(tried)}; "
         "set NUMBA_CACHE_DIR to a folder of this user's own"
     )
 
 
-def is_compiled() -> bool:
+def is_window_loop_cached() -> bool:
     """Whether the window loop has been compiled for this Python, as far as the names of files tell."""
     index = f"**/window.*.py{sys.version_info.major}{sys.version_info.minor}.nbi"
     return any(True for place in _places() for _ in place.glob(index))

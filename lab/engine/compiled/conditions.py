@@ -6,8 +6,8 @@ aggregate 0: 6    aggregate 1: 2 / 3        rule 4:  0 > 5  and  1 >= 1/2 · 0  
 import numpy as np
 
 from lab.engine.compiled.aggregates import COUNT_SINCE, HUGE, has_values
-from lab.engine.compiled.blocks import block_of, has_blocks
-from lab.engine.compiled.groups import reset
+from lab.engine.compiled.blocks import block_at_time, has_blocks
+from lab.engine.compiled.groups import record_reset
 from lab.engine.compiled.layout import (
     ALERTED,
     ANY,
@@ -52,7 +52,7 @@ from lab.engine.compiled.layout import (
     TIMES,
     VALUES,
     N,
-    bare,
+    njit_without_allocation,
 )
 from lab.engine.compiled.limits import FRACTION, Measure, compare_with_limit
 
@@ -63,151 +63,185 @@ TWO_64 = 18446744073709551616.0
 NEARLY = 1e-9  # far more than what floats are wrong by
 
 
-@bare
-def keep_measure(rules, a, measure):
-    """Notes what an aggregate measures at the event."""
-    rules.measured[a, 0] = measure.high
-    rules.measured[a, 1] = measure.low
-    rules.measured[a, 2] = measure.numerator
-    rules.measured[a, 3] = measure.denominator
+@njit_without_allocation
+def save_measure(rules, aggregate, measure):
+    """Saves what an aggregate measures at the event, for the conditions."""
+    rules.saved_measures[aggregate, 0] = measure.high
+    rules.saved_measures[aggregate, 1] = measure.low
+    rules.saved_measures[aggregate, 2] = measure.numerator
+    rules.saved_measures[aggregate, 3] = measure.denominator
 
 
-@bare
-def measure_of(rules, a):
-    return Measure(rules.measured[a, 0], rules.measured[a, 1], rules.measured[a, 2], rules.measured[a, 3])
+@njit_without_allocation
+def saved_measure(rules, aggregate):
+    return Measure(
+        rules.saved_measures[aggregate, 0],
+        rules.saved_measures[aggregate, 1],
+        rules.saved_measures[aggregate, 2],
+        rules.saved_measures[aggregate, 3],
+    )
 
 
-@bare
-def judge_conditions(store, rules, batch, g, j, row, alerts, fired):
-    """Writes the alerts of the rules whose conditions hold at event `j`, in row `row` of the batch; returns where `alerts` got to."""
-    for n in range(len(rules.joined)):
-        rule, first, last = rules.joined[n, OF_RULE], rules.joined[n, FIRST_OF], rules.joined[n, LAST_OF]
-        column = rules.when[rule, 0]
-        if column != NOTHING and not batch.when[row, column] & rules.when[rule, 1]:
+@njit_without_allocation
+def append_alerts_of_conditions(store, rules, batch, group, event, batch_row, alerts, alert_rows):
+    """Writes the alerts of the rules whose conditions are met at an event, in a row of the batch, behind the `alert_rows` that there are; returns how many there are then."""
+    for number in range(len(rules.rules_with_conditions)):
+        rule, first, last = (
+            rules.rules_with_conditions[number, OF_RULE],
+            rules.rules_with_conditions[number, FIRST_OF],
+            rules.rules_with_conditions[number, LAST_OF],
+        )
+        column = rules.when_bits[rule, 0]
+        if column != NOTHING and not batch.when_bits[batch_row, column] & rules.when_bits[rule, 1]:
             continue
-        counted_by = rules.joined[n, COUNTED_BY]
-        if counted_by != NOTHING and not has_values(store, rules, counted_by, j):
+        counted_by = rules.rules_with_conditions[number, COUNTED_BY]
+        if counted_by != NOTHING and not has_values(store, rules, counted_by, event):
             continue
-        enough = rules.joined[n, ANY] != 0
+        enough = rules.rules_with_conditions[number, ANY] != 0
         holds = not enough
-        for c in range(first, last):
-            if holds_at(store, rules, c) == enough:
+        for condition in range(first, last):
+            if is_condition_met(store, rules, condition) == enough:
                 holds = enough
                 break
         if not holds:
             continue
-        for c in range(first, last):
-            begin_anew(store, rules, rules.condition[c, MEASURES], g, j)
-        if count_alert_if_allowed(store, rules, n, g, j):
-            if store.size[RETURNS]:
-                store.event[j, VALUES] |= ALERTED
-            for c in range(first, last):
-                fired = write_measure(rules, c, MEASURES, rule, 2 * (c - first), row, g, alerts, fired)
-                fired = write_measure(rules, c, BASE, rule, 2 * (c - first) + 1, row, g, alerts, fired)
+        for condition in range(first, last):
+            reset_if_count_with_reset(store, rules, rules.conditions[condition, MEASURES], group, event)
+        if count_alert_if_allowed(store, rules, number, group, event):
+            if store.scalars[RETURNS]:
+                store.events[event, VALUES] |= ALERTED
+            for condition in range(first, last):
+                alert_rows = append_saved_measure_if_any(
+                    rules,
+                    condition,
+                    MEASURES,
+                    rule,
+                    2 * (condition - first),
+                    batch_row,
+                    group,
+                    alerts,
+                    alert_rows,
+                )
+                alert_rows = append_saved_measure_if_any(
+                    rules,
+                    condition,
+                    BASE,
+                    rule,
+                    2 * (condition - first) + 1,
+                    batch_row,
+                    group,
+                    alerts,
+                    alert_rows,
+                )
         else:
-            measure = measure_of(rules, rules.condition[first, MEASURES])
-            write_alert(alerts, fired, row, rule, g, SUPPRESSED, measure)
-            fired += 1
-    return fired
+            measure = saved_measure(rules, rules.conditions[first, MEASURES])
+            write_alert_row(alerts, alert_rows, batch_row, rule, group, SUPPRESSED, measure)
+            alert_rows += 1
+    return alert_rows
 
 
-@bare
-def count_alert_if_allowed(store, rules, n, g, j):
-    """Counts an alert at event `j` unless the rule has given as many as it may in the window that ends there; False if it has."""
-    a = rules.joined[n, SPOKEN]
-    if a == NOTHING:
+@njit_without_allocation
+def count_alert_if_allowed(store, rules, rule_row, group, event):
+    """Counts an alert at an event unless the rule has given as many as it may in the window that ends there; False if it has."""
+    aggregate = rules.rules_with_conditions[rule_row, SPOKEN]
+    if aggregate == NOTHING:
         return True
-    if rules.measured[a, 1] >= rules.joined[n, AT_MOST]:
+    if rules.saved_measures[aggregate, 1] >= rules.rules_with_conditions[rule_row, AT_MOST]:
         return False
-    store.event[j, rules.joined[n, SPOKE_COLUMN]] |= rules.joined[n, SPOKE_BIT]
-    # event `j` did not count for it before
-    place = np.int64(store.place[g, a])
-    if store.event[j, TIME] >= store.event[store.running[place + START], TIME]:
-        store.running[place + N] += 1
-    if has_blocks(store, g):
-        store.total[block_of(store, g, store.event[j, TIME]), a, START] = 0
+    store.events[event, rules.rules_with_conditions[rule_row, SPOKE_COLUMN]] |= rules.rules_with_conditions[
+        rule_row, SPOKE_BIT
+    ]
+    # the event did not count for it before
+    offset = np.int64(store.accumulator_starts[group, aggregate])
+    if store.events[event, TIME] >= store.events[store.accumulators[offset + START], TIME]:
+        store.accumulators[offset + N] += 1
+    if has_blocks(store, group):
+        store.block_totals[block_at_time(store, group, store.events[event, TIME]), aggregate, START] = 0
     return True
 
 
-@bare
-def write_measure(rules, c, which, rule, number, row, g, alerts, fired):
-    """Writes one value of an alert, if there is one."""
-    a = rules.condition[c, which]
-    if a == NOTHING or rules.measured[a, 3] == 0:
-        return fired
-    write_alert(alerts, fired, row, rule, g, number, measure_of(rules, a))
-    return fired + 1
+@njit_without_allocation
+def append_saved_measure_if_any(
+    rules, condition, measure_column, rule, value_number, batch_row, group, alerts, alert_rows
+):
+    """Writes a row of `alerts` with one value of an alert, if there is one; returns how many rows there are then."""
+    aggregate = rules.conditions[condition, measure_column]
+    if aggregate == NOTHING or rules.saved_measures[aggregate, 3] == 0:
+        return alert_rows
+    write_alert_row(alerts, alert_rows, batch_row, rule, group, value_number, saved_measure(rules, aggregate))
+    return alert_rows + 1
 
 
-@bare
-def write_alert(alerts, at, row, rule, g, condition, measure):
+@njit_without_allocation
+def write_alert_row(alerts, alert_row, batch_row, rule, group, value_number, measure):
     """Fills a row of `alerts`."""
-    alerts[at, ROW] = row
-    alerts[at, RULE] = rule
-    alerts[at, IN_GROUP] = g
-    alerts[at, CONDITION] = condition
-    alerts[at, HIGH_PART] = measure.high
-    alerts[at, LOW_PART] = measure.low
-    alerts[at, NUMERATOR] = measure.numerator
-    alerts[at, DENOMINATOR] = measure.denominator
+    alerts[alert_row, ROW] = batch_row
+    alerts[alert_row, RULE] = rule
+    alerts[alert_row, IN_GROUP] = group
+    alerts[alert_row, CONDITION] = value_number
+    alerts[alert_row, HIGH_PART] = measure.high
+    alerts[alert_row, LOW_PART] = measure.low
+    alerts[alert_row, NUMERATOR] = measure.numerator
+    alerts[alert_row, DENOMINATOR] = measure.denominator
 
 
-@bare
-def begin_anew(store, rules, a, g, j):
-    """Has an aggregate that counts since its rule fired count from event `j` on."""
-    if rules.aggregate[a, KIND] == COUNT_SINCE:
-        place = np.int64(store.place[g, a])
-        store.running[place + RESET] = store.event[j, SEQ]
-        store.running[place + N] = 0
-        reset(store, rules.aggregate[a, RULE_ID], g, store.event[j, SEQ])
+@njit_without_allocation
+def reset_if_count_with_reset(store, rules, aggregate, group, event):
+    """Has an aggregate, if it counts since its rule fired, count from an event on."""
+    if rules.aggregates[aggregate, KIND] == COUNT_SINCE:
+        offset = np.int64(store.accumulator_starts[group, aggregate])
+        store.accumulators[offset + RESET] = store.events[event, SEQ]
+        store.accumulators[offset + N] = 0
+        record_reset(store, rules.aggregates[aggregate, RULE_ID], group, store.events[event, SEQ])
 
 
 # -- comparing ---------------------------------------------------------------------------------------------------------
 
 
-@bare
-def holds_at(store, rules, c):
-    """Whether a condition holds; not if there is nothing to compare."""
-    a, base = rules.condition[c, MEASURES], rules.condition[c, BASE]
-    measure = measure_of(rules, a)
+@njit_without_allocation
+def is_condition_met(store, rules, condition):
+    """Whether a condition is met; not if there is nothing to compare."""
+    aggregate, base = rules.conditions[condition, MEASURES], rules.conditions[condition, BASE]
+    measure = saved_measure(rules, aggregate)
     if measure.denominator == 0:
         return False
     if base == NOTHING:
-        return in_relation(
-            rules.condition[c, RELATION], compare_with_limit(measure, rules.condition[c, LIMIT:BASE])
+        return is_operator_satisfied(
+            rules.conditions[condition, RELATION],
+            compare_with_limit(measure, rules.conditions[condition, LIMIT:BASE]),
         )
-    other = measure_of(rules, base)
+    other = saved_measure(rules, base)
     if other.denominator == 0:
         return False
-    sign = compared_with(
+    sign = compare_with_multiple(
         store.scratch,
         measure,
         other,
-        rules.condition[c, TIMES],
-        rules.condition[c, BY],
-        rules.condition[c, TENS],
-        rules.condition[c, PLUS:],
+        rules.conditions[condition, TIMES],
+        rules.conditions[condition, BY],
+        rules.conditions[condition, TENS],
+        rules.conditions[condition, PLUS:],
     )
-    return in_relation(rules.condition[c, RELATION], sign)
+    return is_operator_satisfied(rules.conditions[condition, RELATION], sign)
 
 
-@bare
-def in_relation(relation, sign):
-    """Whether what is less (sign -1), equal (0) or greater (1) is in a relation."""
-    if relation == EQUAL:
+@njit_without_allocation
+def is_operator_satisfied(operator, sign):
+    """Whether an operator is true of what is less (sign -1), equal (0) or greater (1)."""
+    if operator == EQUAL:
         return sign == 0
-    if relation == NOT_EQUAL:
+    if operator == NOT_EQUAL:
         return sign != 0
-    if relation == GREATER:
+    if operator == GREATER:
         return sign > 0
-    if relation == GREATER_EQUAL:
+    if operator == GREATER_EQUAL:
         return sign >= 0
-    if relation == LESS:
+    if operator == LESS:
         return sign < 0
     return sign <= 0
 
 
-@bare
+@njit_without_allocation
 def measure_as_float(measure):
     """A measure as a float."""
     if measure.high == measure.low >> 63:
@@ -217,7 +251,7 @@ def measure_as_float(measure):
     return whole + np.float64(measure.numerator) / np.float64(measure.denominator)
 
 
-@bare
+@njit_without_allocation
 def plus_as_float(plus):
     """What is added to a limit as a float."""
     more = 0.0
@@ -226,57 +260,57 @@ def plus_as_float(plus):
     return plus[0] * more / FRACTION
 
 
-@bare
-def compared_with(scratch, measure, other, times, by, tens, plus):
-    """-1, 0 or 1: the measure is less than other · times / by · 10^tens + plus, equal to it, greater.
+@njit_without_allocation
+def compare_with_multiple(scratch, measure, other, factor, divisor, power_of_ten, plus):
+    """-1, 0 or 1: the measure is less than other · factor / divisor · 10^power_of_ten + plus, equal to it, greater.
 
     Floats say so where they are far apart; else both sides are multiplied out, to the last digit.
     """
-    factor = np.float64(times) / np.float64(by)
-    for _ in range(abs(tens)):  # no power: a page has none
-        factor = factor * 10.0 if tens > 0 else factor / 10.0
-    one, two, more = measure_as_float(measure), measure_as_float(other) * factor, plus_as_float(plus)
-    if abs(one - two - more) > NEARLY * (abs(one) + abs(two) + abs(more) + factor + 1.0):
+    float_factor = np.float64(factor) / np.float64(divisor)
+    for _ in range(abs(power_of_ten)):  # no power: a page has none
+        float_factor = float_factor * 10.0 if power_of_ten > 0 else float_factor / 10.0
+    one, two, more = measure_as_float(measure), measure_as_float(other) * float_factor, plus_as_float(plus)
+    if abs(one - two - more) > NEARLY * (abs(one) + abs(two) + abs(more) + float_factor + 1.0):
         return 1 if one > two + more else -1
     left, right = scratch[HUGE : HUGE + HUGE_LIMBS], scratch[HUGE + HUGE_LIMBS : HUGE + 2 * HUGE_LIMBS]
     write_improper_numerator(left, measure)
     write_improper_numerator(right, other)
-    multiply(left, other.denominator)
-    multiply(left, by)
-    multiply(right, measure.denominator)
-    multiply(right, times)
-    for _ in range(abs(tens)):
-        multiply(right if tens > 0 else left, 10)
+    multiply_limbs(left, other.denominator)
+    multiply_limbs(left, divisor)
+    multiply_limbs(right, measure.denominator)
+    multiply_limbs(right, factor)
+    for _ in range(abs(power_of_ten)):
+        multiply_limbs(right if power_of_ten > 0 else left, 10)
     if plus[0] != 0:
         added = scratch[HUGE + 2 * HUGE_LIMBS : HUGE + 3 * HUGE_LIMBS]
         added[:] = 0
         for limb in range(1, len(plus)):
             added[limb - 1] = plus[limb]
-        multiply(added, measure.denominator)
-        multiply(added, other.denominator)
-        multiply(added, by)
-        for _ in range(-tens):
-            multiply(added, 10)
-        multiply(left, FRACTION)
-        multiply(right, FRACTION)
-        combine(left, added, -plus[0])
-    combine(left, right, -1)
-    return sign_of(left)
+        multiply_limbs(added, measure.denominator)
+        multiply_limbs(added, other.denominator)
+        multiply_limbs(added, divisor)
+        for _ in range(-power_of_ten):
+            multiply_limbs(added, 10)
+        multiply_limbs(left, FRACTION)
+        multiply_limbs(right, FRACTION)
+        add_limbs(left, added, -plus[0])
+    add_limbs(left, right, -1)
+    return sign_of_limbs(left)
 
 
-@bare
+@njit_without_allocation
 def write_improper_numerator(limbs, measure):
     """Fills limbs of 32 bits with whole · denominator + numerator of a measure."""
     low, high = np.uint64(measure.low), measure.high
     limbs[:] = LOW_BITS if high < 0 else 0
     limbs[0], limbs[1] = np.int64(low & np.uint64(LOW_BITS)), np.int64(low >> np.uint64(32))
     limbs[2], limbs[3] = high & LOW_BITS, (high >> 32) & LOW_BITS
-    multiply(limbs, measure.denominator)
-    add(limbs, 0, np.uint64(measure.numerator))
+    multiply_limbs(limbs, measure.denominator)
+    add_from_limb(limbs, 0, np.uint64(measure.numerator))
 
 
-@bare
-def sign_of(limbs):
+@njit_without_allocation
+def sign_of_limbs(limbs):
     """-1, 0 or 1."""
     if limbs[len(limbs) - 1] >> 31:
         return -1
@@ -286,8 +320,8 @@ def sign_of(limbs):
     return 0
 
 
-@bare
-def combine(limbs, others, sign):
+@njit_without_allocation
+def add_limbs(limbs, others, sign):
     """Adds other limbs (sign 1), or subtracts them (-1)."""
     carry = np.int64(0)
     for at in range(len(limbs)):
@@ -296,23 +330,23 @@ def combine(limbs, others, sign):
         carry = total >> 32
 
 
-@bare
-def add(limbs, at, value):
-    """Adds an unsigned number of 64 bits, 32 · `at` bits up."""
+@njit_without_allocation
+def add_from_limb(limbs, first_limb, value):
+    """Adds an unsigned number of 64 bits, 32 · `first_limb` bits up."""
     carry = value
-    while carry != 0 and at < len(limbs):
-        total = np.uint64(limbs[at]) + (carry & np.uint64(LOW_BITS))
-        limbs[at] = np.int64(total & np.uint64(LOW_BITS))
+    while carry != 0 and first_limb < len(limbs):
+        total = np.uint64(limbs[first_limb]) + (carry & np.uint64(LOW_BITS))
+        limbs[first_limb] = np.int64(total & np.uint64(LOW_BITS))
         carry = (carry >> np.uint64(32)) + (total >> np.uint64(32))
-        at += 1
+        first_limb += 1
 
 
-@bare
-def multiply(limbs, factor):
+@njit_without_allocation
+def multiply_limbs(limbs, factor):
     """Multiplies by a number of 63 bits."""
     low, high = np.uint64(factor) & np.uint64(LOW_BITS), np.uint64(factor) >> np.uint64(32)
     for at in range(len(limbs) - 1, -1, -1):
         limb = np.uint64(limbs[at])
         limbs[at] = 0
-        add(limbs, at, limb * low)
-        add(limbs, at + 1, limb * high)
+        add_from_limb(limbs, at, limb * low)
+        add_from_limb(limbs, at + 1, limb * high)

@@ -1,15 +1,15 @@
-"""Events and groups in arrays: finding a group, linking its events in time order, and taking back what was held before."""
+"""Events and groups in arrays: finding a group, linking its events in time order, and taking back what was stored before."""
 
 import numpy as np
 
-from lab.engine.compiled.aggregates import mixed
+from lab.engine.compiled.aggregates import extend_hash
 from lab.engine.compiled.blocks import (
     LIMIT,
-    add_to_block,
-    block_of,
+    add_event_to_block,
+    block_at_time,
     has_blocks,
+    last_event_at_or_before_by_blocks,
     make_blocks,
-    neighbour_by_blocks,
 )
 from lab.engine.compiled.layout import (
     BLOCK,
@@ -37,288 +37,300 @@ from lab.engine.compiled.layout import (
     TIME,
     TWINS,
     VALUES,
-    bare,
+    njit_without_allocation,
 )
 
 RUN = 64  # events of one time and group, after which a hash table tells which ids they have
 
 
-@bare
-def key_place(table, rows, first, salt, key, i):
-    """The place in a hash table of the row whose columns from `first` on are the key in row `i`, or where it would be."""
-    h = np.uint64(salt)
-    for k in range(key.shape[1]):
-        h = mixed(h, key[i, k])
+@njit_without_allocation
+def find_slot(table, rows, first_key_column, salt, keys, key_row):
+    """The slot in a hash table of the row whose columns from `first_key_column` on are a row of `keys`, or a free one where it would be."""
+    hash_so_far = np.uint64(salt)
+    for k in range(keys.shape[1]):
+        hash_so_far = extend_hash(hash_so_far, keys[key_row, k])
     last = len(table) - 1
-    place = np.int64(h & np.uint64(last))
-    while table[place] != NOTHING and not has_key(rows, table[place], first, key, i):
-        place = (place + 1) & last
-    return place
+    slot = np.int64(hash_so_far & np.uint64(last))
+    while table[slot] != NOTHING and not has_key(rows, table[slot], first_key_column, keys, key_row):
+        slot = (slot + 1) & last
+    return slot
 
 
-@bare
-def has_key(rows, row, first, key, i):
-    for k in range(key.shape[1]):
-        if rows[row, first + k] != key[i, k]:
+@njit_without_allocation
+def has_key(rows, row, first_key_column, keys, key_row):
+    for k in range(keys.shape[1]):
+        if rows[row, first_key_column + k] != keys[key_row, k]:
             return False
     return True
 
 
-@bare
-def group_place(store, key, i):
-    """The place in the table of groups of the one with the key in row `i`, or where it would be."""
-    return key_place(store.table, store.group, KEY, store.size[SALT], key, i)
+@njit_without_allocation
+def find_group_slot(store, keys, row):
+    """The slot in the table of groups of the one with the key in a row, or where it would be."""
+    return find_slot(store.group_table, store.groups, KEY, store.scalars[SALT], keys, row)
 
 
-@bare
-def group_of(store, key_group, key, i):
-    """The group with the key in row `i`, a new one if there is none."""
-    place = group_place(store, key, i)
-    g = store.table[place]
-    if g != NOTHING:
-        return g
-    g = store.size[GROUPS]
-    store.size[GROUPS] += 1
-    store.table[place] = g
-    store.group[g, NEWEST] = NOTHING
-    store.group[g, KEY_GROUP] = key_group
-    store.group[g, BLOCK] = NOTHING
-    for k in range(key.shape[1]):
-        store.group[g, KEY + k] = key[i, k]
-    store.place[g, :] = NOTHING
-    return g
+@njit_without_allocation
+def find_or_add_group(store, key_group, keys, row):
+    """The group with the key in a row, a new one if there is none."""
+    slot = find_group_slot(store, keys, row)
+    group = store.group_table[slot]
+    if group != NOTHING:
+        return group
+    group = store.scalars[GROUPS]
+    store.scalars[GROUPS] += 1
+    store.group_table[slot] = group
+    store.groups[group, NEWEST] = NOTHING
+    store.groups[group, KEY_GROUP] = key_group
+    store.groups[group, BLOCK] = NOTHING
+    for k in range(keys.shape[1]):
+        store.groups[group, KEY + k] = keys[row, k]
+    store.accumulator_starts[group, :] = NOTHING
+    return group
 
 
-@bare
-def look_ahead(store, batch, first, end):
-    """Finds the groups that rows of the batch have by now, NOTHING for those that have none yet."""
-    for i in range(first, end):
-        batch.group[i] = store.table[group_place(store, batch.key, i)]
+@njit_without_allocation
+def find_known_groups(store, batch, first_row, end_row):
+    """Fills in the groups that rows of the batch have by now, NOTHING for those that have none yet."""
+    for row in range(first_row, end_row):
+        batch.groups[row] = store.group_table[find_group_slot(store, batch.keys, row)]
 
 
-@bare
-def touch(store, batch, first, end):
+@njit_without_allocation
+def prefetch_windows(store, batch, first_row, end_row):
     """Reads where the windows of some rows' groups end and start, and does nothing with it.
 
     The processor fetches these from memory for many events at once, where evaluating them waits for one place after the other:
-    with this and `look_ahead` the loop takes 0.6 of the time.
+    with this and `find_known_groups` the loop takes 0.6 of the time.
     """
     touched = np.int64(0)
-    for i in range(first, end):
-        g = batch.group[i]
-        if g == NOTHING or store.group[g, NEWEST] == NOTHING:
+    for row in range(first_row, end_row):
+        group = batch.groups[row]
+        if group == NOTHING or store.groups[group, NEWEST] == NOTHING:
             continue
-        touched ^= store.event[store.group[g, NEWEST], TIME]
-        for place in store.place[g]:
-            if place != NOTHING and store.running[place + START] != NOTHING:
-                touched ^= store.event[store.running[place + START], TIME]
+        touched ^= store.events[store.groups[group, NEWEST], TIME]
+        for slot in store.accumulator_starts[group]:
+            if slot != NOTHING and store.accumulators[slot + START] != NOTHING:
+                touched ^= store.events[store.accumulators[slot + START], TIME]
     store.scratch[0] = touched  # else the compiler leaves out what nobody needs
 
 
-@bare
-def count_new_groups(store, key, seen):
-    """How many groups rows of keys would add; `seen`: an empty hash table, at least twice as large as there are rows."""
+@njit_without_allocation
+def count_new_groups(store, keys, empty_table):
+    """How many groups rows of keys would add; `empty_table`: a hash table to use, at least twice as large as there are rows."""
     new = 0
-    for i in range(len(key)):
-        if store.table[group_place(store, key, i)] == NOTHING:
-            place = key_place(seen, key, 0, store.size[SALT], key, i)
-            new += seen[place] == NOTHING
-            seen[place] = i
+    for row in range(len(keys)):
+        if store.group_table[find_group_slot(store, keys, row)] == NOTHING:
+            slot = find_slot(empty_table, keys, 0, store.scalars[SALT], keys, row)
+            new += empty_table[slot] == NOTHING
+            empty_table[slot] = row
     return new
 
 
-@bare
-def older_neighbour(store, g, t):
-    """The group's last event, in time order, that is not newer than `t`."""
-    if has_blocks(store, g):
-        return neighbour_by_blocks(store, g, t)
-    p, steps = store.group[g, NEWEST], 0
-    while p != NOTHING and store.event[p, TIME] > t:
-        p = store.event[p, PREV]
+@njit_without_allocation
+def last_event_at_or_before(store, group, time_ms):
+    """The group's last event, in time order, that is not newer than a time."""
+    if has_blocks(store, group):
+        return last_event_at_or_before_by_blocks(store, group, time_ms)
+    last_at_or_before, steps = store.groups[group, NEWEST], 0
+    while last_at_or_before != NOTHING and store.events[last_at_or_before, TIME] > time_ms:
+        last_at_or_before = store.events[last_at_or_before, PREV]
         steps += 1
     if steps > LIMIT:
-        make_blocks(store, g)
-    return p
+        make_blocks(store, group)
+    return last_at_or_before
 
 
-@bare
-def is_there(store, j):
+@njit_without_allocation
+def is_not_taken_back(store, event):
     """Whether an event has not been taken back."""
-    return store.size[RETURNS] == 0 or store.event[j, VALUES] & COUNTS != 0
+    return store.scalars[RETURNS] == 0 or store.events[event, VALUES] & COUNTS != 0
 
 
-@bare
-def held_at(store, g, p, t, event_id):
-    """The event of the group with this time and id, NOTHING if none is held; `p` is the older neighbour of `t`.
+@njit_without_allocation
+def find_stored_event(store, group, last_at_or_before, time_ms, event_id):
+    """The event of the group with this time and id, NOTHING if none is stored; `last_at_or_before`: the time's.
 
     Of a run of more than RUN events of one time all are in a hash table: to walk it for each would take the square of its length.
     """
     for _ in range(RUN):
-        if p == NOTHING or store.event[p, TIME] != t:
+        if last_at_or_before == NOTHING or store.events[last_at_or_before, TIME] != time_ms:
             return np.int64(NOTHING)
-        if store.event[p, ID] == event_id and is_there(store, p):
-            return np.int64(p)
-        p = store.event[p, PREV]
-    if p == NOTHING or store.event[p, TIME] != t:
+        if store.events[last_at_or_before, ID] == event_id and is_not_taken_back(store, last_at_or_before):
+            return np.int64(last_at_or_before)
+        last_at_or_before = store.events[last_at_or_before, PREV]
+    if last_at_or_before == NOTHING or store.events[last_at_or_before, TIME] != time_ms:
         return np.int64(NOTHING)
-    found = np.int64(store.twin[twin_place(store, g, t, event_id)]) - 1
-    return found if found != NOTHING and is_there(store, found) else np.int64(NOTHING)
+    found = np.int64(store.same_time_table[find_same_time_slot(store, group, time_ms, event_id)]) - 1
+    return found if found != NOTHING and is_not_taken_back(store, found) else np.int64(NOTHING)
 
 
-@bare
-def twin_place(store, g, t, event_id):
-    """The place in the table of twins of the event with this time and id, or where it would be."""
-    last = len(store.twin) - 1
-    h = mixed(mixed(mixed(np.uint64(store.size[SALT]), g), t), event_id)
-    place = np.int64(h & np.uint64(last))
-    while store.twin[place] != 0:
-        j = store.twin[place] - 1
-        if store.event[j, ID] == event_id and store.event[j, TIME] == t and store.event[j, GROUP] == g:
-            return place
-        place = (place + 1) & last
-    return place
+@njit_without_allocation
+def find_same_time_slot(store, group, time_ms, event_id):
+    """The slot in `same_time_table` of the event with this time and id, or where it would be."""
+    last = len(store.same_time_table) - 1
+    hash_so_far = extend_hash(
+        extend_hash(extend_hash(np.uint64(store.scalars[SALT]), group), time_ms), event_id
+    )
+    slot = np.int64(hash_so_far & np.uint64(last))
+    while store.same_time_table[slot] != 0:
+        event = store.same_time_table[slot] - 1
+        if (
+            store.events[event, ID] == event_id
+            and store.events[event, TIME] == time_ms
+            and store.events[event, GROUP] == group
+        ):
+            return slot
+        slot = (slot + 1) & last
+    return slot
 
 
-@bare
-def add_twin(store, j):
-    """Takes an event into the table of twins."""
-    place = twin_place(store, store.event[j, GROUP], store.event[j, TIME], store.event[j, ID])
-    if store.twin[place] != 0 and not is_there(store, j):
+@njit_without_allocation
+def add_to_same_time_table(store, event):
+    """Takes an event into the table of those in long runs of one time."""
+    slot = find_same_time_slot(
+        store, store.events[event, GROUP], store.events[event, TIME], store.events[event, ID]
+    )
+    if store.same_time_table[slot] != 0 and not is_not_taken_back(store, event):
         return  # one that came again after this had been taken back
-    store.size[TWINS] += store.twin[place] == 0
-    store.twin[place] = j + 1
+    store.scalars[TWINS] += store.same_time_table[slot] == 0
+    store.same_time_table[slot] = event + 1
 
 
-@bare
-def add_to_run(store, j):
-    """Takes event `j`, the newest of its time, into the table of twins if its run is long; the whole run once it gets long."""
-    t, p = store.event[j, TIME], store.event[j, PREV]
+@njit_without_allocation
+def index_long_run_of_same_time(store, event):
+    """Takes an event, the newest of its time, into `same_time_table` if its run is long; the whole run once it gets long."""
+    time_ms, last_at_or_before = store.events[event, TIME], store.events[event, PREV]
     for _ in range(RUN):
-        if p == NOTHING or store.event[p, TIME] != t:
+        if last_at_or_before == NOTHING or store.events[last_at_or_before, TIME] != time_ms:
             return
-        p = store.event[p, PREV]
-    add_twin(store, j)
-    if p != NOTHING and store.event[p, TIME] == t:
+        last_at_or_before = store.events[last_at_or_before, PREV]
+    add_to_same_time_table(store, event)
+    if last_at_or_before != NOTHING and store.events[last_at_or_before, TIME] == time_ms:
         return
-    p = store.event[j, PREV]
+    last_at_or_before = store.events[event, PREV]
     for _ in range(RUN):
-        add_twin(store, p)
-        p = store.event[p, PREV]
+        add_to_same_time_table(store, last_at_or_before)
+        last_at_or_before = store.events[last_at_or_before, PREV]
 
 
-@bare
-def index_twins(store, before):
-    """Fills the hash table of twins with the entries of another."""
-    for row in before:
-        add_twin(store, row - 1)
+@njit_without_allocation
+def refill_same_time_table(store, old_entries):
+    """Fills `same_time_table` with the entries of another."""
+    for row in old_entries:
+        add_to_same_time_table(store, row - 1)
 
 
-@bare
-def link(store, g, p, seq, batch, i):
-    """Stores event `i` of the batch behind its older neighbour `p` (NOTHING: as the oldest) and returns its row."""
-    j = store.size[EVENTS]
-    store.size[EVENTS] += 1
-    store.event[j, TIME] = batch.time[i]
-    store.event[j, ID] = batch.id[i]
-    store.event[j, SEQ] = seq
-    for c in range(batch.value.shape[1]):
-        store.event[j, VALUES + c] = batch.value[i, c]
-    q = store.group[g, NEWEST] if p == NOTHING else store.event[p, NEXT]  # the newer neighbour
-    if p == NOTHING:
-        if has_blocks(store, g):
-            q = store.block[block_of(store, g, batch.time[i]), OLDEST]
-        while q != NOTHING and store.event[q, PREV] != NOTHING:
-            q = store.event[q, PREV]
+@njit_without_allocation
+def store_event(store, group, older_event, seq, batch, row):
+    """Stores the event in a row of the batch behind its older neighbour (NOTHING: as the oldest) and returns its row in `events`."""
+    event = store.scalars[EVENTS]
+    store.scalars[EVENTS] += 1
+    store.events[event, TIME] = batch.times_ms[row]
+    store.events[event, ID] = batch.event_ids[row]
+    store.events[event, SEQ] = seq
+    for c in range(batch.values.shape[1]):
+        store.events[event, VALUES + c] = batch.values[row, c]
+    q = (
+        store.groups[group, NEWEST] if older_event == NOTHING else store.events[older_event, NEXT]
+    )  # the newer neighbour
+    if older_event == NOTHING:
+        if has_blocks(store, group):
+            q = store.blocks[block_at_time(store, group, batch.times_ms[row]), OLDEST]
+        while q != NOTHING and store.events[q, PREV] != NOTHING:
+            q = store.events[q, PREV]
     else:
-        store.event[p, NEXT] = j
+        store.events[older_event, NEXT] = event
     if q == NOTHING:
-        store.group[g, NEWEST] = j
+        store.groups[group, NEWEST] = event
     else:
-        store.event[q, PREV] = j
-    store.event[j, PREV] = p
-    store.event[j, NEXT] = q
-    store.event[j, GROUP] = g
-    if has_blocks(store, g):
-        add_to_block(store, g, j)
-    add_to_run(store, j)
-    return j
+        store.events[q, PREV] = event
+    store.events[event, PREV] = older_event
+    store.events[event, NEXT] = q
+    store.events[event, GROUP] = group
+    if has_blocks(store, group):
+        add_event_to_block(store, group, event)
+    index_long_run_of_same_time(store, event)
+    return event
 
 
-@bare
-def keep_taking_back(store, g, t, event_id, seq):
-    """Keeps a row that says that an event was taken back, for those who take in what is held here in order of `seq`."""
-    j = store.size[EVENTS]
-    store.size[EVENTS] += 1
-    store.event[j, :] = 0
-    store.event[j, TIME] = t
-    store.event[j, ID] = event_id
-    store.event[j, SEQ] = seq
-    store.event[j, PREV] = NOTHING
-    store.event[j, NEXT] = NOTHING
-    store.event[j, GROUP] = g
-    store.event[j, VALUES] = TAKES_BACK
+@njit_without_allocation
+def store_take_back_record(store, group, time_ms, event_id, seq):
+    """Stores a row that says that an event was taken back, for those who load what is stored here in order of `seq`."""
+    event = store.scalars[EVENTS]
+    store.scalars[EVENTS] += 1
+    store.events[event, :] = 0
+    store.events[event, TIME] = time_ms
+    store.events[event, ID] = event_id
+    store.events[event, SEQ] = seq
+    store.events[event, PREV] = NOTHING
+    store.events[event, NEXT] = NOTHING
+    store.events[event, GROUP] = group
+    store.events[event, VALUES] = TAKES_BACK
 
 
-@bare
-def reset_place(store, rule_id, g):
-    """The place of rule and group in the table of resets, or where it would be."""
-    last = len(store.reset) - 1
-    place = np.int64(mixed(mixed(np.uint64(store.size[SALT]), rule_id), g) & np.uint64(last))
-    while store.reset[place, RESET_RULE] != NOTHING and (
-        store.reset[place, RESET_RULE] != rule_id or store.reset[place, RESET_GROUP] != g
+@njit_without_allocation
+def find_reset_slot(store, rule_id, group):
+    """The slot of rule and group in the table of resets, or where it would be."""
+    last = len(store.reset_table) - 1
+    slot = np.int64(
+        extend_hash(extend_hash(np.uint64(store.scalars[SALT]), rule_id), group) & np.uint64(last)
+    )
+    while store.reset_table[slot, RESET_RULE] != NOTHING and (
+        store.reset_table[slot, RESET_RULE] != rule_id or store.reset_table[slot, RESET_GROUP] != group
     ):
-        place = (place + 1) & last
-    return place
+        slot = (slot + 1) & last
+    return slot
 
 
-@bare
-def reset(store, rule_id, g, seq):
+@njit_without_allocation
+def record_reset(store, rule_id, group, seq):
     """From the event with `seq` on nothing before counts for the rule in the group."""
-    place = reset_place(store, rule_id, g)
-    if store.reset[place, RESET_RULE] == NOTHING:
-        store.size[RESETS] += 1
-        store.reset[place, RESET_RULE] = rule_id
-        store.reset[place, RESET_GROUP] = g
-    store.reset[place, RESET_SEQ] = max(store.reset[place, RESET_SEQ], seq)
+    slot = find_reset_slot(store, rule_id, group)
+    if store.reset_table[slot, RESET_RULE] == NOTHING:
+        store.scalars[RESETS] += 1
+        store.reset_table[slot, RESET_RULE] = rule_id
+        store.reset_table[slot, RESET_GROUP] = group
+    store.reset_table[slot, RESET_SEQ] = max(store.reset_table[slot, RESET_SEQ], seq)
 
 
-@bare
-def load(store, batch, seq, reach):
-    """Takes in events that were held before, in order of arrival, without evaluating them; `reach`: how long they are held, ms."""
-    for i in range(len(batch.time)):
-        t = batch.time[i]
-        if t < store.newest[batch.key_group[i]] - reach:
+@njit_without_allocation
+def load_events(store, batch, seqs, retention_ms):
+    """Stores events again that were stored before, in order of arrival, without evaluating them; `retention_ms`: how long they are kept."""
+    for row in range(len(batch.times_ms)):
+        time_ms = batch.times_ms[row]
+        if time_ms < store.newest_ms[batch.key_groups[row]] - retention_ms:
             continue
-        g = group_of(store, batch.key_group[i], batch.key, i)
-        p = older_neighbour(store, g, t)
-        if store.size[RETURNS] and batch.value[i, 0] & TAKES_BACK:
-            held = held_at(store, g, p, t, batch.id[i])
-            if held != NOTHING:
-                store.event[held, VALUES] &= ~COUNTS
-            keep_taking_back(store, g, t, batch.id[i], seq[i])
+        group = find_or_add_group(store, batch.key_groups[row], batch.keys, row)
+        last_at_or_before = last_event_at_or_before(store, group, time_ms)
+        if store.scalars[RETURNS] and batch.values[row, 0] & TAKES_BACK:
+            stored = find_stored_event(store, group, last_at_or_before, time_ms, batch.event_ids[row])
+            if stored != NOTHING:
+                store.events[stored, VALUES] &= ~COUNTS
+            store_take_back_record(store, group, time_ms, batch.event_ids[row], seqs[row])
         else:
-            link(store, g, p, seq[i], batch, i)
+            store_event(store, group, last_at_or_before, seqs[row], batch, row)
 
 
-@bare
-def load_resets(store, key, key_group, rule_id, seq):
+@njit_without_allocation
+def load_resets(store, keys, key_groups, rule_ids, seqs):
     """Restores where rules were reset, for the groups that still hold events."""
-    for row in range(len(key)):
-        groups = store.size[GROUPS]
-        g = group_of(store, key_group[row], key, row)
-        if g < groups:
-            reset(store, rule_id[row], g, seq[row])
+    for row in range(len(keys)):
+        groups = store.scalars[GROUPS]
+        group = find_or_add_group(store, key_groups[row], keys, row)
+        if group < groups:
+            record_reset(store, rule_ids[row], group, seqs[row])
 
 
-@bare
-def index_groups(store):
+@njit_without_allocation
+def refill_group_table(store):
     """Fills the hash table of groups, after its size changed."""
-    for g in range(store.size[GROUPS]):
-        store.table[group_place(store, store.group[:, KEY:], g)] = g
+    for group in range(store.scalars[GROUPS]):
+        store.group_table[find_group_slot(store, store.groups[:, KEY:], group)] = group
 
 
-@bare
-def index_resets(store, before):
+@njit_without_allocation
+def refill_reset_table(store, old_rows):
     """Fills the hash table of resets with rows of another."""
-    for row in range(len(before)):
-        reset(store, before[row, RESET_RULE], before[row, RESET_GROUP], before[row, RESET_SEQ])
+    for row in range(len(old_rows)):
+        record_reset(store, old_rows[row, RESET_RULE], old_rows[row, RESET_GROUP], old_rows[row, RESET_SEQ])

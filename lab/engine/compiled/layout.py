@@ -19,13 +19,13 @@ NOTHING = -1
 NEVER = -(1 << 62)  # a time before all others
 LOW_BITS = 0xFFFFFFFF
 
-# columns of Store.event; PREV, NEXT: the group's neighbours in time order
+# columns of Store.events; PREV, NEXT: the group's neighbours in time order
 TIME, ID, SEQ, PREV, NEXT, GROUP, VALUES = range(7)
-# columns of Store.group: the event at the newer end; the newest block, NOTHING for a group without; from KEY on the key
+# columns of Store.groups: the event at the newer end; the newest block, NOTHING for a group without; from KEY on the key
 NEWEST, KEY_GROUP, BLOCK, KEY = range(4)
-# columns of Store.block: its oldest event and that event's time, how many events it has, the last one to arrive, its neighbours
+# columns of Store.blocks: its oldest event and that event's time, how many events it has, the last one to arrive, its neighbours
 OLDEST, OLDEST_TIME, LENGTH, LATEST, OLDER_BLOCK, NEWER_BLOCK = range(6)
-OLDER, NEWER = range(2)  # columns of Store.queue
+OLDER, NEWER = range(2)  # columns of Store.queues
 
 # lanes of a running aggregate. Of all: the event where the window starts, NOTHING while it is not followed
 START = 0
@@ -37,23 +37,23 @@ HIGH, LOW, LIMB = 2, 3, 4
 HEAD, TAIL, KNOWN = 1, 2, 3
 PATIENCE = 1  # of one that is not followed: how many more events to measure without
 
-AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.counted
-RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset
-# places in Store.size; SALT begins each hash, so that nobody can choose keys or ids that share a place; TWINS: entries of `twin`
+AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.distinct_table
+RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset_table
+# places in Store.scalars; SALT begins each hash, so that nobody can choose keys or ids that share a place; TWINS: entries of `same_time_table`
 # RETURNS: 1 where events can be taken back; then their first value has these bits. A row with TAKES_BACK is no event: it took one back
 EVENTS, GROUPS, LANES, RESETS, SALT, TWINS, BLOCKS, RETURNS = range(8)
 COUNTS, ALERTED, TAKES_BACK = 1, 2, 4
 
-# columns of Rules.aggregate
+# columns of Rules.aggregates
 KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)
 # whether conditions compare it, so that it is measured at each event; whether the event at which it is measured does not count
 COMPARED, EXCLUDES = 12, 13
-# columns of Rules.limit: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
+# columns of Rules.limits: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
 HIGH_HALF, LOW_HALF, DIGITS, MORE_DIGITS = range(4)
-EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.upto
-# columns of Rules.condition: aggregate, one of EQUAL … LESS_EQUAL, and as in Rules.limit the limit from LIMIT on; or the
+EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.firing_bounds
+# columns of Rules.conditions: aggregate, one of EQUAL … LESS_EQUAL, and as in Rules.limits the limit from LIMIT on; or the
 # aggregate BASE, of which TIMES / BY · 10^TENS is the limit, and from PLUS on what is added: its sign, and limbs of 32 bits in
-# units of 10^-12; of Rules.joined: the rule, its conditions from FIRST_OF up to LAST_OF
+# units of 10^-12; of Rules.rules_with_conditions: the rule, its conditions from FIRST_OF up to LAST_OF
 MEASURES, RELATION, LIMIT, BASE, TIMES, BY, TENS, PLUS = 0, 1, 2, 6, 7, 8, 9, 10
 PLUS_LIMBS = 8  # 10^24 with 12 digits after the point, in units of 10^-36
 CONDITION_COLUMNS = PLUS + 1 + PLUS_LIMBS
@@ -69,34 +69,34 @@ ROW, RULE, IN_GROUP, CONDITION, HIGH_PART, LOW_PART, NUMERATOR, DENOMINATOR = ra
 
 
 class Store(NamedTuple):
-    """The events of one route, of all key-groups of a task. Rows of `event` are in order of arrival."""
+    """The events of one route, of all key-groups of a task. Rows of `events` are in order of arrival."""
 
-    # [8] events, groups, int64s of `running` in use, resets, the salt of hashes, entries of `twin`, blocks, whether events can be taken back
-    size: np.ndarray
+    # [8] events, groups, int64s of `accumulators` in use, resets, the salt of hashes, entries of `same_time_table`, blocks, whether events can be taken back
+    scalars: np.ndarray
     # [key-groups] newest event time, ms
-    newest: np.ndarray
+    newest_ms: np.ndarray
     # [events, VALUES + columns] int64; a value is a scaled number, half of a string's digest, or the bits of fields not null
-    event: np.ndarray
+    events: np.ndarray
     # [events, aggregates with a queue, 2] int32: the neighbours in it
-    queue: np.ndarray
+    queues: np.ndarray
     # [groups, KEY + key columns] int64
-    group: np.ndarray
+    groups: np.ndarray
     # [power of 2] int32: hash table of groups
-    table: np.ndarray
-    # [groups, aggregates] int32: where in `running` the group's running aggregate begins, or NOTHING
-    place: np.ndarray
+    group_table: np.ndarray
+    # [groups, aggregates] int32: where in `accumulators` the group's accumulator of the aggregate begins, or NOTHING
+    accumulator_starts: np.ndarray
     # [lanes] int64: running aggregates, as wide as each needs
-    running: np.ndarray
+    accumulators: np.ndarray
     # [power of 2, 3] int32, for distinct values: hash table (aggregate, an event with the value) -> how many
-    counted: np.ndarray
+    distinct_table: np.ndarray
     # [power of 2, 3] int64: hash table (rule id, group) -> the SEQ of the event at which the rule last fired, if that resets it
-    reset: np.ndarray
+    reset_table: np.ndarray
     # [power of 2] int32: hash table of the events in long runs of one time: their rows + 1; 0: free, as in new memory
-    twin: np.ndarray
+    same_time_table: np.ndarray
     # [blocks, 6] int64: the events of long groups, divided in time order: see `lab.engine.compiled.blocks`
-    block: np.ndarray
+    blocks: np.ndarray
     # [blocks, aggregates, lanes] int64: what a block's events add up to; START: its LATEST + 1 at that time
-    total: np.ndarray
+    block_totals: np.ndarray
     # [SCRATCH] int64: room to calculate
     scratch: np.ndarray
 
@@ -104,46 +104,46 @@ class Store(NamedTuple):
 class Rules(NamedTuple):
     """A route's rules as numbers: its distinct aggregates, and for each the limits of its ACTIVE rules in ascending order.
 
-    A value that is greater than p of an aggregate's limits fires the rules firing[upto[POSITIONS, op] : upto[POSITIONS + p, op]]
+    A value that is greater than p of an aggregate's limits fires the rules firing_rules[firing_bounds[POSITIONS, op] : firing_bounds[POSITIONS + p, op]]
     with operator `>`, and so on: see `lab.engine.compiled.limits`.
     """
 
-    # [aggregates, 14] int64; LIMITS: its first row of `limit`, POSITIONS: its first row of `upto`
-    aggregate: np.ndarray
-    # [n, 2] int64: a column of Store.event, and the bits that must be set there; of an aggregate from NEEDS up to NEEDS_END
-    needs: np.ndarray
-    # columns of Store.event whose distinct combinations are counted, each from FIRST up to LAST
-    unique: np.ndarray
+    # [aggregates, 14] int64; LIMITS: its first row of `limits`, POSITIONS: its first row of `firing_bounds`
+    aggregates: np.ndarray
+    # [n, 2] int64: a column of Store.events, and the bits that must be set there; of an aggregate from NEEDS up to NEEDS_END
+    required_bits: np.ndarray
+    # columns of Store.events whose distinct combinations are counted, each from FIRST up to LAST
+    distinct_columns: np.ndarray
     # [limits, 4] int64
-    limit: np.ndarray
-    # [limits + aggregates, 6] int64: rows of `firing`
-    upto: np.ndarray
+    limits: np.ndarray
+    # [limits + aggregates, 6] int64: rows of `firing_rules`
+    firing_bounds: np.ndarray
     # [rules] int64: the route's rules by aggregate, operator and limit
-    firing: np.ndarray
-    # [rules, 2] int64: the column of Batch.when and its bit that must be set for the rule to alert; NOTHING: any event may
-    when: np.ndarray
+    firing_rules: np.ndarray
+    # [rules, 2] int64: the column of Batch.when_bits and its bit that must be set for the rule to alert; NOTHING: any event may
+    when_bits: np.ndarray
     # [conditions, 19] int64: of the rules that are not plain
-    condition: np.ndarray
+    conditions: np.ndarray
     # [rules that are not plain or say `atMost`, and are ACTIVE, 9] int64
-    joined: np.ndarray
+    rules_with_conditions: np.ndarray
     # [aggregates, 4] int64: room for what they measure at an event, as a `Measure`; denominator 0: there is no value
-    measured: np.ndarray
+    saved_measures: np.ndarray
 
 
 class Batch(NamedTuple):
     """Events to evaluate, in log order."""
 
-    time: np.ndarray
-    id: np.ndarray
-    key_group: np.ndarray
+    times_ms: np.ndarray
+    event_ids: np.ndarray
+    key_groups: np.ndarray
     # [events, key columns]
-    key: np.ndarray
+    keys: np.ndarray
     # [events, columns]
-    value: np.ndarray
-    # [events] their groups, as `look_ahead` finds them
-    group: np.ndarray
+    values: np.ndarray
+    # [events] their groups, as `find_known_groups` finds them
+    groups: np.ndarray
     # [events, columns] bits: which conditions of rules are true of the event
-    when: np.ndarray
+    when_bits: np.ndarray
 
 
 LOOP = (
@@ -153,10 +153,10 @@ LOOP = (
 STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()
 
 
-Compiled = TypeVar("Compiled", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def bare(function: Compiled) -> Compiled:
+def njit_without_allocation(function: Function) -> Function:
     """Has Numba compile a function, without its reference counts, which would cost more than the work: so it allocates nothing.
 
     It runs beside other threads. What Numba keeps on disk would stay when another file of the loop changes: it looks at the function's own file only.

@@ -25,7 +25,7 @@ from lab.engine.compiled.layout import (
     MORE_DIGITS,
     NOT_EQUAL,
     POSITIONS,
-    bare,
+    njit_without_allocation,
 )
 
 PLACES = 12  # of a limit, which `lab.model.rules` sees to; its square has twice as many
@@ -42,12 +42,12 @@ class Measure(NamedTuple):
     denominator: int
 
 
-def limit_row(limit: Fraction) -> tuple[int, int, int, int]:
+def limit_to_int64s(limit: Fraction) -> tuple[int, int, int, int]:
     """A limit in units of the aggregate's last digit as int64s. ValueError if it has more than 24 digits after the point.
 
-    >>> limit_row(Fraction("2.5"))
+    >>> limit_to_int64s(Fraction("2.5"))
     (0, 2, 500000000000, 0)
-    >>> limit_row(Fraction(-1, 10))  # -1 + 0.9
+    >>> limit_to_int64s(Fraction(-1, 10))  # -1 + 0.9
     (-1, -1, 900000000000, 0)
     """
     limit = min(max(limit, Fraction(-TOO_LARGE)), Fraction(TOO_LARGE - 1))
@@ -59,8 +59,8 @@ def limit_row(limit: Fraction) -> tuple[int, int, int, int]:
     return high, low - (low >> 63 << 64), *divmod(digits, FRACTION)
 
 
-@bare
-def next_decimal_digits(numerator, denominator):
+@njit_without_allocation
+def next_12_decimal_digits(numerator, denominator):
     """The next 12 decimal digits of a fraction less than 1, and the numerator of what remains."""
     digits = np.int64(0)
     rest, by = np.uint64(numerator), np.uint64(denominator)
@@ -72,7 +72,7 @@ def next_decimal_digits(numerator, denominator):
     return digits, np.int64(rest)
 
 
-@bare
+@njit_without_allocation
 def compare_with_limit(measure, limit):
     """-1, 0 or 1: the measure is less than the limit, equal to it, greater."""
     if measure.high != limit[HIGH_HALF]:
@@ -81,20 +81,20 @@ def compare_with_limit(measure, limit):
         return 1 if np.uint64(measure.low) > np.uint64(limit[LOW_HALF]) else -1
     rest = measure.numerator
     for column in (DIGITS, MORE_DIGITS):
-        digits, rest = next_decimal_digits(rest, measure.denominator)
+        digits, rest = next_12_decimal_digits(rest, measure.denominator)
         if digits != limit[column]:
             return 1 if digits > limit[column] else -1
     return 1 if rest > 0 else 0
 
 
-@bare
-def search(rules, a, measure):
+@njit_without_allocation
+def count_limits_below_and_up_to(rules, aggregate, measure):
     """How many of the aggregate's limits are less than the measure, and how many are not greater."""
-    first = rules.aggregate[a, LIMITS]
-    below, upto = first, first + limits_of(rules, a)
+    first = rules.aggregates[aggregate, LIMITS]
+    below, upto = first, first + limit_count(rules, aggregate)
     while below < upto:
         middle = (below + upto) >> 1
-        sign = compare_with_limit(measure, rules.limit[middle])
+        sign = compare_with_limit(measure, rules.limits[middle])
         if sign == 0:
             return middle - first, middle - first + 1
         if sign > 0:
@@ -104,34 +104,38 @@ def search(rules, a, measure):
     return below - first, below - first
 
 
-@bare
-def limits_of(rules, a):
+@njit_without_allocation
+def limit_count(rules, aggregate):
     """How many different limits an aggregate has."""
-    end = rules.aggregate[a + 1, LIMITS] if a + 1 < len(rules.aggregate) else len(rules.limit)
-    return end - rules.aggregate[a, LIMITS]
+    end = (
+        rules.aggregates[aggregate + 1, LIMITS]
+        if aggregate + 1 < len(rules.aggregates)
+        else len(rules.limits)
+    )
+    return end - rules.aggregates[aggregate, LIMITS]
 
 
-@bare
-def fire(rules, a, less, upto, out, fired):
-    """Writes the rules that a measure fires into `out` from `fired` on, and returns where it got to.
+@njit_without_allocation
+def append_rules_that_fire(rules, aggregate, limits_below, limits_up_to, out, count):
+    """Writes the rules that a measure fires into `out` behind the `count` that are there, and returns how many are there then.
 
-    `less`, `upto`: how many of the aggregate's limits are less than the measure, and how many are not greater.
+    `limits_below`, `limits_up_to`: how many of the aggregate's limits are less than the measure, and how many are not greater.
     """
-    first = rules.aggregate[a, POSITIONS]
-    last = first + limits_of(rules, a)
-    less, upto = first + less, first + upto
-    fired = _fire(rules, EQUAL, less, upto, out, fired)
-    fired = _fire(rules, NOT_EQUAL, first, less, out, fired)
-    fired = _fire(rules, NOT_EQUAL, upto, last, out, fired)
-    fired = _fire(rules, GREATER, first, less, out, fired)
-    fired = _fire(rules, GREATER_EQUAL, first, upto, out, fired)
-    fired = _fire(rules, LESS, upto, last, out, fired)
-    return _fire(rules, LESS_EQUAL, less, last, out, fired)
+    first = rules.aggregates[aggregate, POSITIONS]
+    last = first + limit_count(rules, aggregate)
+    limits_below, limits_up_to = first + limits_below, first + limits_up_to
+    count = _fire(rules, EQUAL, limits_below, limits_up_to, out, count)
+    count = _fire(rules, NOT_EQUAL, first, limits_below, out, count)
+    count = _fire(rules, NOT_EQUAL, limits_up_to, last, out, count)
+    count = _fire(rules, GREATER, first, limits_below, out, count)
+    count = _fire(rules, GREATER_EQUAL, first, limits_up_to, out, count)
+    count = _fire(rules, LESS, limits_up_to, last, out, count)
+    return _fire(rules, LESS_EQUAL, limits_below, last, out, count)
 
 
-@bare
-def _fire(rules, operator, begin, end, out, fired):
-    for row in range(rules.upto[begin, operator], rules.upto[end, operator]):
-        out[fired] = rules.firing[row]
-        fired += 1
-    return fired
+@njit_without_allocation
+def _fire(rules, operator, begin, end, out, count):
+    for row in range(rules.firing_bounds[begin, operator], rules.firing_bounds[end, operator]):
+        out[count] = rules.firing_rules[row]
+        count += 1
+    return count

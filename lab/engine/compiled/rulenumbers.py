@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from lab.engine.compiled import layout
-from lab.engine.compiled.aggregates import COUNT_SINCE, LOWEST, RUNNING, Running
+from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS, COUNT_SINCE, LOWEST, AccumulatorLayout
 from lab.engine.compiled.layout import LOW_BITS, NOTHING, Rules
-from lab.engine.compiled.limits import PLACES, limit_row
+from lab.engine.compiled.limits import PLACES, limit_to_int64s
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import ONE_BIT, OPERATORS, SPOKE, Aggregation, Condition
 from lab.model.field import Field
@@ -33,20 +33,20 @@ BITS = 63  # of an int64 column that say what is not null
 class AggregateKey(NamedTuple):
     """Identifies a running aggregate. `rule_id`: only if the aggregate is a rule's own, because it is reset when the rule fires."""
 
-    running: Running
+    accumulator: AccumulatorLayout
     field: str | None
     unique: tuple[str, ...]
     window_ms: int
     where: str | None
-    excludes: bool
+    excludes_current: bool
     rule_id: int | None
 
     @classmethod
     def for_aggregation(cls, of: Aggregation, rule_id: int) -> "AggregateKey":
-        running = RUNNING[of.function]
-        own = rule_id if running.kind == COUNT_SINCE else None
+        accumulator = ACCUMULATOR_LAYOUTS[of.function]
+        own = rule_id if accumulator.kind == COUNT_SINCE else None
         unique = tuple(sorted(of.unique))
-        return cls(running, of.field, unique, of.window_ms, of.where_result_name, of.exclude_current, own)
+        return cls(accumulator, of.field, unique, of.window_ms, of.where_result_name, of.exclude_current, own)
 
     @classmethod
     def for_alert_count(cls, rule: Rule, fields: Sequence[str]) -> "AggregateKey | None":
@@ -54,46 +54,46 @@ class AggregateKey(NamedTuple):
         if not rule.at_most:
             return None
         name = next(name for name in reversed(fields) if name.startswith(f"{SPOKE}{rule.rule_id}."))
-        return cls(RUNNING["COUNT"], None, (), rule.at_most_per_ms, name, False, None)
+        return cls(ACCUMULATOR_LAYOUTS["COUNT"], None, (), rule.at_most_per_ms, name, False, None)
 
     @classmethod
     def from_json(cls, saved: list) -> "AggregateKey":
         """Out of what JSON makes of one."""
-        running, field, unique, *others = saved
-        return cls(Running(*running), field, tuple(unique), *others)
+        accumulator, field, unique, *others = saved
+        return cls(AccumulatorLayout(*accumulator), field, tuple(unique), *others)
 
     @property
     def has_queue(self) -> bool:
-        return self.running.kind >= LOWEST
+        return self.accumulator.kind >= LOWEST
 
 
-def field_columns(schema: Schema, name: str) -> list[str]:
+def int64_columns(schema: Schema, field_name: str) -> list[str]:
     """The int64 columns that hold a field: itself, or the two halves of a string's digest; none for what is only a bit."""
-    if name.startswith(ONE_BIT):
+    if field_name.startswith(ONE_BIT):
         return []
-    return [name] if schema.field(name).is_number_or_time else [f"{name}/0", f"{name}/1"]
+    return [field_name] if schema.field(field_name).is_number_or_time else [f"{field_name}/0", f"{field_name}/1"]
 
 
-def transport_columns(schema: Schema, name: str) -> list[str]:
+def transport_columns(schema: Schema, field_name: str) -> list[str]:
     """The columns in which a field travels: as it is held, and a bit as a 1 or null."""
-    return field_columns(schema, name) or [name]
+    return int64_columns(schema, field_name) or [field_name]
 
 
-def not_null(number: int) -> tuple[str, int]:
+def not_null_bit(field_number: int) -> tuple[str, int]:
     """The column that says whether a kept field is null, by the field's number, and its bit there.
 
-    >>> not_null(2), not_null(63)
+    >>> not_null_bit(2), not_null_bit(63)
     (('not null/0', 4), ('not null/1', 1))
     """
-    return f"not null/{number // BITS}", 1 << number % BITS
+    return f"not null/{field_number // BITS}", 1 << field_number % BITS
 
 
-def different_whens(rules: Iterable[Rule]) -> list[When]:
+def distinct_whens(rules: Iterable[Rule]) -> list[When]:
     """The conditions of rules on the event that may alert, each once."""
     return list(dict.fromkeys(rule.when for rule in rules if rule.when))
 
 
-def condition_bit(number: int) -> tuple[str, int]:
+def when_bit(number: int) -> tuple[str, int]:
     """The column that says of which events a route's condition is true, by its number, and its bit there."""
     return f"when:{number // BITS}", 1 << number % BITS
 
@@ -101,15 +101,15 @@ def condition_bit(number: int) -> tuple[str, int]:
 def value_columns(fields: Sequence[str], schema: Schema) -> list[str]:
     """The int64 columns in which events keep fields; another field at the end adds columns at the end."""
     columns: list[tuple[str, ...]] = [(STATE,)] if schema.taken_back else []
-    columns += [(not_null(number)[0], *field_columns(schema, name)) for number, name in enumerate(fields)]
+    columns += [(not_null_bit(number)[0], *int64_columns(schema, name)) for number, name in enumerate(fields)]
     return list(dict.fromkeys(column for of in columns for column in of))
 
 
-def shown_value(field: Field, numbers: Sequence[int]) -> int | str:
+def readable_value(field: Field, int64s: Sequence[int]) -> int | str:
     """A value as people read it, out of its int64 columns: an integer, a decimal as text, of a text its digest in hex."""
     if not field.is_number_or_time:
-        return "".join(f"{number % (1 << 64):016x}" for number in numbers)
-    return plain_text(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
+        return "".join(f"{number % (1 << 64):016x}" for number in int64s)
+    return plain_text(Decimal(f"{int64s[0]}E-{field.scale}")) if field.scale else int64s[0]
 
 
 def measure_scale(of: Rule | Aggregation, schema: Schema) -> int:
@@ -118,14 +118,14 @@ def measure_scale(of: Rule | Aggregation, schema: Schema) -> int:
     return power * schema.field(of.field).scale if power and of.field else 0
 
 
-def number_rules(
-    rules: tuple[Rule, ...], fields: list[str], schema: Schema, kept: tuple[AggregateKey, ...] = ()
+def rules_to_arrays(
+    rules: tuple[Rule, ...], fields: list[str], schema: Schema, kept_aggregates: tuple[AggregateKey, ...] = ()
 ) -> tuple[list[AggregateKey], Rules]:
     """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order.
 
-    `kept`: aggregates that come first, whether or not a rule needs them.
+    `kept_aggregates`: those that come first, whether or not a rule needs them.
     """
-    by_key: dict[AggregateKey, dict[Fraction, list[list[int]]]] = {key: {} for key in kept}
+    by_key: dict[AggregateKey, dict[Fraction, list[list[int]]]] = {key: {} for key in kept_aggregates}
     compared_keys: set[AggregateKey] = set()
     for row, rule in enumerate(rules):
         if rule.state == "ACTIVE" and not rule.absence:
@@ -149,30 +149,33 @@ def number_rules(
     queues = 0
     for a, (key, rows_at) in enumerate(by_key.items()):
         compared = [
-            layout.VALUES + columns.index(half) for name in key.unique for half in field_columns(schema, name)
+            layout.VALUES + columns.index(half) for name in key.unique for half in int64_columns(schema, name)
         ]
         needed: Counter[str] = Counter()
         if schema.taken_back and not (key.where or "").startswith(SPOKE):  # alerts that were given stay given
             needed[STATE] = layout.COUNTS
         for name in filter(None, {*key.unique, key.field, key.where}):
-            column, bit = not_null(fields.index(name))
+            column, bit = not_null_bit(fields.index(name))
             needed[column] += bit
-        aggregate[a, layout.KIND] = key.running.kind
+        aggregate[a, layout.KIND] = key.accumulator.kind
         aggregate[a, layout.RULE_ID] = key.rule_id or NOTHING
         aggregate[a, layout.WINDOW] = key.window_ms
         if key.field:
-            aggregate[a, layout.COLUMN] = layout.VALUES + columns.index(field_columns(schema, key.field)[0])
+            aggregate[a, layout.COLUMN] = layout.VALUES + columns.index(int64_columns(schema, key.field)[0])
         aggregate[a, layout.NEEDS], aggregate[a, layout.NEEDS_END] = len(needs), len(needs) + len(needed)
         aggregate[a, layout.FIRST], aggregate[a, layout.LAST] = len(unique), len(unique) + len(compared)
         aggregate[a, layout.QUEUE] = queues
-        aggregate[a, layout.WIDTH] = key.running.lanes
+        aggregate[a, layout.WIDTH] = key.accumulator.lanes
         aggregate[a, layout.LIMITS], aggregate[a, layout.POSITIONS] = len(limits), len(upto)
-        aggregate[a, layout.COMPARED], aggregate[a, layout.EXCLUDES] = key in compared_keys, key.excludes
+        aggregate[a, layout.COMPARED], aggregate[a, layout.EXCLUDES] = (
+            key in compared_keys,
+            key.excludes_current,
+        )
         queues += key.has_queue
         needs += [(layout.VALUES + columns.index(column), bits) for column, bits in needed.items()]
         unique += compared
         ascending = sorted(rows_at)
-        limits += map(limit_row, ascending)
+        limits += map(limit_to_int64s, ascending)
         positions = [[0] * len(OPERATORS) for _ in range(len(ascending) + 1)]
         for operator in range(len(OPERATORS)):
             for position, limit in zip(positions, ascending):
@@ -180,9 +183,7 @@ def number_rules(
                 firing += rows_at[limit][operator]
             positions[-1][operator] = len(firing)
         upto += positions
-    places = {
-        when: (number // BITS, 1 << number % BITS) for number, when in enumerate(different_whens(rules))
-    }
+    places = {when: (number // BITS, 1 << number % BITS) for number, when in enumerate(distinct_whens(rules))}
     return list(by_key), Rules(
         aggregate,
         np.array(needs, np.int64).reshape(-1, 2),
@@ -205,10 +206,10 @@ def _limit(of: Condition, schema: Schema) -> Fraction:
     return limit * 10 ** measure_scale(aggregation, schema)
 
 
-def plus_columns(plus: Decimal, scale: int) -> tuple[int, ...]:
-    """What is added to a limit, as `Rules.condition` has it; `scale`: digits after the point of what is measured.
+def plus_to_int64s(plus: Decimal, scale: int) -> tuple[int, ...]:
+    """What is added to a limit, as `Rules.conditions` has it; `scale`: digits after the point of what is measured.
 
-    >>> plus_columns(Decimal("-0.5"), 1)[:4]
+    >>> plus_to_int64s(Decimal("-0.5"), 1)[:4]
     (-1, 658067456, 1164, 0)
     """
     whole = int(plus.copy_abs().scaleb(PLACES + scale, Context(prec=100)))
@@ -219,7 +220,7 @@ def plus_columns(plus: Decimal, scale: int) -> tuple[int, ...]:
 def _conditions(
     rules: tuple[Rule, ...], keys: list[AggregateKey], fields: list[str], schema: Schema
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`Rules.condition` and `Rules.joined`."""
+    """`Rules.conditions` and `Rules.rules_with_conditions`."""
     conditions: list[tuple[int, ...]] = []
     joined: list[tuple[int, ...]] = []
     place_of = {key: number for number, key in enumerate(keys)}
@@ -229,19 +230,19 @@ def _conditions(
         first = len(conditions)
         for of in rule.conditions:
             a = place_of[AggregateKey.for_aggregation(of.aggregation, rule.rule_id)]
-            relation, limit = OPERATORS.index(of.operator), limit_row(_limit(of, schema))
-            base = (NOTHING, 1, 1, 0, *plus_columns(Decimal(0), 0))
+            relation, limit = OPERATORS.index(of.operator), limit_to_int64s(_limit(of, schema))
+            base = (NOTHING, 1, 1, 0, *plus_to_int64s(Decimal(0), 0))
             if of.limit_of:
                 multiple = Fraction(of.limit) / of.divided_by
                 tens = measure_scale(of.aggregation, schema) - measure_scale(of.limit_of, schema)
                 place = place_of[AggregateKey.for_aggregation(of.limit_of, rule.rule_id)]
-                plus = plus_columns(of.plus, measure_scale(of.aggregation, schema))
+                plus = plus_to_int64s(of.plus, measure_scale(of.aggregation, schema))
                 base = (place, multiple.numerator, multiple.denominator, tens, *plus)
             conditions.append((a, relation, *limit, *base))
         must_count = conditions[first][0] if rule.is_plain else NOTHING
         most: tuple[int, ...] = (NOTHING, 0, 0, 0)
         if alerts := AggregateKey.for_alert_count(rule, fields):
-            column, bit = not_null(fields.index(alerts.where or ""))
+            column, bit = not_null_bit(fields.index(alerts.where or ""))
             at = layout.VALUES + value_columns(fields, schema).index(column)
             most = (place_of[alerts], rule.at_most or 0, at, bit)
         joined.append((row, first, len(conditions), rule.joined_by == "or", must_count, *most))

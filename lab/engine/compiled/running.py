@@ -17,27 +17,27 @@ from lab.engine.compiled.aggregates import (
     COUNT_SINCE,
     DISTINCT,
     TOO_FAR,
-    best,
-    clear,
-    counts,
-    enter,
+    add_or_subtract,
+    clear_accumulator,
+    enter_window,
+    find_extreme,
+    find_or_add_distinct_slot,
     has_queue,
-    insert,
-    leave,
-    measured,
-    move,
-    tally,
+    insert_in_queue_and_count_steps,
+    is_counted,
+    leave_window,
+    measure_of_accumulator,
 )
 from lab.engine.compiled.blocks import (
     HALF,
     LIMIT,
-    forget_totals,
+    aggregate_time_range,
     has_blocks,
-    insert_by_blocks,
+    insert_in_queue_by_blocks,
+    invalidate_block_totals,
     make_blocks,
-    sum_up,
 )
-from lab.engine.compiled.groups import reset_place
+from lab.engine.compiled.groups import find_reset_slot
 from lab.engine.compiled.layout import (
     AGGREGATE,
     COUNTED,
@@ -63,225 +63,233 @@ from lab.engine.compiled.layout import (
     VALUES,
     WIDTH,
     WINDOW,
-    bare,
+    njit_without_allocation,
 )
 from lab.engine.compiled.squares import LIMBS
 
 
-@bare
-def aggregate_lanes(store, rules, a, g):
-    """Where the lanes of an aggregate in a group are; it gets them with its first event."""
-    place = np.int64(store.place[g, a])
-    if place == NOTHING:
-        place = store.size[LANES]
-        store.size[LANES] += rules.aggregate[a, WIDTH]
-        store.place[g, a] = place
-        store.running[place + START] = NOTHING
-        store.running[place + PATIENCE] = 0
-        if rules.aggregate[a, KIND] == COUNT_SINCE:
-            store.running[place + RESET] = store.reset[
-                reset_place(store, rules.aggregate[a, RULE_ID], g), RESET_SEQ
+@njit_without_allocation
+def find_or_allocate_accumulator(store, rules, aggregate, group):
+    """Where in `accumulators` that of an aggregate in a group begins; it gets it with its first event."""
+    offset = np.int64(store.accumulator_starts[group, aggregate])
+    if offset == NOTHING:
+        offset = store.scalars[LANES]
+        store.scalars[LANES] += rules.aggregates[aggregate, WIDTH]
+        store.accumulator_starts[group, aggregate] = offset
+        store.accumulators[offset + START] = NOTHING
+        store.accumulators[offset + PATIENCE] = 0
+        if rules.aggregates[aggregate, KIND] == COUNT_SINCE:
+            store.accumulators[offset + RESET] = store.reset_table[
+                find_reset_slot(store, rules.aggregates[aggregate, RULE_ID], group), RESET_SEQ
             ]
-    return place
+    return offset
 
 
-@bare
-def window_start(store, rules, a, j, horizon):
-    """Where the window of an aggregate that ends with event `j` starts, ms."""
-    return max(store.event[j, TIME] - rules.aggregate[a, WINDOW], horizon)
+@njit_without_allocation
+def window_start_ms(store, rules, aggregate, event, horizon_ms):
+    """When the window of an aggregate that ends with an event starts."""
+    return max(store.events[event, TIME] - rules.aggregates[aggregate, WINDOW], horizon_ms)
 
 
-@bare
-def leave_before(store, rules, a, running, oldest):
-    """Moves the older end of a running window up to the first event that is not older than `oldest`."""
-    start = running[START]
-    while store.event[start, TIME] < oldest:
-        leave(store, rules, a, running, start)
-        start = store.event[start, NEXT]
-    running[START] = start
+@njit_without_allocation
+def evict_before(store, rules, aggregate, accumulator, start_ms):
+    """Moves the older end of a running window up to the first event that is not older than `start_ms`."""
+    start = accumulator[START]
+    while store.events[start, TIME] < start_ms:
+        leave_window(store, rules, aggregate, accumulator, start)
+        start = store.events[start, NEXT]
+    accumulator[START] = start
 
 
-@bare
-def rebuild_window(store, rules, a, running, g, since, oldest):
-    """Clears a running window and adds the group's events from time `since` on; it starts at time `oldest`."""
-    start = store.group[g, NEWEST]
-    while store.event[start, PREV] != NOTHING and store.event[store.event[start, PREV], TIME] >= since:
-        start = store.event[start, PREV]
-    clear(rules, a, running)
-    if has_queue(rules, a):
-        running[KNOWN] = since
-    running[START] = start
+@njit_without_allocation
+def rebuild_window(store, rules, aggregate, accumulator, group, since_ms, start_ms):
+    """Clears a running window and adds the group's events from `since_ms` on; it starts at `start_ms`."""
+    start = store.groups[group, NEWEST]
+    while store.events[start, PREV] != NOTHING and store.events[store.events[start, PREV], TIME] >= since_ms:
+        start = store.events[start, PREV]
+    clear_accumulator(rules, aggregate, accumulator)
+    if has_queue(rules, aggregate):
+        accumulator[KNOWN] = since_ms
+    accumulator[START] = start
     while start != NOTHING:
-        enter(store, rules, a, running, start)
-        start = store.event[start, NEXT]
-    leave_before(store, rules, a, running, oldest)
+        enter_window(store, rules, aggregate, accumulator, start)
+        start = store.events[start, NEXT]
+    evict_before(store, rules, aggregate, accumulator, start_ms)
 
 
-@bare
-def add_late_event(store, rules, a, running, j, oldest):
-    """Adds event `j`, which was linked in before the newest, to a running window; `oldest`: where the window starts."""
-    t = store.event[j, TIME]
-    first = t < store.event[running[START], TIME]
-    inside = not first or t >= oldest
-    if has_queue(rules, a):
-        g = store.event[j, GROUP]
-        if has_blocks(store, g):
-            if inside:
-                sums = store.scratch[LIMBS : LIMBS + len(running)]
-                insert_by_blocks(store, rules, a, running, j, sums)
-        elif t >= running[KNOWN] and insert(store, rules, a, running, j, inside) > LIMIT:
-            make_blocks(store, g)
-    elif inside:
-        enter(store, rules, a, running, j)
-    if first and inside:
-        running[START] = j
-    leave_before(store, rules, a, running, oldest)
+@njit_without_allocation
+def add_late_event(store, rules, aggregate, accumulator, event, start_ms):
+    """Adds an event, which was stored before the newest in time order, to a running window, which starts at `start_ms`."""
+    time_ms = store.events[event, TIME]
+    first = time_ms < store.events[accumulator[START], TIME]
+    is_in_window = not first or time_ms >= start_ms
+    if has_queue(rules, aggregate):
+        group = store.events[event, GROUP]
+        if has_blocks(store, group):
+            if is_in_window:
+                sums = store.scratch[LIMBS : LIMBS + len(accumulator)]
+                insert_in_queue_by_blocks(store, rules, aggregate, accumulator, event, sums)
+        elif (
+            time_ms >= accumulator[KNOWN]
+            and insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event, is_in_window)
+            > LIMIT
+        ):
+            make_blocks(store, group)
+    elif is_in_window:
+        enter_window(store, rules, aggregate, accumulator, event)
+    if first and is_in_window:
+        accumulator[START] = event
+    evict_before(store, rules, aggregate, accumulator, start_ms)
 
 
-@bare
-def take_back(store, rules, g, j):
-    """Event `j` counts no more: it leaves the running windows that it is in. What counts alerts goes on: they stay given."""
-    before = store.event[j, VALUES]
-    for a in range(len(rules.aggregate)):
-        place = np.int64(store.place[g, a])
-        if place == NOTHING or store.running[place + START] == NOTHING:
+@njit_without_allocation
+def take_back_event(store, rules, group, event):
+    """An event counts no more: it leaves the running windows that it is in. What counts alerts goes on: they stay given."""
+    before = store.events[event, VALUES]
+    for aggregate in range(len(rules.aggregates)):
+        offset = np.int64(store.accumulator_starts[group, aggregate])
+        if offset == NOTHING or store.accumulators[offset + START] == NOTHING:
             continue
-        running = store.running[place : place + rules.aggregate[a, WIDTH]]
-        inside = store.event[j, TIME] >= store.event[running[START], TIME]
-        if not inside and not has_queue(rules, a):
+        accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate, WIDTH]]
+        is_in_window = store.events[event, TIME] >= store.events[accumulator[START], TIME]
+        if not is_in_window and not has_queue(rules, aggregate):
             continue
-        store.event[j, VALUES] = before
-        was_counted = counts(store, rules, a, running, j)
-        store.event[j, VALUES] = before & ~COUNTS
-        if not was_counted or counts(store, rules, a, running, j):
+        store.events[event, VALUES] = before
+        was_counted = is_counted(store, rules, aggregate, accumulator, event)
+        store.events[event, VALUES] = before & ~COUNTS
+        if not was_counted or is_counted(store, rules, aggregate, accumulator, event):
             continue
-        if not has_queue(rules, a):
-            move(store, rules, a, running, j, -1)
+        if not has_queue(rules, aggregate):
+            add_or_subtract(store, rules, aggregate, accumulator, event, -1)
             continue
-        long = make_blocks_if_long(store, g)
+        long = ensure_blocks_if_long(store, group)
         # events that it has beaten may count again: where newer ones lead to it, the queue is not known any more
-        running[KNOWN] = max(running[KNOWN], store.event[j, TIME] + 1)
-        if inside:
-            running[START] = NOTHING
-            running[PATIENCE] = HALF if long else 0
-    store.event[j, VALUES] = before & ~COUNTS
-    if has_blocks(store, g):
-        forget_totals(store, g, store.event[j, TIME])
+        accumulator[KNOWN] = max(accumulator[KNOWN], store.events[event, TIME] + 1)
+        if is_in_window:
+            accumulator[START] = NOTHING
+            accumulator[PATIENCE] = HALF if long else 0
+    store.events[event, VALUES] = before & ~COUNTS
+    if has_blocks(store, group):
+        invalidate_block_totals(store, group, store.events[event, TIME])
 
 
-@bare
-def make_blocks_if_long(store, g):
+@njit_without_allocation
+def ensure_blocks_if_long(store, group):
     """Makes blocks for a group that has so many events that to walk over all takes long; returns whether it has blocks."""
-    steps, j = 0, store.group[g, NEWEST]
-    while not has_blocks(store, g) and j != NOTHING:
-        j = store.event[j, PREV]
+    steps, event = 0, store.groups[group, NEWEST]
+    while not has_blocks(store, group) and event != NOTHING:
+        event = store.events[event, PREV]
         steps += 1
         if steps > LIMIT:
-            make_blocks(store, g)
-    return has_blocks(store, g)
+            make_blocks(store, group)
+    return has_blocks(store, group)
 
 
-@bare
-def rebuild_if_dropped(store, rules, a, running, g, start):
-    """Rebuilds a running window that was dropped, from time `start` on; returns whether it is kept now.
+@njit_without_allocation
+def try_rebuild_dropped_window(store, rules, aggregate, accumulator, group, start_ms):
+    """Rebuilds a running window that was dropped, from `start_ms` on; returns whether it is kept now.
 
     In a long group only after some events: to walk over all of it for each would take the square of their number.
     """
-    if running[START] == NOTHING:
-        if running[PATIENCE] > 0 and has_queue(rules, a):
-            running[PATIENCE] -= 1
+    if accumulator[START] == NOTHING:
+        if accumulator[PATIENCE] > 0 and has_queue(rules, aggregate):
+            accumulator[PATIENCE] -= 1
             return False
-        rebuild_window(store, rules, a, running, g, start, start)
+        rebuild_window(store, rules, aggregate, accumulator, group, start_ms, start_ms)
     return True
 
 
-@bare
-def measured_at(store, rules, a, running, g, j, horizon):
-    """The aggregate over the window that ends with event `j`, perhaps a late one, and perhaps without it."""
-    oldest = window_start(store, rules, a, j, horizon)
-    skip = j if rules.aggregate[a, EXCLUDES] else NOTHING
-    moved = store.scratch[LIMBS : LIMBS + len(running)]
-    for lane in range(len(running)):
-        moved[lane] = running[lane]
-    if rules.aggregate[a, KIND] == DISTINCT:
-        move_back_to_event(store, rules, a, moved, g, j, oldest, store.size[EVENTS] + 1)
-        if skip != NOTHING:
-            leave(store, rules, a, moved, j)
-        measure = measured(store, rules, a, moved)
+@njit_without_allocation
+def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon_ms):
+    """The aggregate over the window that ends with an event, perhaps a late one, and perhaps without it."""
+    start_ms = window_start_ms(store, rules, aggregate, event, horizon_ms)
+    skipped = event if rules.aggregates[aggregate, EXCLUDES] else NOTHING
+    moved = store.scratch[LIMBS : LIMBS + len(accumulator)]
+    for lane in range(len(accumulator)):
+        moved[lane] = accumulator[lane]
+    if rules.aggregates[aggregate, KIND] == DISTINCT:
+        try_move_back_to_event(
+            store, rules, aggregate, moved, group, event, start_ms, store.scalars[EVENTS] + 1
+        )
+        if skipped != NOTHING:
+            leave_window(store, rules, aggregate, moved, event)
+        measure = measure_of_accumulator(store, rules, aggregate, moved)
         # only a copy of the lanes was moved, but the table itself
-        if skip != NOTHING:
-            enter(store, rules, a, moved, j)
-        return_to_newest(store, rules, a, moved, j, running[START])
+        if skipped != NOTHING:
+            enter_window(store, rules, aggregate, moved, event)
+        move_forward_to_newest(store, rules, aggregate, moved, event, accumulator[START])
         return measure
-    if has_queue(rules, a):
+    if has_queue(rules, aggregate):
         found = TOO_FAR
-        if not has_blocks(store, g):
-            if oldest < running[KNOWN]:
-                start = window_start(store, rules, a, store.group[g, NEWEST], horizon)
-                rebuild_window(store, rules, a, running, g, horizon, start)
-            found = best(store, rules, a, running, j, skip, oldest, LIMIT)
+        if not has_blocks(store, group):
+            if start_ms < accumulator[KNOWN]:
+                start = window_start_ms(store, rules, aggregate, store.groups[group, NEWEST], horizon_ms)
+                rebuild_window(store, rules, aggregate, accumulator, group, horizon_ms, start)
+            found = find_extreme(store, rules, aggregate, accumulator, event, skipped, start_ms, LIMIT)
         moved[HEAD] = found
         there = found != TOO_FAR
     else:
-        there = move_back_to_event(store, rules, a, moved, g, j, oldest, LIMIT)
+        there = try_move_back_to_event(store, rules, aggregate, moved, group, event, start_ms, LIMIT)
     if not there:
-        if not has_blocks(store, g):
-            make_blocks(store, g)
-        last = skip if has_queue(rules, a) else NOTHING
-        sum_up(store, rules, a, running, g, store.event[j, TIME], last, oldest, moved)
-    if skip != NOTHING and not has_queue(rules, a):
-        leave(store, rules, a, moved, j)
-    return measured(store, rules, a, moved)
+        if not has_blocks(store, group):
+            make_blocks(store, group)
+        last = skipped if has_queue(rules, aggregate) else NOTHING
+        aggregate_time_range(
+            store, rules, aggregate, accumulator, group, store.events[event, TIME], last, start_ms, moved
+        )
+    if skipped != NOTHING and not has_queue(rules, aggregate):
+        leave_window(store, rules, aggregate, moved, event)
+    return measure_of_accumulator(store, rules, aggregate, moved)
 
 
-@bare
-def move_back_to_event(store, rules, a, running, g, j, oldest, most_steps):
-    """Moves a window that ends with the newest event back, to end with the late event `j` and start at time `oldest`.
+@njit_without_allocation
+def try_move_back_to_event(store, rules, aggregate, accumulator, group, event, start_ms, most_steps):
+    """Moves a window that ends with the newest event back, to end with a late event and start at `start_ms`.
 
     Returns whether it came there in `most_steps`.
     """
-    started = store.event[running[START], TIME]
-    i = store.group[g, NEWEST]
-    while i != j and store.event[i, TIME] >= started:
-        leave(store, rules, a, running, i)
-        i = store.event[i, PREV]
+    started = store.events[accumulator[START], TIME]
+    each = store.groups[group, NEWEST]
+    while each != event and store.events[each, TIME] >= started:
+        leave_window(store, rules, aggregate, accumulator, each)
+        each = store.events[each, PREV]
         most_steps -= 1
         if most_steps == 0:
             return False
-    if store.event[j, TIME] < started:
-        running[START] = j
-        enter(store, rules, a, running, j)
-    i = store.event[running[START], PREV]
-    while i != NOTHING and store.event[i, TIME] >= oldest:
-        enter(store, rules, a, running, i)
-        running[START] = i
-        i = store.event[i, PREV]
+    if store.events[event, TIME] < started:
+        accumulator[START] = event
+        enter_window(store, rules, aggregate, accumulator, event)
+    each = store.events[accumulator[START], PREV]
+    while each != NOTHING and store.events[each, TIME] >= start_ms:
+        enter_window(store, rules, aggregate, accumulator, each)
+        accumulator[START] = each
+        each = store.events[each, PREV]
         most_steps -= 1
         if most_steps == 0:
             return False
     return True
 
 
-@bare
-def return_to_newest(store, rules, a, running, j, start):
-    """Moves a window that ends with event `j` back to where it was: from event `start` to the newest."""
-    started = store.event[start, TIME]
-    i = running[START]
-    while i != store.event[j, NEXT] and store.event[i, TIME] < started:
-        leave(store, rules, a, running, i)
-        i = store.event[i, NEXT]
-    i = store.event[j, NEXT]
-    while i != NOTHING:
-        if store.event[i, TIME] >= started:
-            enter(store, rules, a, running, i)
-        i = store.event[i, NEXT]
+@njit_without_allocation
+def move_forward_to_newest(store, rules, aggregate, accumulator, event, start_event):
+    """Moves a window that ends with an event back to where it was: from `start_event` to the newest."""
+    started = store.events[start_event, TIME]
+    each = accumulator[START]
+    while each != store.events[event, NEXT] and store.events[each, TIME] < started:
+        leave_window(store, rules, aggregate, accumulator, each)
+        each = store.events[each, NEXT]
+    each = store.events[event, NEXT]
+    while each != NOTHING:
+        if store.events[each, TIME] >= started:
+            enter_window(store, rules, aggregate, accumulator, each)
+        each = store.events[each, NEXT]
 
 
-@bare
-def index_counted(store, rules, before, renamed):
-    """Fills the hash table of distinct values out of another; `renamed`: the aggregates' new numbers, NOTHING for those gone."""
-    for row in range(len(before)):
-        a = before[row, AGGREGATE]
-        if a != NOTHING and before[row, COUNTED] > 0 and renamed[a] != NOTHING:
-            place = tally(store, rules, renamed[a], before[row, EXAMPLE])
-            store.counted[place, COUNTED] = before[row, COUNTED]
+@njit_without_allocation
+def refill_distinct_table(store, rules, old_rows, new_numbers):
+    """Fills the hash table of distinct values out of the rows of another; `new_numbers`: of the aggregates, NOTHING for those gone."""
+    for row in range(len(old_rows)):
+        aggregate = old_rows[row, AGGREGATE]
+        if aggregate != NOTHING and old_rows[row, COUNTED] > 0 and new_numbers[aggregate] != NOTHING:
+            slot = find_or_add_distinct_slot(store, rules, new_numbers[aggregate], old_rows[row, EXAMPLE])
+            store.distinct_table[slot, COUNTED] = old_rows[row, COUNTED]

@@ -5,72 +5,72 @@
 
 import numpy as np
 
-from lab.engine.compiled.layout import HIGH, LIMB, LOW, LOW_BITS, N, bare
+from lab.engine.compiled.layout import HIGH, LIMB, LOW, LOW_BITS, N, njit_without_allocation
 from lab.engine.compiled.limits import Measure
 
 LIMBS = 8  # the first places of Store.scratch, to calculate in
 
 
-@bare
-def add_square(running, value, sign):
+@njit_without_allocation
+def add_square(accumulator, value, sign):
     """Adds value² = (a · 2³² + b)², limb by limb."""
     size = np.uint64(value if value >= 0 else -value)
     bits, half = np.uint64(LOW_BITS), np.uint64(32)
     a, b = size >> half, size & bits
     aa, ab, bb = a * a, a * b << np.uint64(1), b * b
-    running[LIMB] += sign * np.int64(bb & bits)
-    running[LIMB + 1] += sign * np.int64((bb >> half) + (ab & bits))
-    running[LIMB + 2] += sign * np.int64((ab >> half) + (aa & bits))
-    running[LIMB + 3] += sign * np.int64(aa >> half)
+    accumulator[LIMB] += sign * np.int64(bb & bits)
+    accumulator[LIMB + 1] += sign * np.int64((bb >> half) + (ab & bits))
+    accumulator[LIMB + 2] += sign * np.int64((ab >> half) + (aa & bits))
+    accumulator[LIMB + 3] += sign * np.int64(aa >> half)
 
 
-@bare
-def variance(running, limbs):
+@njit_without_allocation
+def variance(accumulator, limbs):
     """(n · Σ value² − (Σ value)²) / n², exactly: long multiplication and division with digits of 32 bits."""
-    n = running[N]
-    high, low = running[HIGH] + (running[LOW] >> 32), running[LOW] & LOW_BITS
+    n = accumulator[N]
+    high, low = accumulator[HIGH] + (accumulator[LOW] >> 32), accumulator[LOW] & LOW_BITS
     if high < 0:  # (Σ value)² = (−Σ value)²
         high, low = -high - (low > 0), -low & LOW_BITS
     limbs[:LIMBS] = 0
     carry = np.int64(0)
     for i in range(4):
-        carry += running[LIMB + i]
+        carry += accumulator[LIMB + i]
         add_product(limbs, i, carry & LOW_BITS, n, 1)
         carry >>= 32
     add_product(limbs, 4, carry, n, 1)
     for i in range(3):
         for k in range(3):
-            add_product(limbs, i + k, limb(high, low, i), limb(high, low, k), -1)
+            add_product(limbs, i + k, limb_of(high, low, i), limb_of(high, low, k), -1)
     carry = np.int64(0)
     for i in range(LIMBS):
         carry += limbs[i]
         limbs[i] = carry & LOW_BITS
         carry >>= 32
-    rest = divide(limbs, n)
-    numerator = rest + n * divide(limbs, n)
+    rest = divide_limbs(limbs, n)
+    numerator = rest + n * divide_limbs(limbs, n)
     return Measure(limbs[3] << 32 | limbs[2], limbs[1] << 32 | limbs[0], numerator, n * n)
 
 
-@bare
-def limb(high, low, i):
-    """Digit `i` of high · 2³² + low, to the base of 2³²."""
-    return low if i == 0 else high & LOW_BITS if i == 1 else high >> 32
+@njit_without_allocation
+def limb_of(high, low, digit):
+    """Digit 0, 1 or 2 of high · 2³² + low, to the base of 2³²."""
+    return low if digit == 0 else high & LOW_BITS if digit == 1 else high >> 32
 
 
-@bare
-def add_product(limbs, i, a, b, sign):
-    """Adds ± a · b, both below 2³², from digit `i` on."""
+@njit_without_allocation
+def add_product(limbs, digit, a, b, sign):
+    """Adds ± a · b, both below 2³², from a digit on."""
     product = np.uint64(a) * np.uint64(b)
-    limbs[i] += sign * np.int64(product & np.uint64(LOW_BITS))
-    limbs[i + 1] += sign * np.int64(product >> np.uint64(32))
+    limbs[digit] += sign * np.int64(product & np.uint64(LOW_BITS))
+    limbs[digit + 1] += sign * np.int64(product >> np.uint64(32))
 
 
-@bare
-def divide(limbs, n):
-    """Divides a number in digits of 32 bits by n < 2³⁰ in place, and returns the rest."""
+@njit_without_allocation
+def divide_limbs(limbs, divisor):
+    """Divides a number in digits of 32 bits by a divisor < 2³⁰ in place, and returns the rest."""
     rest = np.int64(0)
     for i in range(LIMBS - 1, -1, -1):
         rest = rest << 32 | limbs[i]
-        limbs[i] = rest // n
-        rest %= n
+        limbs[i] = rest // divisor
+        rest %= divisor
     return rest

@@ -12,189 +12,197 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lab.engine.compiled.groups import key_place
-from lab.engine.compiled.layout import NOTHING, bare
+from lab.engine.compiled.groups import find_slot
+from lab.engine.compiled.layout import NOTHING, njit_without_allocation
 
-# columns of Arrays.entry; AT: when it was heard of; TIME: of a GONE one the seq of the event; OLDER: the one before of the group; FROM: where its text begins
+# columns of WaitArrays.entries; AT: when it was heard of; TIME: of a GONE one the seq of the event; OLDER: the one before of the group; FROM: where its text begins
 FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, KEY = range(9)
 # LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back
 OPEN, MARK, LIVE, GONE, LEFT = 1, 2, 4, 8, 16
-ENTRIES, HEAD, FIRST_OPEN, TEXT, SALT = range(5)  # places in Arrays.size; no entry before FIRST_OPEN is OPEN
+ENTRIES, HEAD, FIRST_OPEN, TEXT, SALT = range(
+    5
+)  # places in WaitArrays.scalars; no entry before FIRST_OPEN is OPEN
 STORED_LATE = 1  # the fates up to this one are those of stored events
 TAKEN_BACK, WITHDRAWN = 4, 6  # the fates of records that took an event back
 
 
-class Arrays(NamedTuple):
-    size: np.ndarray
-    entry: np.ndarray  # [room, KEY + key columns]
-    table: np.ndarray  # the newest entry of each group
-    text: np.ndarray  # of an OPEN entry the group as JSON, and its id unless that is a number
+class WaitArrays(NamedTuple):
+    scalars: np.ndarray
+    entries: np.ndarray  # [room, KEY + key columns]
+    newest_entries: np.ndarray  # the newest entry of each group
+    texts: np.ndarray  # of an OPEN entry the group as JSON, and its id unless that is a number
 
 
-class Rows(NamedTuple):
-    """Events in log order. `starts`, `ends`: of those after which one is awaited; `text`: theirs, row i from offset[i].
+class WaitRows(NamedTuple):
+    """Events in log order. `starts_wait`: one is awaited after it; `ends_wait`: it is what others await; `texts`: theirs, row i from text_offsets[i].
 
-    `takes`: of records that took an event back, that one's seq.
+    `arrived_ms`: when it was heard of, a log time if `is_live`, else an event time. `taken_back_seqs`: of records that took an event back, that one's.
     """
 
-    fate: np.ndarray
-    key_group: np.ndarray
-    key: np.ndarray
-    seq: np.ndarray
-    at: np.ndarray
-    live: np.ndarray
-    time: np.ndarray
-    id: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-    takes: np.ndarray
-    offset: np.ndarray
-    text: np.ndarray
+    fates: np.ndarray
+    key_groups: np.ndarray
+    keys: np.ndarray
+    seqs: np.ndarray
+    arrived_ms: np.ndarray
+    is_live: np.ndarray
+    times_ms: np.ndarray
+    event_ids: np.ndarray
+    starts_wait: np.ndarray
+    ends_wait: np.ndarray
+    taken_back_seqs: np.ndarray
+    text_offsets: np.ndarray
+    texts: np.ndarray
 
 
-@bare
-def follow(arrays, rows, window_ms, passed):
-    """Takes events in; fills `passed` with the entries that one came too late for, and returns how many."""
+@njit_without_allocation
+def add_rows(arrays, rows, window_ms, due_entries):
+    """Adds events; fills `due_entries` with those that one came too late for, and returns how many."""
     found = 0
-    for i in range(len(rows.fate)):
-        gone = rows.fate[i] == TAKEN_BACK or rows.fate[i] == WITHDRAWN
-        if not gone and (rows.fate[i] > STORED_LATE or not (rows.starts[i] or rows.ends[i])):
+    for i in range(len(rows.fates)):
+        gone = rows.fates[i] == TAKEN_BACK or rows.fates[i] == WITHDRAWN
+        if not gone and (rows.fates[i] > STORED_LATE or not (rows.starts_wait[i] or rows.ends_wait[i])):
             continue
-        place = key_place(arrays.table, arrays.entry, KEY, arrays.size[SALT], rows.key, i)
-        e = np.int64(arrays.table[place])
-        known = e >= arrays.size[HEAD]
+        slot = find_slot(arrays.newest_entries, arrays.entries, KEY, arrays.scalars[SALT], rows.keys, i)
+        entry_row = np.int64(arrays.newest_entries[slot])
+        known = entry_row >= arrays.scalars[HEAD]
         flags = 0
         if gone:
-            e = entry_of(arrays, rows.takes[i])
-            if e == NOTHING or not arrays.entry[e, FLAGS] & OPEN:
+            entry_row = find_entry(arrays, rows.taken_back_seqs[i])
+            if entry_row == NOTHING or not arrays.entries[entry_row, FLAGS] & OPEN:
                 continue
             flags = GONE
-            arrays.entry[e, FLAGS] += LEFT - OPEN
-            if arrays.entry[e, AT] + window_ms < rows.at[i]:
-                passed[found] = e
+            arrays.entries[entry_row, FLAGS] += LEFT - OPEN
+            if arrays.entries[entry_row, AT] + window_ms < rows.arrived_ms[i]:
+                due_entries[found] = entry_row
                 found += 1
-        elif rows.ends[i] and known:
+        elif rows.ends_wait[i] and known:
             flags = MARK
-            while e >= arrays.size[HEAD] and arrays.entry[e, FLAGS] & (OPEN | LEFT | GONE):
-                if arrays.entry[e, FLAGS] & OPEN:
-                    arrays.entry[e, FLAGS] &= ~OPEN
-                    if arrays.entry[e, AT] + window_ms < rows.at[i]:
-                        passed[found] = e
+            while entry_row >= arrays.scalars[HEAD] and arrays.entries[entry_row, FLAGS] & (
+                OPEN | LEFT | GONE
+            ):
+                if arrays.entries[entry_row, FLAGS] & OPEN:
+                    arrays.entries[entry_row, FLAGS] &= ~OPEN
+                    if arrays.entries[entry_row, AT] + window_ms < rows.arrived_ms[i]:
+                        due_entries[found] = entry_row
                         found += 1
-                e = arrays.entry[e, OLDER]
-        if rows.starts[i] and rows.fate[i] < STORED_LATE and not gone:
+                entry_row = arrays.entries[entry_row, OLDER]
+        if rows.starts_wait[i] and rows.fates[i] < STORED_LATE and not gone:
             flags |= OPEN
         if flags == 0:
             continue
-        if rows.live[i]:
+        if rows.is_live[i]:
             flags |= LIVE
-        n = arrays.size[ENTRIES]
-        arrays.size[ENTRIES] += 1
-        entry = arrays.entry[n]
+        n = arrays.scalars[ENTRIES]
+        arrays.scalars[ENTRIES] += 1
+        entry = arrays.entries[n]
         entry[FLAGS] = flags
-        entry[SEQ] = rows.seq[i]
-        entry[AT] = rows.at[i]
-        entry[TIME] = rows.takes[i] if gone else rows.time[i]
-        entry[ID] = rows.id[i]
-        entry[OLDER] = arrays.table[place]
-        entry[KEY_GROUP] = rows.key_group[i]
-        start = arrays.size[TEXT]
+        entry[SEQ] = rows.seqs[i]
+        entry[AT] = rows.arrived_ms[i]
+        entry[TIME] = rows.taken_back_seqs[i] if gone else rows.times_ms[i]
+        entry[ID] = rows.event_ids[i]
+        entry[OLDER] = arrays.newest_entries[slot]
+        entry[KEY_GROUP] = rows.key_groups[i]
+        start = arrays.scalars[TEXT]
         entry[FROM] = start
         if flags & OPEN:
-            for b in range(rows.offset[i], rows.offset[i + 1]):
-                arrays.text[start] = rows.text[b]
+            for b in range(rows.text_offsets[i], rows.text_offsets[i + 1]):
+                arrays.texts[start] = rows.texts[b]
                 start += 1
-            arrays.size[TEXT] = start
-        for k in range(rows.key.shape[1]):
-            entry[KEY + k] = rows.key[i, k]
-        arrays.table[place] = n
+            arrays.scalars[TEXT] = start
+        for k in range(rows.keys.shape[1]):
+            entry[KEY + k] = rows.keys[i, k]
+        arrays.newest_entries[slot] = n
     return found
 
 
-@bare
-def entry_of(arrays, seq):
+@njit_without_allocation
+def find_entry(arrays, seq):
     """The entry of the event with a seq, NOTHING if there is none behind the HEAD."""
-    low, high = arrays.size[HEAD], arrays.size[ENTRIES]
+    low, high = arrays.scalars[HEAD], arrays.scalars[ENTRIES]
     while low < high:
         middle = (low + high) >> 1
-        if arrays.entry[middle, SEQ] < seq:
+        if arrays.entries[middle, SEQ] < seq:
             low = middle + 1
         else:
             high = middle
-    return low if low < arrays.size[ENTRIES] and arrays.entry[low, SEQ] == seq else np.int64(NOTHING)
+    return low if low < arrays.scalars[ENTRIES] and arrays.entries[low, SEQ] == seq else np.int64(NOTHING)
 
 
-@bare
-def pass_by(arrays, window_ms, live_ms, other_ms, passed):
-    """Moves the HEAD behind all that was awaited before a time; fills `passed` with the entries that were, and returns how many."""
+@njit_without_allocation
+def advance_head(arrays, window_ms, reached_log_ms, newest_event_ms, due_entries):
+    """Moves the HEAD behind all that was awaited before a time; fills `due_entries` with the entries that were, and returns how many."""
     found = 0
-    e = arrays.size[HEAD]
-    while e < arrays.size[ENTRIES]:
-        reached = live_ms if arrays.entry[e, FLAGS] & LIVE else other_ms
-        if arrays.entry[e, AT] + window_ms >= reached:
+    entry_row = arrays.scalars[HEAD]
+    while entry_row < arrays.scalars[ENTRIES]:
+        reached = reached_log_ms if arrays.entries[entry_row, FLAGS] & LIVE else newest_event_ms
+        if arrays.entries[entry_row, AT] + window_ms >= reached:
             break
-        if arrays.entry[e, FLAGS] & OPEN:
-            passed[found] = e
+        if arrays.entries[entry_row, FLAGS] & OPEN:
+            due_entries[found] = entry_row
             found += 1
-        e += 1
-    arrays.size[HEAD] = e
+        entry_row += 1
+    arrays.scalars[HEAD] = entry_row
     return found
 
 
-@bare
-def keep(arrays, kept):
-    """Marks the entries that may still be told, or tell that others are not; `kept` is of zeros."""
-    for place in range(len(arrays.table)):
-        e = np.int64(arrays.table[place])
-        while e >= arrays.size[HEAD]:
-            if arrays.entry[e, FLAGS] & (OPEN | MARK | GONE):
-                kept[e] = 1
-            if arrays.entry[e, FLAGS] & MARK:
+@njit_without_allocation
+def mark_needed_entries(arrays, is_needed):
+    """Marks the entries that may still be told, or tell that others are not, in `is_needed`, which is of zeros."""
+    for slot in range(len(arrays.newest_entries)):
+        entry_row = np.int64(arrays.newest_entries[slot])
+        while entry_row >= arrays.scalars[HEAD]:
+            if arrays.entries[entry_row, FLAGS] & (OPEN | MARK | GONE):
+                is_needed[entry_row] = 1
+            if arrays.entries[entry_row, FLAGS] & MARK:
                 break
-            e = arrays.entry[e, OLDER]
+            entry_row = arrays.entries[entry_row, OLDER]
 
 
-@bare
-def text_end(arrays, e):
+@njit_without_allocation
+def text_end(arrays, entry_row):
     """Where the text of an entry ends."""
-    return arrays.size[TEXT] if e + 1 == arrays.size[ENTRIES] else arrays.entry[e + 1, FROM]
+    return (
+        arrays.scalars[TEXT]
+        if entry_row + 1 == arrays.scalars[ENTRIES]
+        else arrays.entries[entry_row + 1, FROM]
+    )
 
 
-@bare
-def text_bytes(arrays, kept):
-    """How long the texts of the entries are that are kept."""
+@njit_without_allocation
+def needed_text_bytes(arrays, is_needed):
+    """How long the texts of the needed entries are."""
     found = np.int64(0)
-    for e in range(arrays.size[ENTRIES]):
-        if kept[e]:
-            found += text_end(arrays, e) - arrays.entry[e, FROM]
+    for entry_row in range(arrays.scalars[ENTRIES]):
+        if is_needed[entry_row]:
+            found += text_end(arrays, entry_row) - arrays.entries[entry_row, FROM]
     return found
 
 
-@bare
-def copy(old, new, kept):
-    """Copies the entries that are kept to an empty place, and has that find them."""
-    key = old.entry[:, KEY:]
-    for e in range(old.size[ENTRIES]):
-        if not kept[e]:
+@njit_without_allocation
+def copy_entries(old, new, is_needed):
+    """Copies the needed entries to empty arrays, and has those find them."""
+    key = old.entries[:, KEY:]
+    for entry_row in range(old.scalars[ENTRIES]):
+        if not is_needed[entry_row]:
             continue
-        n = new.size[ENTRIES]
-        new.size[ENTRIES] += 1
-        for column in range(old.entry.shape[1]):
-            new.entry[n, column] = old.entry[e, column]
-        new.entry[n, FROM] = new.size[TEXT]
-        for b in range(old.entry[e, FROM], text_end(old, e)):
-            new.text[new.size[TEXT]] = old.text[b]
-            new.size[TEXT] += 1
-        place = key_place(new.table, new.entry, KEY, new.size[SALT], key, e)
-        new.entry[n, OLDER] = new.table[place]
-        new.table[place] = n
+        n = new.scalars[ENTRIES]
+        new.scalars[ENTRIES] += 1
+        for column in range(old.entries.shape[1]):
+            new.entries[n, column] = old.entries[entry_row, column]
+        new.entries[n, FROM] = new.scalars[TEXT]
+        for b in range(old.entries[entry_row, FROM], text_end(old, entry_row)):
+            new.texts[new.scalars[TEXT]] = old.texts[b]
+            new.scalars[TEXT] += 1
+        slot = find_slot(new.newest_entries, new.entries, KEY, new.scalars[SALT], key, entry_row)
+        new.entries[n, OLDER] = new.newest_entries[slot]
+        new.newest_entries[slot] = n
 
 
-@bare
-def first_open(arrays):
+@njit_without_allocation
+def find_first_open(arrays):
     """The first entry after which one is awaited; ENTRIES if there is none."""
-    e = max(arrays.size[FIRST_OPEN], arrays.size[HEAD])
-    while e < arrays.size[ENTRIES] and not arrays.entry[e, FLAGS] & OPEN:
-        e += 1
-    arrays.size[FIRST_OPEN] = e
-    return e
+    entry_row = max(arrays.scalars[FIRST_OPEN], arrays.scalars[HEAD])
+    while entry_row < arrays.scalars[ENTRIES] and not arrays.entries[entry_row, FLAGS] & OPEN:
+        entry_row += 1
+    arrays.scalars[FIRST_OPEN] = entry_row
+    return entry_row

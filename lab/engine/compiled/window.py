@@ -11,17 +11,22 @@ time order (`lab.engine.compiled.groups`), and each distinct aggregate of the ru
 
 import numpy as np
 
-from lab.engine.compiled.aggregates import COUNT_SINCE, enter, has_values, measured
-from lab.engine.compiled.conditions import begin_anew, judge_conditions, keep_measure, write_alert
+from lab.engine.compiled.aggregates import COUNT_SINCE, enter_window, has_values, measure_of_accumulator
+from lab.engine.compiled.conditions import (
+    append_alerts_of_conditions,
+    reset_if_count_with_reset,
+    save_measure,
+    write_alert_row,
+)
 from lab.engine.compiled.groups import (
-    group_of,
-    group_place,
-    held_at,
-    keep_taking_back,
-    link,
-    look_ahead,
-    older_neighbour,
-    touch,
+    find_group_slot,
+    find_known_groups,
+    find_or_add_group,
+    find_stored_event,
+    last_event_at_or_before,
+    prefetch_windows,
+    store_event,
+    store_take_back_record,
 )
 from lab.engine.compiled.layout import (
     ALERTED,
@@ -41,157 +46,202 @@ from lab.engine.compiled.layout import (
     TIME,
     VALUES,
     WIDTH,
-    bare,
+    njit_without_allocation,
 )
-from lab.engine.compiled.limits import fire, search
+from lab.engine.compiled.limits import append_rules_that_fire, count_limits_below_and_up_to
 from lab.engine.compiled.running import (
     add_late_event,
-    aggregate_lanes,
-    leave_before,
-    measured_at,
-    rebuild_if_dropped,
-    take_back,
-    window_start,
+    evict_before,
+    find_or_allocate_accumulator,
+    measure_at_event,
+    take_back_event,
+    try_rebuild_dropped_window,
+    window_start_ms,
 )
 
 AHEAD = 64  # events that are looked up at once
 EVALUATE_LATE, STORE_LATE, DROP_LATE = range(3)
-# what became of an event; and of a record that takes one back: it was held, it was not, it was and had raised alerts
+# what became of an event; and of a record that takes one back: it was stored, it was not, it was and had raised alerts
 EVALUATED, STORED_LATE, DUPLICATE, DROPPED_LATE, TAKEN_BACK, NOT_HELD, WITHDRAWN = range(7)
 
 
-@bare
-def evaluate(
-    store, rules, batch, first_seq, first, widest, out_of_orderness, late_policy, fate, taken, alerts
+@njit_without_allocation
+def evaluate_batch(
+    store,
+    rules,
+    batch,
+    first_seq,
+    first_row,
+    widest_ms,
+    out_of_orderness_ms,
+    late_policy,
+    fates,
+    taken_back_seqs,
+    alerts,
 ):
-    """Takes in a batch's events from row `first` on, as far as there is room; row `i` gets seq first_seq + i.
+    """Takes in a batch's events from `first_row` on, as far as there is room; row i gets seq first_seq + i.
 
-    `widest` is the route's widest window; times are in ms. There must be room for the batch's events; with that for groups,
-    lanes or alerts used up, it stops. Fills `fate` with what became of each event, `taken` with the seqs of events that rows took
+    `widest_ms` is the route's widest window. There must be room for the batch's events; with that for groups,
+    lanes or alerts used up, it stops. Fills `fates` with what became of each event, `taken_back_seqs` with the seqs of events that rows took
     back, and `alerts`; returns the row it got to and the number of alerts.
     """
-    fired = 0
+    alert_rows = 0
     lanes, own = np.int64(0), np.int64(0)
-    for a in range(len(rules.aggregate)):
-        lanes += rules.aggregate[a, WIDTH]
-        own += rules.aggregate[a, KIND] == COUNT_SINCE
-    looked = first
-    for i in range(first, len(batch.time)):
-        if i == looked:
-            looked = min(i + AHEAD, len(batch.time))
-            look_ahead(store, batch, i, looked)
-            touch(store, batch, i, looked)
+    for aggregate in range(len(rules.aggregates)):
+        lanes += rules.aggregates[aggregate, WIDTH]
+        own += rules.aggregates[aggregate, KIND] == COUNT_SINCE
+    looked = first_row
+    for row in range(first_row, len(batch.times_ms)):
+        if row == looked:
+            looked = min(row + AHEAD, len(batch.times_ms))
+            find_known_groups(store, batch, row, looked)
+            prefetch_windows(store, batch, row, looked)
         if (
-            fired + len(rules.firing) + 2 * len(rules.condition) > len(alerts)
-            or store.size[GROUPS] == len(store.group)
-            or store.size[LANES] + lanes > len(store.running)
-            or 2 * (store.size[RESETS] + own) > len(store.reset)
+            alert_rows + len(rules.firing_rules) + 2 * len(rules.conditions) > len(alerts)
+            or store.scalars[GROUPS] == len(store.groups)
+            or store.scalars[LANES] + lanes > len(store.accumulators)
+            or 2 * (store.scalars[RESETS] + own) > len(store.reset_table)
         ):
-            return i, fired
-        t, key_group = batch.time[i], batch.key_group[i]
-        if store.size[RETURNS] and batch.value[i, 0] & TAKES_BACK:
-            horizon = store.newest[key_group] - widest - out_of_orderness
-            fate[i] = give_back(store, rules, batch, first_seq + i, i, horizon, taken)
+            return row, alert_rows
+        time_ms, key_group = batch.times_ms[row], batch.key_groups[row]
+        if store.scalars[RETURNS] and batch.values[row, 0] & TAKES_BACK:
+            horizon_ms = store.newest_ms[key_group] - widest_ms - out_of_orderness_ms
+            fates[row] = apply_take_back_record(
+                store, rules, batch, first_seq + row, row, horizon_ms, taken_back_seqs
+            )
             continue
-        store.newest[key_group] = max(store.newest[key_group], t)
-        horizon = store.newest[key_group] - widest - out_of_orderness
-        if t < horizon:
-            fate[i] = DROPPED_LATE
+        store.newest_ms[key_group] = max(store.newest_ms[key_group], time_ms)
+        horizon_ms = store.newest_ms[key_group] - widest_ms - out_of_orderness_ms
+        if time_ms < horizon_ms:
+            fates[row] = DROPPED_LATE
             continue
-        g = batch.group[i]
-        if g == NOTHING:
-            g = group_of(store, key_group, batch.key, i)
-        newest = store.group[g, NEWEST]
-        p = older_neighbour(store, g, t)
-        if held_at(store, g, p, t, batch.id[i]) != NOTHING:
-            fate[i] = DUPLICATE
+        group = batch.groups[row]
+        if group == NOTHING:
+            group = find_or_add_group(store, key_group, batch.keys, row)
+        newest = store.groups[group, NEWEST]
+        last_at_or_before = last_event_at_or_before(store, group, time_ms)
+        if find_stored_event(store, group, last_at_or_before, time_ms, batch.event_ids[row]) != NOTHING:
+            fates[row] = DUPLICATE
             continue
-        late = newest != NOTHING and t < store.event[newest, TIME] - out_of_orderness
+        late = newest != NOTHING and time_ms < store.events[newest, TIME] - out_of_orderness_ms
         if late and late_policy == DROP_LATE:
-            fate[i] = DROPPED_LATE
+            fates[row] = DROPPED_LATE
             continue
-        j = link(store, g, p, first_seq + i, batch, i)
-        fate[i] = STORED_LATE if late and late_policy == STORE_LATE else EVALUATED
-        for a in range(len(rules.aggregate)):
-            place = np.int64(store.place[g, a])
-            if p != newest and place != NOTHING and store.running[place + START] != NOTHING:
-                running = store.running[place : place + rules.aggregate[a, WIDTH]]
-                add_late_event(store, rules, a, running, j, window_start(store, rules, a, newest, horizon))
-            if fate[i] == EVALUATED:
-                fired = judge(store, rules, batch, a, g, j, horizon, i, alerts, fired)
-        if fate[i] == EVALUATED and len(rules.joined):
-            fired = judge_conditions(store, rules, batch, g, j, i, alerts, fired)
-    return len(batch.time), fired
+        event = store_event(store, group, last_at_or_before, first_seq + row, batch, row)
+        fates[row] = STORED_LATE if late and late_policy == STORE_LATE else EVALUATED
+        for aggregate in range(len(rules.aggregates)):
+            offset = np.int64(store.accumulator_starts[group, aggregate])
+            if (
+                last_at_or_before != newest
+                and offset != NOTHING
+                and store.accumulators[offset + START] != NOTHING
+            ):
+                accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate, WIDTH]]
+                add_late_event(
+                    store,
+                    rules,
+                    aggregate,
+                    accumulator,
+                    event,
+                    window_start_ms(store, rules, aggregate, newest, horizon_ms),
+                )
+            if fates[row] == EVALUATED:
+                alert_rows = append_alerts_of_aggregate(
+                    store, rules, batch, aggregate, group, event, horizon_ms, row, alerts, alert_rows
+                )
+        if fates[row] == EVALUATED and len(rules.rules_with_conditions):
+            alert_rows = append_alerts_of_conditions(
+                store, rules, batch, group, event, row, alerts, alert_rows
+            )
+    return len(batch.times_ms), alert_rows
 
 
-@bare
-def give_back(store, rules, batch, seq, i, horizon, taken):
-    """Takes back the event with the id, time and group of row `i`, if it is held; returns what became of the row."""
-    t, g = batch.time[i], batch.group[i]
-    if g == NOTHING:
-        g = store.table[group_place(store, batch.key, i)]  # the batch itself may have brought the group
-    if g == NOTHING or t < horizon:
+@njit_without_allocation
+def apply_take_back_record(store, rules, batch, seq, row, horizon_ms, taken_back_seqs):
+    """Takes back the event with the id, time and group of a row, if it is stored; returns what became of the row."""
+    time_ms, group = batch.times_ms[row], batch.groups[row]
+    if group == NOTHING:
+        group = store.group_table[
+            find_group_slot(store, batch.keys, row)
+        ]  # the batch itself may have brought the group
+    if group == NOTHING or time_ms < horizon_ms:
         return NOT_HELD
-    j = held_at(store, g, older_neighbour(store, g, t), t, batch.id[i])
-    if j == NOTHING:
+    event = find_stored_event(
+        store, group, last_event_at_or_before(store, group, time_ms), time_ms, batch.event_ids[row]
+    )
+    if event == NOTHING:
         return NOT_HELD
-    take_back(store, rules, g, j)
-    taken[i] = store.event[j, SEQ]
-    keep_taking_back(store, g, t, batch.id[i], seq)
-    return WITHDRAWN if store.event[j, VALUES] & ALERTED else TAKEN_BACK
+    take_back_event(store, rules, group, event)
+    taken_back_seqs[row] = store.events[event, SEQ]
+    store_take_back_record(store, group, time_ms, batch.event_ids[row], seq)
+    return WITHDRAWN if store.events[event, VALUES] & ALERTED else TAKEN_BACK
 
 
-@bare
-def judge(store, rules, batch, a, g, j, horizon, row, alerts, fired):
-    """Compares an aggregate over the window that ends with event `j` with its limits; returns where `alerts` got to."""
-    is_counted, is_compared = has_values(store, rules, a, j), rules.aggregate[a, COMPARED] != 0
+@njit_without_allocation
+def append_alerts_of_aggregate(
+    store, rules, batch, aggregate, group, event, horizon_ms, row, alerts, alert_rows
+):
+    """Compares an aggregate over the window that ends with an event with its limits; returns how many rows of `alerts` are filled then."""
+    is_counted, is_compared = (
+        has_values(store, rules, aggregate, event),
+        rules.aggregates[aggregate, COMPARED] != 0,
+    )
     if not is_counted and not is_compared:
-        return fired
-    place = aggregate_lanes(store, rules, a, g)
-    running = store.running[place : place + rules.aggregate[a, WIDTH]]
-    newest = store.group[g, NEWEST]
-    start = window_start(store, rules, a, newest, horizon)
-    was_kept = running[START] != NOTHING
-    is_kept = rebuild_if_dropped(store, rules, a, running, g, start)
-    if was_kept and j == newest:
-        enter(store, rules, a, running, j)
-        leave_before(store, rules, a, running, start)
-    if is_kept and j == newest and not rules.aggregate[a, EXCLUDES]:
-        measure = measured(store, rules, a, running)
+        return alert_rows
+    offset = find_or_allocate_accumulator(store, rules, aggregate, group)
+    accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate, WIDTH]]
+    newest = store.groups[group, NEWEST]
+    start = window_start_ms(store, rules, aggregate, newest, horizon_ms)
+    was_kept = accumulator[START] != NOTHING
+    is_kept = try_rebuild_dropped_window(store, rules, aggregate, accumulator, group, start)
+    if was_kept and event == newest:
+        enter_window(store, rules, aggregate, accumulator, event)
+        evict_before(store, rules, aggregate, accumulator, start)
+    if is_kept and event == newest and not rules.aggregates[aggregate, EXCLUDES]:
+        measure = measure_of_accumulator(store, rules, aggregate, accumulator)
     else:
-        measure = measured_at(store, rules, a, running, g, j, horizon)
+        measure = measure_at_event(store, rules, aggregate, accumulator, group, event, horizon_ms)
     if is_compared:
-        keep_measure(rules, a, measure)
+        save_measure(rules, aggregate, measure)
     if is_counted:
-        fired = alert(store, rules, batch, a, g, j, measure, row, alerts, fired)
-    return fired
+        alert_rows = append_alerts_of_measure(
+            store, rules, batch, aggregate, group, event, measure, row, alerts, alert_rows
+        )
+    return alert_rows
 
 
-@bare
-def alert(store, rules, batch, a, g, j, measure, row, alerts, fired):
-    """Writes an alert for each rule that the measure at event `j` fires and whose `when` is true of it, in row `row` of the batch.
+@njit_without_allocation
+def append_alerts_of_measure(store, rules, batch, aggregate, group, event, measure, row, alerts, alert_rows):
+    """Writes an alert for each rule that the measure at an event fires and whose `when` is true of it; returns how many rows of `alerts` are filled then.
 
     A rule that counts since it fired begins anew.
     """
-    less, upto = search(rules, a, measure)
-    end = may_alert(rules, batch, row, alerts, fired, fire(rules, a, less, upto, alerts[:, RULE], fired))
-    for k in range(fired, end):
-        write_alert(alerts, k, row, alerts[k, RULE], g, 0, measure)
-    if end > fired:
-        if store.size[RETURNS]:
-            store.event[j, VALUES] |= ALERTED
-        begin_anew(store, rules, a, g, j)
+    less, upto = count_limits_below_and_up_to(rules, aggregate, measure)
+    end = filter_rules_by_when(
+        rules,
+        batch,
+        row,
+        alerts,
+        alert_rows,
+        append_rules_that_fire(rules, aggregate, less, upto, alerts[:, RULE], alert_rows),
+    )
+    for k in range(alert_rows, end):
+        write_alert_row(alerts, k, row, alerts[k, RULE], group, 0, measure)
+    if end > alert_rows:
+        if store.scalars[RETURNS]:
+            store.events[event, VALUES] |= ALERTED
+        reset_if_count_with_reset(store, rules, aggregate, group, event)
     return end
 
 
-@bare
-def may_alert(rules, batch, row, alerts, fired, end):
-    """Keeps of the rules in `alerts` from `fired` up to `end` those that may alert at an event; returns where they end."""
-    kept = fired
-    for k in range(fired, end):
+@njit_without_allocation
+def filter_rules_by_when(rules, batch, row, alerts, begin, end):
+    """Keeps of the rules in `alerts` from `begin` up to `end` those that may alert at an event; returns where they end."""
+    kept = begin
+    for k in range(begin, end):
         rule = alerts[k, RULE]
-        column = rules.when[rule, 0]
-        if column == NOTHING or batch.when[row, column] & rules.when[rule, 1]:
+        column = rules.when_bits[rule, 0]
+        if column == NOTHING or batch.when_bits[row, column] & rules.when_bits[rule, 1]:
             alerts[kept, RULE] = rule
             kept += 1
     return kept

@@ -40,7 +40,7 @@ class Epoch:
 
     def wait_until_cut_due(self, timeout_s: float) -> bool:
         """Whether a step may take a cut; waits for that, for so many seconds at most."""
-        due = self._windows.due
+        due = self._windows.due_ms
         return (
             time.monotonic() > self._asked + ASK_S
             or (due is not None and self.planner.clock() > due)
@@ -53,7 +53,7 @@ class Epoch:
             return False
         self._asked = time.monotonic()
         end = self.planner.next_mark(
-            self.cuts.mark, self.job.settings.max_batch_records, due=self._windows.due
+            self.cuts.mark, self.job.settings.max_batch_records, due=self._windows.due_ms
         )
         if end == self.cuts.mark:
             return False

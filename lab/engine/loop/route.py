@@ -30,14 +30,14 @@ from lab.engine.records.columns import (
 )
 from lab.engine.records.decode import MicroBatch
 from lab.engine.windows.evaluate import Envelope
-from lab.engine.windows.store import field_columns
+from lab.engine.windows.store import int64_columns
 from lab.engine.windows.when import (
     STATE,
     TAKES_BACK,
     ConditionEvaluator,
     when_columns,
     where_column,
-    with_state,
+    with_take_back_column,
 )
 from lab.model.aggregation import WHERE
 from lab.model.filters import FieldValues, Filter
@@ -55,7 +55,7 @@ def route(
     """
     counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
     events = in_log_order(batch.events) if batch.events else {LOG_TIME: np.empty(0, np.int64)}
-    events = with_state(events, settings.schema) if batch.events else events
+    events = with_take_back_column(events, settings.schema) if batch.events else events
     places = np.searchsorted(events[LOG_TIME], [change.log_time for change in changes]).tolist()
     envelopes, first, newest = [], 0, [BEFORE_ALL]
     for after, end in enumerate([*places, len(events[LOG_TIME])]):
@@ -118,7 +118,7 @@ def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envel
         if end > first:
             rows = order[first:end]
             part = {name: take_rows(values, rows) for name, values in envelope.columns.items()}
-            yield task, Envelope(envelope.after, envelope.store, part)
+            yield task, Envelope(envelope.control_messages_before, envelope.store_number, part)
 
 
 def matching_rows(events: Columns, route: Route, schema: Schema) -> np.ndarray:
@@ -145,7 +145,7 @@ class FilterMatches:
         if isinstance(route.filter, tuple):
             rows = self._with_values(route.filter)
         else:
-            rows = np.flatnonzero(self._given.true_of(route.filter))
+            rows = np.flatnonzero(self._given.true_mask(route.filter))
         if STATE in self.events:  # what takes an event back need not look like it
             rows = np.union1d(rows, np.flatnonzero(self.events[STATE] == TAKES_BACK))
         for name in route.keys:
@@ -218,7 +218,7 @@ def _numbers(
     name: str, values: np.ndarray | pa.Array, schema: Schema
 ) -> Iterator[tuple[str, np.ndarray | pa.Array]]:
     """A field as int64 columns: itself, or the two halves of a string's digest; nulls stay nulls."""
-    columns = field_columns(schema, name)
+    columns = int64_columns(schema, name)
     if len(columns) == 1:
         yield name, _numpy(values)
         return

@@ -72,13 +72,13 @@ def evaluate_cut(
 
 def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: WindowState) -> TaskOutput:
     """A task's output with its line of the stats log; logs that get nothing are left out."""
-    if state.low > 0:  # one task speaks for all
+    if state.low_key_group > 0:  # one task speaks for all
         del output["acks"]
-    if stats.counts or state.low == 0:
-        head = {"batch": number, "keyGroups": [state.low, state.high]}
+    if stats.counts or state.low_key_group == 0:
+        head = {"batch": number, "keyGroups": [state.low_key_group, state.high_key_group]}
         windows = state.windows
-        line = stats.line(head, windows.stores.values(), windows.awaiting, state.chain)
-        output["stats"] = KeyedLines([str(state.low)], JoinedLines([line]))
+        line = stats.to_json_line(head, windows.stores.values(), windows.all_waits, state.chain)
+        output["stats"] = KeyedLines([str(state.low_key_group)], JoinedLines([line]))
     return {log: lines for log, lines in output.items() if lines.keys}
 
 
@@ -112,7 +112,7 @@ def to_envelopes(job: Job, number: int, work: ReadingWork) -> Iterator[tuple[int
         yield task, b"{" + json.dumps(head).encode()
     for envelope in envelopes:
         for task, part in by_task(envelope, job.settings):
-            yield task, pack(part.columns, [number, part.after, part.store])
+            yield task, pack(part.columns, [number, part.control_messages_before, part.store_number])
 
 
 def evaluate_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
@@ -138,7 +138,9 @@ def evaluate_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOu
         if PLACE in part.columns:
             part.columns[PLACE] = part.columns[PLACE] + (number << 32)
         if HEARD in part.columns:
-            earlier = [times[part.after] for share, times in newest.items() if share < number]
+            earlier = [
+                times[part.control_messages_before] for share, times in newest.items() if share < number
+            ]
             of_others = np.maximum(part.columns[HEARD], max(earlier, default=BEFORE_ALL))
             part.columns[HEARD] = arrival_column(part.columns[LOG_TIME], of_others)
     work = ReadingWork(

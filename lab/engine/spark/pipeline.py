@@ -27,7 +27,7 @@ from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import Batches
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.codecache import check_code_cache
+from lab.engine.compiled.codecache import check_code_cache_writable
 from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs, check_exactly_once_possible, check_reach
 from lab.engine.loop.job import Job
 from lab.engine.loop.restored import check_not_put_back
@@ -69,7 +69,7 @@ def start(
     check_reach(logs, master)
     if settings.exactly_once:
         check_exactly_once_possible(logs, folder, once)
-    check_code_cache()
+    check_code_cache_writable()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))
         if isinstance(logs, FileLogs):

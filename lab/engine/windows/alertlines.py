@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,15 +42,15 @@ PLAIN_DIGITS = 6  # after the point, up to which Arrow writes decimals without a
 
 
 def alert_lines(
-    store: RouteStore, columns: Columns, found: np.ndarray, first: np.ndarray, alert_time_ms: int
+    store: RouteStore, columns: Columns, alert_rows: np.ndarray, first_rows: np.ndarray, alert_time_ms: int
 ) -> KeyedLines:
     """Keys and JSON of the alerts that `store.evaluate(columns, …)` found; `columns` has also log times and `text:…`.
 
-    `first`: their `first_rows`. Log time 0: not a live log, so neither that nor the alert's time is told.
+    `first_rows`: their `first_row_of_each_alert`. Log time 0: not a live log, so neither that nor the alert's time is told.
     """
-    if not len(first):
+    if not len(first_rows):
         return KeyedLines([], JoinedLines())
-    alerts = found if len(first) == len(found) else found[first]
+    alerts = alert_rows if len(first_rows) == len(alert_rows) else alert_rows[first_rows]
     row = alerts[:, layout.ROW]
     fired = np.bincount(alerts[:, layout.RULE]) > 0
     rules = [store.rules[number] for number in np.flatnonzero(fired).tolist()]
@@ -64,14 +65,14 @@ def alert_lines(
     if all(rule.is_plain for rule in rules):
         aggregates = _aggregates(store, alerts, rules, which)
     else:
-        aggregates, of_rule[2] = _of_conditions(store, found, first, rules, which, limits)
+        aggregates, of_rule[2] = _of_conditions(store, alert_rows, first_rows, rules, which, limits)
     event_time, log_time = columns["time"][row], columns[LOG_TIME][row]
     ends: pa.Array | str = "}\n"
     if log_time.any():
         live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}\n')
         ends = pc.if_else(pa.array(log_time > 0), live, pa.scalar(ends, TEXT))
     time = _text(event_time)
-    event_id, json_id = event_ids(store, columns, row)
+    event_id, json_id = event_id_texts(store, columns, row)
     keys, hashes, groups = _groups(store, columns, alerts, rules, which)
     lines = _joined(
         *(of_rule[0], event_id, ".", time, hashes),
@@ -93,7 +94,7 @@ def withdrawal_lines(
     keys, lines, rows = [], [], np.flatnonzero(record_fates == WITHDRAWN)
     if not len(rows):
         return KeyedLines(keys, JoinedLines()), rows
-    ids = event_ids(store, record_columns, rows)[1]
+    ids = event_id_texts(store, record_columns, rows).as_json
     times, logged = record_columns["time"][rows], record_columns[LOG_TIME][rows]
     orders = dict.fromkeys(rule.keys for rule in store.rules)
     for names in orders:
@@ -109,13 +110,13 @@ def withdrawal_lines(
     return KeyedLines(keys, JoinedLines(lines)), np.tile(rows, len(orders))
 
 
-def first_rows(store: RouteStore, found: np.ndarray) -> np.ndarray:
+def first_row_of_each_alert(store: RouteStore, alert_rows: np.ndarray) -> np.ndarray:
     """Where each alert begins: of a rule that is not plain it has a row for each value. What was suppressed is none."""
-    if not len(store.numbers.joined):
-        return np.arange(len(found))
-    another = np.diff(found[:, layout.ROW]) | np.diff(found[:, layout.RULE])
-    begins = np.append(True, another != 0)[: len(found)]
-    return np.flatnonzero(begins & (found[:, layout.CONDITION] != layout.SUPPRESSED))
+    if not len(store.numbers.rules_with_conditions):
+        return np.arange(len(alert_rows))
+    another = np.diff(alert_rows[:, layout.ROW]) | np.diff(alert_rows[:, layout.RULE])
+    begins = np.append(True, another != 0)[: len(alert_rows)]
+    return np.flatnonzero(begins & (alert_rows[:, layout.CONDITION] != layout.SUPPRESSED))
 
 
 def _after_aggregate(
@@ -179,16 +180,22 @@ def _text(values: np.ndarray) -> pa.Array:
     return pa.array(values).cast(TEXT)
 
 
-def event_ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
-    """The ids of events as they stand inside a JSON string, and as JSON."""
+class EventIdTexts(NamedTuple):
+    """Ids of events as they stand inside a JSON string, and as JSON."""
+
+    inside_string: pa.Array
+    as_json: pa.Array
+
+
+def event_id_texts(store: RouteStore, columns: Columns, rows: np.ndarray) -> EventIdTexts:
     schema = store.schema
     if schema.has_numeric_id:
         ids = _text(columns["id"][rows])
-        return ids, ids
+        return EventIdTexts(ids, ids)
     texts = take_rows(columns[ID_TEXT], rows).cast(TEXT)
     inside = quote_json(texts)
     as_json = inside if len(schema.id_fields) == 1 else texts
-    return pc.utf8_slice_codeunits(inside, 1, -1), as_json
+    return EventIdTexts(pc.utf8_slice_codeunits(inside, 1, -1), as_json)
 
 
 def _events(
@@ -200,15 +207,17 @@ def _events(
     texts = np.full(len(alerts), "", object)
     for names in {rule.event_fields for rule in rules if rule.event_fields}:
         mine = np.flatnonzero(np.array([rule.event_fields == names for rule in rules])[which])
-        events = event_texts(store, columns, names, alerts[mine, layout.ROW])
+        events = event_fields_json(store, columns, names, alerts[mine, layout.ROW])
         texts[mine] = [f',"event":{event}' for event in events.to_pylist()]
     return pa.array(texts, TEXT)
 
 
-def event_texts(store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray) -> pa.Array:
+def event_fields_json(
+    store: RouteStore, columns: Columns, field_names: tuple[str, ...], rows: np.ndarray
+) -> pa.Array:
     """Fields of events as a JSON object, with the values that `lab.model.alerts.event_for_alert` gives."""
     parts: list[pa.Array | str] = []
-    for number, name in enumerate(names):
+    for number, name in enumerate(field_names):
         field, values = store.schema.field(name), pa.array(take_rows(columns[f"told:{name}"], rows))
         if field.is_number_or_time:
             whole = pc.fill_null(values, 0).to_numpy()
@@ -249,13 +258,20 @@ def _groups(
     return keys[again.to_numpy()].tolist(), hashes.take(again), told.take(again)
 
 
+class GroupTexts(NamedTuple):
+    """Groups as `lab.model.group.group_key` writes them, but whole, and as `group_json` does."""
+
+    whole_keys: pa.Array
+    as_json: pa.Array
+
+
 def group_texts(
-    store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray
-) -> tuple[pa.Array, pa.Array]:
-    """The groups of the given rows as `lab.model.group.group_key` writes them, but whole, and as `group_json` does."""
+    store: RouteStore, columns: Columns, field_names: tuple[str, ...], rows: np.ndarray
+) -> GroupTexts:
+    """The groups of the given rows, with the fields in this order."""
     texts: list[pa.Array | str] = ["{"]
     jsons: list[pa.Array | str] = ["{"]
-    for number, name in enumerate(names):
+    for number, name in enumerate(field_names):
         field = store.schema.field(name)
         if field.is_number_or_time:
             values = take_rows(columns[f"key:{name}"], rows)
@@ -267,7 +283,7 @@ def group_texts(
         texts += [f";{name}=" if number else f"{name}=", values]
         jsons += [f",{json.dumps(name)}:" if number else f"{json.dumps(name)}:", written]
     end = pa.array(["}"] * len(rows), TEXT)
-    return _joined(*texts, end), _joined(*jsons, end)
+    return GroupTexts(_joined(*texts, end), _joined(*jsons, end))
 
 
 # -- aggregates --------------------------------------------------------------------------------------------------------

@@ -13,25 +13,27 @@ from lab.engine.records.columns import HEARD, PLACE, SOURCE, Columns
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 
 
-def row_places(columns: Columns, rows: np.ndarray, after: int) -> np.ndarray:
-    """Where in the log the given rows stand. `after`: control messages of the cut before them."""
+def log_positions_of_rows(columns: Columns, rows: np.ndarray, control_messages_before: int) -> np.ndarray:
+    """Where in the log the given rows stand. `control_messages_before`: control messages of the cut before them."""
     heard, source, place = (np.asarray(columns[name])[rows] for name in (HEARD, SOURCE, PLACE))
-    return np.column_stack((heard, np.zeros(len(rows), np.int64), np.full(len(rows), after), source, place))
+    return np.column_stack(
+        (heard, np.zeros(len(rows), np.int64), np.full(len(rows), control_messages_before), source, place)
+    )
 
 
-def due_places(until: Sequence[int]) -> np.ndarray:
+def log_positions_of_due_alerts(until_ms: Sequence[int]) -> np.ndarray:
     """Where that stands which was awaited until the given times, ms: behind all events that were logged then."""
-    return np.array([(time, 1, 0, 0, 0) for time in until], np.int64).reshape(-1, 5)
+    return np.array([(time, 1, 0, 0, 0) for time in until_ms], np.int64).reshape(-1, 5)
 
 
-def by_place(lines: KeyedLines, places: Sequence[np.ndarray]) -> KeyedLines:
+def sort_by_log_position(lines: KeyedLines, positions: Sequence[np.ndarray]) -> KeyedLines:
     """Keys and lines by their places.
 
     >>> columns = {HEARD: np.array([5, 6]), SOURCE: np.array([0, 0]), PLACE: np.array([0, 1])}
     >>> lines = KeyedLines(["", "", ""], JoinedLines(["6", "5", "until 5"]))
-    >>> by_place(lines, [row_places(columns, np.array([1, 0]), 0), due_places([5])]).lines.data
+    >>> sort_by_log_position(lines, [log_positions_of_rows(columns, np.array([1, 0]), 0), log_positions_of_due_alerts([5])]).lines.data
     b'5\\nuntil 5\\n6\\n'
     """
-    order = np.lexsort(np.concatenate(places).T[::-1]).tolist()
+    order = np.lexsort(np.concatenate(positions).T[::-1]).tolist()
     texts = list(lines.lines)
     return KeyedLines([lines.keys[n] for n in order], JoinedLines(texts[n] for n in order))

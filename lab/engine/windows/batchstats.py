@@ -23,15 +23,15 @@ from lab.model.times import now_ms
 class StoreCounts(NamedTuple):
     """What came of one store's events: how many had each fate, were stored in each key-group, made each rule alert, or would have.
 
-    `example`: two records that are duplicates, where many are.
+    `duplicate_example`: two records that are duplicates, where many are.
     """
 
     store: RouteStore
-    fates: np.ndarray
-    stored: np.ndarray
-    fired: np.ndarray
-    suppressed: np.ndarray
-    example: dict | None
+    fate_counts: np.ndarray
+    stored_by_key_group: np.ndarray
+    alerts_by_rule: np.ndarray
+    suppressed_by_rule: np.ndarray
+    duplicate_example: dict | None
 
 
 class BatchStats:
@@ -45,14 +45,19 @@ class BatchStats:
         self._routes, self._examples_left = RouteTallies(at_most=MAX_RULES), EXAMPLES
 
     @property
-    def stored(self) -> int:
+    def stored_events(self) -> int:
         """Events that were stored, on all routes."""
         return int(self._by_key_group.sum())
 
-    def of_store(
-        self, store: RouteStore, columns: Columns, fates: np.ndarray, found: np.ndarray, first: np.ndarray
+    def count_store_events(
+        self,
+        store: RouteStore,
+        columns: Columns,
+        fates: np.ndarray,
+        alert_rows: np.ndarray,
+        first_rows: np.ndarray,
     ) -> StoreCounts:
-        """The counts of what `store.evaluate(columns, …)` gave, and its `first_rows`. Other threads may do this for other stores."""
+        """The counts of what `store.evaluate(columns, …)` gave, and its `first_row_of_each_alert`. Other threads may do this for other stores."""
         stored = columns["keyGroup"][fates <= window.STORED_LATE]
         counts, example = np.bincount(fates, minlength=window.WITHDRAWN + 1), None
         counts[window.TAKEN_BACK] += counts[window.WITHDRAWN]
@@ -60,41 +65,41 @@ class BatchStats:
             self._examples_left -= 1
             example = duplicate_example(store, columns, int(np.argmax(fates == window.DUPLICATE)))
         by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
-        fired = np.bincount(found[first, RULE])
-        suppressed = np.bincount(found[found[:, CONDITION] == SUPPRESSED, RULE])
+        fired = np.bincount(alert_rows[first_rows, RULE])
+        suppressed = np.bincount(alert_rows[alert_rows[:, CONDITION] == SUPPRESSED, RULE])
         return StoreCounts(store, counts, by_key_group, fired, suppressed, example)
 
-    def add(self, found: StoreCounts) -> None:
+    def add(self, counts: StoreCounts) -> None:
         """Takes in the counts of one store's events."""
-        rules, fates = found.store.rules, dict(zip(FATES, found.fates.tolist()))
+        rules, fates = counts.store.rules, dict(zip(FATES, counts.fate_counts.tolist()))
         self.counts.update(fates)
-        self._routes.add(found.store.route, rules[0].rule_id, len(rules), fates, found.example)
-        self._by_key_group += found.stored
+        self._routes.add(counts.store.route, rules[0].rule_id, len(rules), fates, counts.duplicate_example)
+        self._by_key_group += counts.stored_by_key_group
         for name, of_rows, by_rule in (
-            ("alerts", found.fired, self._by_rule),
-            ("suppressed", found.suppressed, self._suppressed),
+            ("alerts", counts.alerts_by_rule, self._by_rule),
+            ("suppressed", counts.suppressed_by_rule, self._suppressed),
         ):
             for row in np.flatnonzero(of_rows).tolist():
                 self.counts[name] += int(of_rows[row])
                 by_rule[f"{rules[row].rule_id}.{rules[row].version}"] += int(of_rows[row])
 
-    def add_alerts(self, alerts: Iterable[Alert]) -> None:
+    def add_absence_alerts(self, alerts: Iterable[Alert]) -> None:
         """Takes in alerts that no event of the batch raised."""
         for alert in alerts:
             self.counts["alerts"] += 1
             self._by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
 
-    def line(
+    def to_json_line(
         self,
         head: Mapping,
         stores: Collection[RouteStore],
-        awaiting: Iterable[Waits],
-        chain: Sequence[StateFile],
+        all_waits: Iterable[Waits],
+        state_files: Sequence[StateFile],
     ) -> str:
         """The line, which begins with `head`; stores, what rules await and files are those after the micro-batch."""
         stats = {**head, **self.counts}
-        stats["heldEvents"] = sum(store.events for store in stores)
-        stats["groups"] = sum(store.groups for store in stores)
+        stats["heldEvents"] = sum(store.event_count for store in stores)
+        stats["groups"] = sum(store.group_count for store in stores)
         by_name = {
             "alertsByRule": largest_counts_and_other(self._by_rule),
             "suppressedByRule": largest_counts_and_other(self._suppressed),
@@ -104,9 +109,9 @@ class BatchStats:
         stats |= self._routes.to_stats()
         stored = np.flatnonzero(self._by_key_group)
         stats["stored"] = dict(zip(stored.tolist(), self._by_key_group[stored].tolist()))
-        memory = sum(store.bytes for store in stores) + sum(waits.bytes for waits in awaiting)
-        stats |= {"memoryBytes": memory, "files": len(chain)}
-        stats["stateBytes"] = sum(file.bytes for file in chain)
+        memory = sum(store.memory_bytes for store in stores) + sum(waits.memory_bytes for waits in all_waits)
+        stats |= {"memoryBytes": memory, "files": len(state_files)}
+        stats["stateBytes"] = sum(file.size_bytes for file in state_files)
         stats["times"] = {**self.extra.get("times", {}), "end": now_ms()}
         if engine := self.extra.get("engine"):
             stats["engine"] = dict(zip(("id", "since"), engine)) | self.extra.get("settings", {})

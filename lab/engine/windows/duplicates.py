@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from lab.engine.compiled import groups, layout
-from lab.engine.compiled.rulenumbers import field_columns, not_null, shown_value
+from lab.engine.compiled.rulenumbers import int64_columns, not_null_bit, readable_value
 from lab.engine.records.columns import ID_TEXT, Columns, take_rows
 from lab.engine.windows.alertlines import group_texts
 from lab.engine.windows.store import RouteStore
@@ -17,15 +17,15 @@ def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str
     """The event in a row of columns, which is a duplicate, and the one with its id and time that its group holds."""
     one = {name: take_rows(values, np.array([row])) for name, values in columns.items()}
     batch = store.to_batch(one)
-    groups.look_ahead(store.store, batch, 0, 1)
-    held = groups.older_neighbour(store.store, batch.group[0], batch.time[0])
-    event = store.arrays["event"]
-    while event[held, layout.ID] != batch.id[0]:
+    groups.find_known_groups(store.store, batch, 0, 1)
+    held = groups.last_event_at_or_before(store.store, batch.groups[0], batch.times_ms[0])
+    event = store.arrays["events"]
+    while event[held, layout.ID] != batch.event_ids[0]:
         held = event[held, layout.PREV]
-    event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(batch.id[0])
-    texts, _ = group_texts(store, one, store.route.keys, np.array([0]))
-    records = [_needed(store, values) for values in (event[held, layout.VALUES :], batch.value[0])]
-    return make_duplicate_example(event_id, int(batch.time[0]), texts[0].as_py(), *records)
+    event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(batch.event_ids[0])
+    texts = group_texts(store, one, store.route.keys, np.array([0])).whole_keys
+    records = [_needed(store, values) for values in (event[held, layout.VALUES :], batch.values[0])]
+    return make_duplicate_example(event_id, int(batch.times_ms[0]), texts[0].as_py(), *records)
 
 
 def _needed(store: RouteStore, values: np.ndarray) -> dict[str, Any]:
@@ -34,10 +34,10 @@ def _needed(store: RouteStore, values: np.ndarray) -> dict[str, Any]:
     for number, name in enumerate(store.fields):
         if name.startswith(ONE_BIT):
             continue
-        column, bit = not_null(number)
+        column, bit = not_null_bit(number)
         if not int(values[store.value_columns.index(column)]) & bit:
             found[name] = None
             continue
-        numbers = [int(values[store.value_columns.index(half)]) for half in field_columns(store.schema, name)]
-        found[name] = shown_value(store.schema.field(name), numbers)
+        numbers = [int(values[store.value_columns.index(half)]) for half in int64_columns(store.schema, name)]
+        found[name] = readable_value(store.schema.field(name), numbers)
     return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,12 @@ from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, arr
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import arrays, shared
-from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawal_lines
-from lab.engine.windows.alertorder import by_place, due_places, row_places
+from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert, withdrawal_lines
+from lab.engine.windows.alertorder import (
+    log_positions_of_due_alerts,
+    log_positions_of_rows,
+    sort_by_log_position,
+)
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import DueAlert, Waits
@@ -31,14 +36,15 @@ from lab.model.rule import Rule
 from lab.model.times import now_ms
 
 TaskOutput = dict[str, KeyedLines]  # by log
+Acknowledgement = dict[str, Any]  # of a control message, as JSON has it
 
 
 @dataclass(frozen=True)
 class Envelope:
     """Events of one route for one task, all between the same two control messages of a micro-batch."""
 
-    after: int  # control messages before them
-    store: int
+    control_messages_before: int
+    store_number: int
     columns: Columns
 
 
@@ -57,70 +63,78 @@ class Windows:
         self.waits: dict[int, list[Waits]] = {}  # of each store
         self.begin_epoch(0, BEFORE_ALL)
 
-    def begin_epoch(self, seq: int, newest: int, reached: int = BEFORE_ALL) -> None:
+    def begin_epoch(self, first_seq: int, newest_event_ms: int, reached_log_ms: int = BEFORE_ALL) -> None:
         """Nothing is unsaved; the next event gets this seq."""
-        self.seq, self.newest, self.reached, self.stored, self.forgot = seq, newest, reached, 0, False
+        self.seq, self.newest, self.reached, self.stored, self.forgot = (
+            first_seq,
+            newest_event_ms,
+            reached_log_ms,
+            0,
+            False,
+        )
 
-    def path(self, number: int | str) -> Path:
+    def memory_file(self, number: int | str) -> Path:
         """The file of a store's shared memory."""
         return self.folder / f"{number}-{STAMP[:8]}.windows"
 
-    def store(self, plan: RoutePlan, keys: tuple[AggregateKey, ...] = ()) -> RouteStore:
-        """The store of a route, with what its shared memory holds; `keys`: the aggregates that are in there."""
-        path, fields = self.path(plan.kept.store), list(plan.kept.fields)
+    def open_store(self, plan: RoutePlan, kept_aggregates: tuple[AggregateKey, ...] = ()) -> RouteStore:
+        """The store of a route, with what its shared memory holds; `kept_aggregates`: the aggregates that are in there."""
+        path, fields = self.memory_file(plan.kept.store), list(plan.kept.fields)
         key_groups = self.settings.key_groups
-        return RouteStore(path, self.schema, plan.route, fields, plan.rules, key_groups, self.late_ms, keys)
+        return RouteStore(
+            path, self.schema, plan.route, fields, plan.rules, key_groups, self.late_ms, kept_aggregates
+        )
 
-    def wait_path(self, store: int, rule: Rule) -> Path:
+    def waits_file(self, store_number: int, rule: Rule) -> Path:
         """The file of what a rule awaits."""
-        return self.path(f"{store}-{rule.rule_id}-{rule.version}")
+        return self.memory_file(f"{store_number}-{rule.rule_id}-{rule.version}")
 
-    def make_waits(self, plans: Iterable[RoutePlan]) -> None:
+    def open_waits(self, plans: Iterable[RoutePlan]) -> None:
         """For the rules in force that say `absence`: what they await, as shared memory has it; what others did is gone."""
-        before, self.waits = self.awaiting, {}
-        for number, rule in absence_rules(plans):
-            waits = Waits(self.wait_path(number, rule), rule, self.stores[number].key_columns)
+        before, self.waits = self.all_waits, {}
+        for number, rule in active_absence_rules_by_store(plans):
+            waits = Waits(self.waits_file(number, rule), rule, self.stores[number].key_columns)
             self.waits.setdefault(number, []).append(waits)
-        for path in {each.path for each in before} - {each.path for each in self.awaiting}:
-            shared.forget(path)
+        for path in {each.path for each in before} - {each.path for each in self.all_waits}:
+            shared.remove_arrays(path)
 
     @property
-    def awaiting(self) -> list[Waits]:
+    def all_waits(self) -> list[Waits]:
         """Of all rules that say `absence`."""
         return [each for of in self.waits.values() for each in of]
 
     @property
-    def due(self) -> int | None:
+    def due_ms(self) -> int | None:
         """The log time after which there is something to tell though nothing comes; None if there is not."""
-        return min((each.due for each in self.awaiting if each.due is not None), default=None)
+        return min((each.due_ms for each in self.all_waits if each.due_ms is not None), default=None)
 
     def evaluate(
         self,
         envelopes: Iterable[Envelope],
         changes: Sequence[Change],
-        newest: Sequence[int],
-        reached: int,
+        newest_times_ms: Sequence[int],
+        reached_log_ms: int,
         stats: BatchStats,
-    ) -> tuple[KeyedLines, list[dict]]:
+    ) -> tuple[KeyedLines, list[Acknowledgement]]:
         """Evaluates events in log order and carries out the control messages between them; returns alerts and acknowledgements.
 
-        `newest`: the newest event time of these events, of the whole log, before each change and at the end. `reached`: all that
+        `newest_times_ms`: the newest event time of these events, of the whole log, before each change and at the end. `reached_log_ms`: all that
         was logged before that time is here.
         """
-        before, (*times, self.newest) = self.newest, [max(self.newest, time) for time in newest]
-        self.reached = max(self.reached, reached)
+        before, (*times, self.newest) = self.newest, [max(self.newest, time) for time in newest_times_ms]
+        self.reached = max(self.reached, reached_log_ms)
         dated = list(zip(changes, times, strict=True))
         alerts = KeyedLines([], JoinedLines())
         places: list[np.ndarray] = []  # of alerts, if events can be taken back
         never: list[DueAlert] = []  # alerts of what has not come
-        acks: list[dict] = []
+        acks: list[Acknowledgement] = []
         done = 0
-        in_order = sorted(envelopes, key=lambda each: (each.after, each.store))
-        for after, group in groupby(in_order, key=lambda each: each.after):
+        in_order = sorted(envelopes, key=lambda each: (each.control_messages_before, each.store_number))
+        for after, group in groupby(in_order, key=lambda each: each.control_messages_before):
             acks += self._change(dated[done:after], never)
             done = after
             floor = times[after - 1] if after else before
-            parts = {store: list(part) for store, part in groupby(group, key=lambda each: each.store)}
+            parts = {store: list(part) for store, part in groupby(group, key=lambda each: each.store_number)}
             rows = [sum(len(each.columns["time"]) for each in part) for part in parts.values()]
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
@@ -135,13 +149,15 @@ class Windows:
         acks += self._change(dated[done:], never)
         never += self._advance_to(self.reached, self.newest)
         of_never = [alert for _, alert in never]
-        stats.add_alerts(of_never)
+        stats.add_absence_alerts(of_never)
         alerts.extend(_lines(of_never))
         if self.schema.taken_back:
-            alerts = by_place(alerts, [*places, due_places([until for until, _ in never])])
-        self.stored += stats.stored
+            alerts = sort_by_log_position(
+                alerts, [*places, log_positions_of_due_alerts([until for until, _ in never])]
+            )
+        self.stored += stats.stored_events
         # one at most: events wait
-        any(store.make_room_ahead(stats.stored) for store in self.stores.values())
+        any(store.make_room_ahead(stats.stored_events) for store in self.stores.values())
         return alerts, acks
 
     def _evaluate(
@@ -159,19 +175,19 @@ class Windows:
             columns[HEARD] = arrival_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
         waits = self.waits.get(number, ())
         due = [alert for each in waits for alert in each.add_events(store, columns, fates, seq)]
-        first = first_rows(store, fired)
-        lines, places = alert_lines(store, columns, fired, first, now_ms()), due_places([])
+        first = first_row_of_each_alert(store, fired)
+        lines, places = alert_lines(store, columns, fired, first, now_ms()), log_positions_of_due_alerts([])
         if self.schema.taken_back:
             withdrawn, rows = withdrawal_lines(store, columns, fates, now_ms())
             lines.extend(withdrawn)
-            places = row_places(columns, np.append(fired[first, ROW], rows), after)
-        return stats.of_store(store, columns, fates, fired, first), lines, due, places
+            places = log_positions_of_rows(columns, np.append(fired[first, ROW], rows), after)
+        return stats.count_store_events(store, columns, fates, fired, first), lines, due, places
 
     def _advance_to(self, live_ms: int, newest_ms: int) -> list[DueAlert]:
         """What is told once all that was logged before `live_ms` has been taken."""
-        return [alert for each in self.awaiting for alert in each.advance_to(live_ms, newest_ms)]
+        return [alert for each in self.all_waits for alert in each.advance_to(live_ms, newest_ms)]
 
-    def _change(self, changes: Sequence[tuple[Change, int]], never: list[DueAlert]) -> list[dict]:
+    def _change(self, changes: Sequence[tuple[Change, int]], never: list[DueAlert]) -> list[Acknowledgement]:
         """Carries out control messages that have no event of these stores between them; returns their acknowledgements.
 
         Each with the newest event time of the whole log before it: where a route's widest window grows, events go that the one
@@ -212,33 +228,35 @@ class Windows:
         """Makes the stores those of the ledger; `before`: store -> when each of its rules had joined."""
         plans = {plan.kept.store: plan for plan in self.ledger.plans}
         for number in self.stores.keys() - plans.keys():
-            arrays.forget(self.stores.pop(number).path)
+            arrays.remove_store(self.stores.pop(number).path)
         for number, plan in plans.items():
             if number not in self.stores:
-                arrays.forget(self.path(number))  # of an attempt that died
-                self.stores[number] = self.store(plan)
+                arrays.remove_store(self.memory_file(number))  # of an attempt that died
+                self.stores[number] = self.open_store(plan)
                 continue
             store = self.stores[number]
             if number in forgotten:
-                store.forget(forgotten[number])
+                store.forget_events_before(forgotten[number])
                 self.forgot = True
             if (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
                 joined = plan.kept.joined
                 gone = {rule for rule, since in before[number].items() if joined.get(rule) != since}
-                store.change(list(plan.kept.fields), plan.rules, gone)
-        known = {each.path for each in self.awaiting}
-        for number, rule in absence_rules(plans.values()):
-            if (path := self.wait_path(number, rule)) not in known:
-                shared.forget(path)
-        self.make_waits(plans.values())
+                store.change_rules(list(plan.kept.fields), plan.rules, gone)
+        known = {each.path for each in self.all_waits}
+        for number, rule in active_absence_rules_by_store(plans.values()):
+            if (path := self.waits_file(number, rule)) not in known:
+                shared.remove_arrays(path)
+        self.open_waits(plans.values())
 
-    def holds(self, number: int, key_group: int, newest: int) -> bool:
-        """Whether a store is alive and holds events of a key-group as new as that, ms."""
-        store = self.stores.get(number)
-        return store is not None and newest >= store.newest[key_group] - store.widest_ms - self.late_ms
+    def retains(self, store_number: int, key_group: int, event_time_ms: int) -> bool:
+        """Whether a store is alive and still keeps events of a key-group with that time."""
+        store = self.stores.get(store_number)
+        return (
+            store is not None and event_time_ms >= store.newest_ms[key_group] - store.widest_ms - self.late_ms
+        )
 
 
-def absence_rules(plans: Iterable[RoutePlan]) -> list[tuple[int, Rule]]:
+def active_absence_rules_by_store(plans: Iterable[RoutePlan]) -> list[tuple[int, Rule]]:
     """The rules in force that say `absence`, with their stores."""
     rules = ((plan.kept.store, rule) for plan in plans for rule in plan.rules)
     return [(number, rule) for number, rule in rules if rule.absence and rule.state == "ACTIVE"]

@@ -44,13 +44,13 @@ def _parents() -> tuple[Path, Path]:
     return Path("/dev/shm"), Path(tempfile.gettempdir())
 
 
-def private_folder(start: str) -> Path:
+def private_folder(start_id: str) -> Path:
     """The folder of the shared arrays of one start of an engine, on this host; made when first asked for.
 
     This process holds on to it until it ends. Folders that nobody holds on to any more, of engines that were killed, are
     swept away. Raises PermissionError if it is somebody else's.
     """
-    name = f"{PREFIX}{os.getuid()}-{start}"
+    name = f"{PREFIX}{os.getuid()}-{start_id}"
     for folder, file in list(_held.items()):
         if not folder.exists():
             os.close(file)
@@ -119,7 +119,7 @@ def _age_s(folder: Path) -> float:
         return 0.0
 
 
-def create(path: Path, layout: Layout) -> Arrays:
+def create_arrays(path: Path, layout: Layout) -> Arrays:
     """New arrays of zeros at `path`; what was there before stays whole for those who have it mapped.
 
     Takes the memory of all of them, also of what is never used: raises OSError (no space left) here rather than let a later
@@ -138,10 +138,10 @@ def create(path: Path, layout: Layout) -> Arrays:
     finally:
         os.close(descriptor)
     os.replace(fresh, path)
-    return attach(path)
+    return attach_arrays(path)
 
 
-def attach(path: Path) -> Arrays:
+def attach_arrays(path: Path) -> Arrays:
     """The arrays at `path`, mapped at most once for each file that stood there."""
     with open(path, "r+b") as file:
         inode = os.fstat(file.fileno()).st_ino
@@ -157,20 +157,20 @@ def attach(path: Path) -> Arrays:
     return arrays
 
 
-def forget(path: Path) -> None:
+def remove_arrays(path: Path) -> None:
     """Removes the arrays at `path`, if any."""
     path.unlink(missing_ok=True)
     _mapped.pop(path, None)
 
 
-def release() -> None:
+def unmap_removed_arrays() -> None:
     """Lets go of arrays whose files are gone."""
     for path in [path for path in _mapped if not path.exists()]:
         del _mapped[path]
 
 
 @contextmanager
-def locked(path: Path) -> Iterator["Note"]:
+def locked_note(path: Path) -> Iterator["Note"]:
     """Exclusive use of a small note beside the arrays, across processes; a dead holder frees it."""
     with open(path, "a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

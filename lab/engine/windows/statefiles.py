@@ -42,7 +42,7 @@ COLUMNS = {"store": pa.int32(), **dict.fromkeys(("time", "id", "seq", "keyGroup"
 NOTHING = pa.table({name: pa.array([], kind) for name, kind in COLUMNS.items()})
 
 
-class FileGone(ValueError):
+class StateFileMissing(ValueError):
     """A file that should be in the checkpoint is not."""
 
     def __init__(self, what: str):
@@ -64,27 +64,27 @@ class StaleEpoch(RuntimeError):
 class StateFile(NamedTuple):
     """One file: the epochs and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
 
-    `newest`: the newest event time, in ms, of all records of the log up to its last epoch, whoever got them. `reached`: up to which
-    log time that epoch took what was logged. `awaited`: until when something that it holds is awaited, in ms. `since`: the first
+    `newest_event_ms`: the newest event time, in ms, of all records of the log up to its last epoch, whoever got them. `reached_log_ms`: up to which
+    log time that epoch took what was logged. `awaited_until_ms`: until when something that it holds is awaited, in ms. `chain_first_epoch`: the first
     epoch of its chain. Of an older one no file is needed, though an attempt that was late may have written it again.
     """
 
-    last: int
-    first: int
-    low: int
-    high: int
+    last_epoch: int
+    first_epoch: int
+    low_key_group: int
+    high_key_group: int
     level: int = 0
-    bytes: int = 0
-    events: int = 0
-    newest: int = BEFORE_ALL
-    serves: tuple[int, ...] = ()
-    reached: int = BEFORE_ALL
-    awaited: int = BEFORE_ALL
-    since: int = 0
+    size_bytes: int = 0
+    event_count: int = 0
+    newest_event_ms: int = BEFORE_ALL
+    key_groups_to_read: tuple[int, ...] = ()
+    reached_log_ms: int = BEFORE_ALL
+    awaited_until_ms: int = BEFORE_ALL
+    chain_first_epoch: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.last:09d}-{self.first:09d}-{self.low:05d}-{self.high:05d}.arrow"
+        return f"{self.last_epoch:09d}-{self.first_epoch:09d}-{self.low_key_group:05d}-{self.high_key_group:05d}.arrow"
 
 
 def first_seq(epoch: int) -> int:
@@ -92,17 +92,19 @@ def first_seq(epoch: int) -> int:
     return epoch << EPOCH_BITS
 
 
-def named_files(names: Iterable[str]) -> Iterator[StateFile]:
+def parse_file_names(names: Iterable[str]) -> Iterator[StateFile]:
     """The state files among the names of a folder, by what their names say."""
     for match in filter(None, map(NAME.fullmatch, names)):
         last, first, low, high = map(int, match.groups())
         yield StateFile(last, first, low, high)
 
 
-def choose_files(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[StateFile], list[str]]:
-    """The files that hold the key-groups `low` … `high` after epoch `upto`, oldest first, and the names that nobody needs.
+def choose_files(
+    names: Iterable[str], upto_epoch: int, low_key_group: int, high_key_group: int
+) -> tuple[list[StateFile], list[str]]:
+    """The files that hold the key-groups `low_key_group` … `high_key_group` after epoch `upto_epoch`, oldest first, and the names that nobody needs.
 
-    Newest first, longest first, a file serves those of its key-groups for which no file chosen before covers its epochs.
+    Newest first, longest first, from a file those of its key-groups are read for which no file chosen before covers its epochs.
 
     >>> merged, first, second = "000000001-000000000-00000-00003.arrow", *(f"00000000{n}-00000000{n}-00000-00003.arrow" for n in "01")
     >>> files, idle = choose_files([merged, first, second], 1, 0, 3)
@@ -110,46 +112,51 @@ def choose_files(names: Iterable[str], upto: int, low: int, high: int) -> tuple[
     (['000000001-000000000-00000-00003.arrow'], ['000000001-000000001-00000-00003.arrow', '000000000-000000000-00000-00003.arrow'])
     """
     found = sorted(
-        (file for file in named_files(names) if file.last <= upto),
-        key=lambda file: (-file.last, file.first, (file.low, file.high) != (low, high), file.low),
+        (file for file in parse_file_names(names) if file.last_epoch <= upto_epoch),
+        key=lambda file: (
+            -file.last_epoch,
+            file.first_epoch,
+            (file.low_key_group, file.high_key_group) != (low_key_group, high_key_group),
+            file.low_key_group,
+        ),
     )
     needed: dict[int, int] = {}  # key-group -> the newest epoch that is still wanted
     serving, idle = [], []
-    for _, alike in groupby(found, key=lambda file: (file.last, file.first)):
+    for _, alike in groupby(found, key=lambda file: (file.last_epoch, file.first_epoch)):
         before = needed.copy()
         for file in alike:
-            covers = range(file.low, file.high + 1)
-            if all(file.last > before.get(kg, upto) for kg in covers):
+            covers = range(file.low_key_group, file.high_key_group + 1)
+            if all(file.last_epoch > before.get(kg, upto_epoch) for kg in covers):
                 idle.append(file.name)
-            served = [kg for kg in covers if file.last <= needed.get(kg, upto)]
-            needed |= dict.fromkeys(served, file.first - 1)
-            if mine := tuple(kg for kg in served if low <= kg <= high):
-                serving.append(file._replace(serves=mine))
+            served = [kg for kg in covers if file.last_epoch <= needed.get(kg, upto_epoch)]
+            needed |= dict.fromkeys(served, file.first_epoch - 1)
+            if mine := tuple(kg for kg in served if low_key_group <= kg <= high_key_group):
+                serving.append(file._replace(key_groups_to_read=mine))
     return serving[::-1], idle
 
 
-def files_before_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
-    """Files, oldest first, and key-groups of which no file covers some later epoch: of those all has expired, or one is lost.
+def find_epoch_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
+    """Finds in files, oldest first, those with key-groups of which no file covers some later epoch: of those all has expired, or one is lost.
 
-    >>> old, new = (StateFile(n, n, 0, 1, serves=(0, 1)) for n in (1, 3))
-    >>> [(file.last, key_group) for file, key_group in files_before_gaps([old, StateFile(2, 2, 0, 0, serves=(0,)), new])]
+    >>> old, new = (StateFile(n, n, 0, 1, key_groups_to_read=(0, 1)) for n in (1, 3))
+    >>> [(file.last_epoch, key_group) for file, key_group in find_epoch_gaps([old, StateFile(2, 2, 0, 0, key_groups_to_read=(0,)), new])]
     [(1, 1)]
     """
     reached: dict[int, int] = {}  # key-group -> the first epoch from which on all are covered
     for file in reversed(files):
-        for key_group in file.serves:
-            if file.last < reached.setdefault(key_group, file.last + 1) - 1:
+        for key_group in file.key_groups_to_read:
+            if file.last_epoch < reached.setdefault(key_group, file.last_epoch + 1) - 1:
                 yield file, key_group
             else:
-                reached[key_group] = file.first
+                reached[key_group] = file.first_epoch
 
 
-def stores_table(
+def stores_to_table(
     parts: Sequence[tuple[int, Columns, Columns]], waits: Iterable[tuple[int, Columns]] = ()
 ) -> pa.Table:
     """The events and resets of stores as one table, and what is awaited; a reset's row has a `rule`, an event's has none.
 
-    `parts`: (store, events, resets), as `RouteStore.export` gives them; resets also with `joined`. `waits`: (store, what
+    `parts`: (store, events, resets), as `RouteStore.export_events_and_resets` gives them; resets also with `joined`. `waits`: (store, what
     `Waits.export` gives).
     """
     of_stores: list[tuple[int, Columns]] = []
@@ -168,43 +175,51 @@ def stores_table(
 
 
 class StateFiles:
-    """The files of one checkpoint, as one task sees those of its key-groups `low` … `high`."""
+    """The files of one checkpoint, as one task sees those of its key-groups `low_key_group` … `high_key_group`."""
 
-    def __init__(self, checkpoint: CheckpointFolder, low: int, high: int):
-        self.folder, self.low, self.high = checkpoint / FOLDER, low, high
+    def __init__(self, checkpoint: CheckpointFolder, low_key_group: int, high_key_group: int):
+        self.folder = checkpoint / FOLDER
+        self.low_key_group, self.high_key_group = low_key_group, high_key_group
 
-    def find(self, upto: int, begins: bool = True) -> tuple[list[StateFile], list[str]]:
-        """The files that hold the key-groups after epoch `upto`, oldest first, and the names of those that nobody needs.
+    def find(self, upto_epoch: int, begins_next_epoch: bool = True) -> tuple[list[StateFile], list[str]]:
+        """The files that hold the key-groups after epoch `upto_epoch`, oldest first, and the names of those that nobody needs.
 
-        `begins`: for a task of the next epoch. Raises StaleEpoch if that epoch is long done, FileGone if `upto` left no file.
+        `begins_next_epoch`: for a task of the next epoch. Raises StaleEpoch if that epoch is long done, StateFileMissing if `upto_epoch` left no file.
         """
         names = self.folder.names()
-        files, idle = choose_files(names, upto, self.low, self.high)
-        newest = max((file.last for file in named_files(names)), default=-1)
-        if begins and newest > upto + 1:  # which is begun after the commit of the one before
-            raise StaleEpoch(upto + 1, f"{self.folder} has files", newest)
-        there = {kg for file in files if file.last == upto for kg in file.serves}
-        if upto >= 0 and (lost := set(range(self.low, self.high + 1)) - there):
-            raise FileGone(f"{self.folder}: what epoch {upto} left of key-groups {min(lost)} … {max(lost)}")
+        files, idle = choose_files(names, upto_epoch, self.low_key_group, self.high_key_group)
+        newest = max((file.last_epoch for file in parse_file_names(names)), default=-1)
+        if begins_next_epoch and newest > upto_epoch + 1:  # which is begun after the commit of the one before
+            raise StaleEpoch(upto_epoch + 1, f"{self.folder} has files", newest)
+        there = {kg for file in files if file.last_epoch == upto_epoch for kg in file.key_groups_to_read}
+        if upto_epoch >= 0 and (lost := set(range(self.low_key_group, self.high_key_group + 1)) - there):
+            raise StateFileMissing(
+                f"{self.folder}: what epoch {upto_epoch} left of key-groups {min(lost)} … {max(lost)}"
+            )
         described = [self._described(file) for file in files]
-        since = {kg: file.since for file in described if file.last == upto for kg in file.serves}
+        since = {
+            kg: file.chain_first_epoch
+            for file in described
+            if file.last_epoch == upto_epoch
+            for kg in file.key_groups_to_read
+        }
         needed = []
         for file in described:
-            serves = tuple(kg for kg in file.serves if file.last >= since.get(kg, 0))
+            serves = tuple(kg for kg in file.key_groups_to_read if file.last_epoch >= since.get(kg, 0))
             if serves:
-                needed.append(file._replace(serves=serves))
-            elif (file.low, file.high) == (self.low, self.high):
+                needed.append(file._replace(key_groups_to_read=serves))
+            elif (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group):
                 idle.append(file.name)
         return needed, idle
 
     def overlaps_other_tasks(self, file: StateFile) -> bool:
         """Whether there are files of other tasks with epochs and key-groups that a file covers, too."""
         return any(
-            other.last <= file.last
-            and (other.low, other.high) != (file.low, file.high)
-            and other.low <= file.high
-            and file.low <= other.high
-            for other in named_files(self.folder.names())
+            other.last_epoch <= file.last_epoch
+            and (other.low_key_group, other.high_key_group) != (file.low_key_group, file.high_key_group)
+            and other.low_key_group <= file.high_key_group
+            and file.low_key_group <= other.high_key_group
+            for other in parse_file_names(self.folder.names())
         )
 
     def _described(self, file: StateFile) -> StateFile:
@@ -213,58 +228,68 @@ class StateFiles:
             meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
             return file._replace(
                 level=meta["level"],
-                bytes=data.size,
-                events=sum(meta["events"].values()),
+                size_bytes=data.size,
+                event_count=sum(meta["events"].values()),
                 # a file of an engine from before it was told has at least these
-                newest=meta.get(
+                newest_event_ms=meta.get(
                     "newestOfLog", max((time for *_, time in meta["newest"]), default=BEFORE_ALL)
                 ),
-                reached=meta.get("reached", BEFORE_ALL),
-                awaited=meta.get("awaited", BEFORE_ALL),
-                since=meta.get("since", 0),
+                reached_log_ms=meta.get("reached", BEFORE_ALL),
+                awaited_until_ms=meta.get("awaited", BEFORE_ALL),
+                chain_first_epoch=meta.get("since", 0),
             )
 
-    def newest(self, file: StateFile) -> list[list[int]]:
-        """(store, key-group, newest event time in ms) of what a file holds. Raises FileGone."""
+    def newest_event_ms_by_store_and_key_group(self, file: StateFile) -> list[list[int]]:
+        """(store, key-group, newest event time in ms) of what a file has. Raises StateFileMissing."""
         return _meta(self.folder.where, file.name)["newest"]
 
-    def sizes(self, file: StateFile) -> dict[int, float]:
+    def bytes_by_key_group(self, file: StateFile) -> dict[int, float]:
         """Key-group -> about how many bytes of a file are its own: a share for each event."""
         events = _meta(self.folder.where, file.name)["events"]
-        return {int(key_group): file.bytes * count / file.events for key_group, count in events.items()}
+        return {
+            int(key_group): file.size_bytes * count / file.event_count for key_group, count in events.items()
+        }
 
     def _data(self, name: str) -> pa.Buffer:
         data = self.folder.read(name)
         if data is None:
-            raise FileGone(f"{self.folder}/{name}")
+            raise StateFileMissing(f"{self.folder}/{name}")
         return pa.py_buffer(data)
 
     def read(self, file: StateFile) -> pa.Table:
-        """What a file holds of the key-groups that it serves; other files may have replaced it for its others."""
+        """What a file holds of the key-groups that are read from it; other files may have replaced it for its others."""
         data = self._data(file.name)
         with _readable(f"{self.folder}/{file.name}"):
             rows = pa.ipc.open_file(data).read_all()
             rows.validate(full=True)
-            if len(file.serves) == file.high - file.low + 1:
+            if len(file.key_groups_to_read) == file.high_key_group - file.low_key_group + 1:
                 return rows
-            return rows.filter(pa.array(np.isin(rows["keyGroup"].to_numpy(), file.serves)))
+            return rows.filter(pa.array(np.isin(rows["keyGroup"].to_numpy(), file.key_groups_to_read)))
 
     def write(
         self,
-        last: int,
-        first: int,
+        last_epoch: int,
+        first_epoch: int,
         level: int,
         rows: pa.Table,
-        newest_of_log: int = BEFORE_ALL,
-        reached: int = BEFORE_ALL,
-        awaited: int = BEFORE_ALL,
-        since: int = 0,
+        newest_event_ms: int = BEFORE_ALL,
+        reached_log_ms: int = BEFORE_ALL,
+        awaited_until_ms: int = BEFORE_ALL,
+        chain_first_epoch: int = 0,
     ) -> StateFile:
-        """Writes what epochs `first` … `last` stored; `since`: the first epoch of the chain that it continues."""
-        times = {"newest": newest_of_log, "reached": reached, "awaited": awaited, "since": since}
+        """Writes what epochs `first_epoch` … `last_epoch` stored; `chain_first_epoch`: of the chain that it continues.
+
+        `newest_event_ms`: of the whole log.
+        """
+        times = {
+            "newest": newest_event_ms,
+            "reached": reached_log_ms,
+            "awaited": awaited_until_ms,
+            "since": chain_first_epoch,
+        }
         events, newest = _summary(rows)
         meta = json.dumps(
-            times | {"level": level, "events": events, "newest": newest, "newestOfLog": newest_of_log}
+            times | {"level": level, "events": events, "newest": newest, "newestOfLog": newest_event_ms}
         )
         sink = pa.BufferOutputStream()
         options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=len(rows) >= WORTH_ROWS)
@@ -272,8 +297,9 @@ class StateFiles:
             writer.write_table(rows)
         data = sink.getvalue()
         count = sum(events.values())
-        covers = last, first, self.low, self.high
-        file = StateFile(*covers, level, data.size, count, newest_of_log, (), reached, awaited, since)
+        covers = last_epoch, first_epoch, self.low_key_group, self.high_key_group
+        times_ms = newest_event_ms, (), reached_log_ms, awaited_until_ms
+        file = StateFile(*covers, level, data.size, count, *times_ms, chain_first_epoch)
         self.folder.write(file.name, data)
         return file
 
@@ -301,7 +327,7 @@ def _readable(where: str) -> Iterator[None]:
 def _meta(where: str, name: str) -> dict:
     data = CheckpointFolder(where).read(name)
     if data is None:
-        raise FileGone(f"{where}/{name}")
+        raise StateFileMissing(f"{where}/{name}")
     with _readable(f"{where}/{name}"):
         return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
 
@@ -319,24 +345,31 @@ def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]
     return events, [row[:3] for row in each]
 
 
-def files_to_merge(chain: Sequence[StateFile], events: int) -> tuple[int, int]:
-    """How many of the newest files the next one, of so many events, replaces, and its level: eight of a level make one of the next.
+class MergePlan(NamedTuple):
+    """`newest_files`: how many of the newest files of a chain the next one replaces; `level`: of that."""
+
+    newest_files: int
+    level: int
+
+
+def plan_merge(chain: Sequence[StateFile], event_count: int) -> MergePlan:
+    """What the next file, of so many events, replaces: eight of a level make one of the next.
 
     Events wait while a merge is written, so it is small, or no more than eight epochs like this one.
 
-    >>> files_to_merge([StateFile(n, n, 0, 3, events=5) for n in range(7)], 5)
-    (7, 1)
-    >>> large = [StateFile(n, n, 0, 3, events=100_000) for n in range(7)]
-    >>> files_to_merge(large, 5), files_to_merge(large, 100_000)
-    ((0, 0), (7, 1))
+    >>> plan_merge([StateFile(n, n, 0, 3, event_count=5) for n in range(7)], 5)
+    MergePlan(newest_files=7, level=1)
+    >>> large = [StateFile(n, n, 0, 3, event_count=100_000) for n in range(7)]
+    >>> plan_merge(large, 5).newest_files, plan_merge(large, 100_000).newest_files
+    (0, 7)
     """
-    at_most = min(max(MERGED_AT_ONCE * events, EVENTS_FREE), EVENTS_AT_MOST)
-    level, taken, merged = 0, 0, events
+    at_most = min(max(MERGED_AT_ONCE * event_count, EVENTS_FREE), EVENTS_AT_MOST)
+    level, taken, merged = 0, 0, event_count
     while True:
         end = len(chain) - taken
         run = chain[max(end - (MERGED_AT_ONCE - 1), 0) : end]
-        merged += sum(file.events for file in run)
+        merged += sum(file.event_count for file in run)
         full = len(run) == MERGED_AT_ONCE - 1 and all(file.level == level for file in run)
         if not full or merged > at_most:
-            return taken, level
+            return MergePlan(taken, level)
         taken, level = taken + len(run), level + 1

@@ -1,6 +1,7 @@
 """The windows of one route, for all key-groups of a task: the compiled loop of `window.py` over shared arrays that grow."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -8,9 +9,9 @@ import pyarrow.compute as pc
 
 from lab.engine.compiled import groups, layout, window
 from lab.engine.compiled.layout import NOTHING, Batch
-from lab.engine.compiled.rulenumbers import STATE, field_columns, not_null, transport_columns
+from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, transport_columns
 from lab.engine.records.columns import TAKEN, Columns, take_rows, writable_int64
-from lab.engine.windows.arrays import StoreArrays, power_of_two
+from lab.engine.windows.arrays import StoreArrays, next_power_of_two
 from lab.model.aggregation import ONE_BIT
 from lab.model.rule import Rule
 
@@ -20,15 +21,24 @@ FEW_UNUSED = 4  # aggregates that go on without a rule, each as dear as one with
 END_OF_SEQS = 1 << 62  # greater than every seq
 
 
+class Evaluated(NamedTuple):
+    """`fates`: what became of each event; `alert_rows`: the rows of its alerts, with the columns that `layout` names."""
+
+    fates: np.ndarray
+    alert_rows: np.ndarray
+
+
 class RouteStore(StoreArrays):
     """Held events, running aggregates and resets of a route's rules, for all key-groups of a task."""
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
-    def change(self, fields: list[str], rules: tuple[Rule, ...], gone: Collection[int]) -> None:
-        """Goes on with other rules; held events keep the fields they have. `gone`: ids of rules that left, if only for a moment."""
+    def change_rules(
+        self, fields: list[str], rules: tuple[Rule, ...], removed_rule_ids: Collection[int]
+    ) -> None:
+        """Goes on with other rules; held events keep the fields they have. `removed_rule_ids`: ids of rules that left, if only for a moment."""
         keys, columns = self.keys, self.value_columns
-        forgotten = self._counting_since(gone)
+        forgotten = self._counting_since(removed_rule_ids)
         keys = [key._replace(rule_id=NOTHING) if key.rule_id in forgotten else key for key in keys]
         self.fields = fields
         self._set_rules(rules)
@@ -46,28 +56,30 @@ class RouteStore(StoreArrays):
 
     def _counting_since(self, ids: Collection[int]) -> set[int]:
         """Those of some rules that count since they fired, or once did."""
-        reset = self.arrays["reset"][:, layout.RESET_RULE] if self.arrays["size"][layout.RESETS] else []
+        reset = (
+            self.arrays["reset_table"][:, layout.RESET_RULE] if self.arrays["scalars"][layout.RESETS] else []
+        )
         return {*ids} & {*(key.rule_id for key in self.keys), *np.unique(reset).tolist()} if ids else set()
 
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _prepare(self, batch: Batch) -> None:
         """Makes room for a batch, at best once: laying out anew costs more than evaluating. What has expired goes first."""
-        rows = len(batch.time)
-        if self.events + rows > len(self.arrays["event"]) and self._mostly_expired():
-            self.compact(coming=rows)
+        rows = len(batch.times_ms)
+        if self.event_count + rows > len(self.arrays["events"]) and self._mostly_expired():
+            self.compact(room_for_events=rows)
         new = self._new_groups(batch)
         # of many aggregates a group may use few: no more than the events take
         lanes = min(new * self.lanes, rows * layout.VALUES)
         self._make_room(events=rows, groups=new, lanes=lanes)
 
-    def make_room_ahead(self, rows: int) -> bool:
+    def make_room_ahead(self, stored_rows: int) -> bool:
         """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores.
 
-        `rows`: what the last batch stored, here and in other stores. Large ones, as of a backlog, make room for themselves.
+        `stored_rows`: what the last batch stored, here and in other stores. Large ones, as of a backlog, make room for themselves.
         """
-        room = len(self.arrays["event"])
-        nearly_full = NEARLY_FULL * max(room - self.events, rows) <= room
+        room = len(self.arrays["events"])
+        nearly_full = NEARLY_FULL * max(room - self.event_count, stored_rows) <= room
         if nearly_full and self._mostly_expired():
             self.compact()
         elif nearly_full:
@@ -76,18 +88,18 @@ class RouteStore(StoreArrays):
 
     def _new_groups(self, batch: Batch) -> int:
         """How many groups a batch adds; 0, not counted, where there is room for one of each event."""
-        rows = len(batch.time)
-        if self.groups + rows <= len(self.arrays["group"]):
+        rows = len(batch.times_ms)
+        if self.group_count + rows <= len(self.arrays["groups"]):
             return 0
-        seen = np.full(power_of_two(2 * rows), NOTHING, np.int32)
-        return int(groups.count_new_groups(self.store, batch.key, seen))
+        seen = np.full(next_power_of_two(2 * rows), NOTHING, np.int32)
+        return int(groups.count_new_groups(self.store, batch.keys, seen))
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
     def _unexpired(self, event: np.ndarray) -> np.ndarray:
-        """Which rows of Store.event are not older than the horizon of their key-group."""
-        key_groups = self.arrays["group"][event[:, layout.GROUP], layout.KEY_GROUP]
-        horizons = self.newest - self.widest_ms - self.late_ms
+        """Which rows of Store.events are not older than the horizon of their key-group."""
+        key_groups = self.arrays["groups"][event[:, layout.GROUP], layout.KEY_GROUP]
+        horizons = self.newest_ms - self.widest_ms - self.late_ms
         return event[:, layout.TIME] >= horizons[key_groups]
 
     # -- events in and out ---------------------------------------------------------------------------------------------
@@ -108,28 +120,28 @@ class RouteStore(StoreArrays):
                     values = pc.fill_null(values, 0).to_numpy()
                 if not name.startswith(ONE_BIT):
                     value[:, self.value_columns.index(column)] = values
-            column, bit = not_null(number)
+            column, bit = not_null_bit(number)
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
         if self.schema.taken_back:
             # what was held before events could be taken back has none
             state = columns.get(STATE, layout.COUNTS)
             value[:, 0] = pc.fill_null(state, layout.COUNTS) if isinstance(state, pa.Array) else state
-        key = self.key(columns, rows)
+        key = self.group_keys(columns, rows)
         time, event_id, key_group = (writable_int64(columns[name]) for name in ("time", "id", "keyGroup"))
         when = np.zeros((rows, self.when_columns), np.int64)
         for number in range(self.when_columns):  # events that are taken back have been judged, and have none
             when[:, number] = columns.get(f"when:{number}", 0)
         return Batch(time, event_id, key_group, key, value, np.empty(rows, np.int64), when)
 
-    def key(self, columns: Columns, rows: int) -> np.ndarray:
+    def group_keys(self, columns: Columns, row_count: int) -> np.ndarray:
         """The keys of the events' groups, [rows, key columns]."""
-        key = np.empty((rows, len(self.key_columns)), np.int64)
+        key = np.empty((row_count, len(self.key_columns)), np.int64)
         for k, column in enumerate(self.key_columns):
             key[:, k] = columns[f"key:{column}"]
         return key
 
-    def evaluate(self, columns: Columns, first_seq: int, late_policy: int) -> tuple[np.ndarray, np.ndarray]:
-        """`window.evaluate` on columns time, id, keyGroup, `key:…` and `value:…`: what became of each event, and the alerts.
+    def evaluate(self, columns: Columns, first_seq: int, late_policy: int) -> Evaluated:
+        """`window.evaluate_batch` on columns time, id, keyGroup, `key:…` and `value:…`.
 
         Where events can be taken back, the columns get TAKEN.
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
@@ -137,14 +149,14 @@ class RouteStore(StoreArrays):
         assert first_seq > self.last_seq, "events come after those that are stored"
         batch = self.to_batch(columns)
         self._prepare(batch)
-        fate = np.empty(len(batch.time), np.uint8)
-        taken = np.zeros(len(batch.time) if self.schema.taken_back else 0, np.int64)
+        fate = np.empty(len(batch.times_ms), np.uint8)
+        taken = np.zeros(len(batch.times_ms) if self.schema.taken_back else 0, np.int64)
         found, done = [], 0
-        while done < len(batch.time):
+        while done < len(batch.times_ms):
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
-            most = len(self.rules) + 2 * len(self.numbers.condition)  # rows, at one event
+            most = len(self.rules) + 2 * len(self.numbers.conditions)  # rows, at one event
             alerts = np.empty((most + ALERTS_AT_ONCE, layout.DENOMINATOR + 1), np.int64)
-            done, fired = window.evaluate(
+            done, fired = window.evaluate_batch(
                 self.store,
                 self.numbers,
                 batch,
@@ -159,23 +171,25 @@ class RouteStore(StoreArrays):
             )
             assert fired <= len(alerts), "one event has no more alerts than there is room for"
             found.append(alerts[:fired])
-        assert self.events <= len(self.arrays["event"]) and self.groups <= len(self.arrays["group"])
+        assert self.event_count <= len(self.arrays["events"]) and self.group_count <= len(
+            self.arrays["groups"]
+        )
         if self.schema.taken_back:
             columns[TAKEN] = taken
         alerts = np.concatenate(found)
         row, rule, condition = (alerts[:, name] for name in (layout.ROW, layout.RULE, layout.CONDITION))
         if not (row[1:] > row[:-1]).all():  # else an event has one row at most
             alerts = alerts[np.lexsort((condition, rule, row))]
-        return fate, alerts
+        return Evaluated(fate, alerts)
 
-    def export(self, first_seq: int, end_seq: int) -> tuple[Columns, Columns]:
+    def export_events_and_resets(self, first_seq: int, end_seq: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
-        event = self.arrays["event"][: self.events]
+        event = self.arrays["events"][: self.event_count]
         first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
         event = event[first:end]
         held = self._unexpired(event)
         event = event if held.all() else event[held]
-        group = self.arrays["group"][event[:, layout.GROUP]]
+        group = self.arrays["groups"][event[:, layout.GROUP]]
         key = group[:, layout.KEY :]
         columns: Columns = {
             "time": event[:, layout.TIME].copy(),
@@ -185,60 +199,60 @@ class RouteStore(StoreArrays):
         }
         columns |= {f"key:{column}": key[:, k].copy() for k, column in enumerate(self.key_columns)}
         for number, name in enumerate(self.fields):
-            column, bit = not_null(number)
+            column, bit = not_null_bit(number)
             valid = event[:, layout.VALUES + self.value_columns.index(column)] & bit != 0
             if name.startswith(ONE_BIT):
                 columns[f"value:{name}"] = pa.array(np.ones(len(event), np.int64), mask=~valid)
-            for column in field_columns(self.schema, name):
+            for column in int64_columns(self.schema, name):
                 values = event[:, layout.VALUES + self.value_columns.index(column)].copy()
                 columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)
         if self.schema.taken_back:  # the row that took it back says that an event does not count
             state = event[:, layout.VALUES]
             columns[STATE] = np.where(state & layout.TAKES_BACK, state, state | layout.COUNTS)
-        resets = self.arrays["reset"]
+        resets = self.arrays["reset_table"]
         resets = resets[(resets[:, layout.RESET_SEQ] >= first_seq) & (resets[:, layout.RESET_SEQ] < end_seq)]
         groups = resets[:, layout.RESET_GROUP]
         reset_columns: Columns = {
             "rule": resets[:, layout.RESET_RULE].copy(),
             "seq": resets[:, layout.RESET_SEQ].copy(),
-            "keyGroup": self.arrays["group"][groups, layout.KEY_GROUP],
+            "keyGroup": self.arrays["groups"][groups, layout.KEY_GROUP],
         }
         for k, column in enumerate(self.key_columns):
-            reset_columns[f"key:{column}"] = self.arrays["group"][groups, layout.KEY + k]
+            reset_columns[f"key:{column}"] = self.arrays["groups"][groups, layout.KEY + k]
         return columns, reset_columns
 
-    def load(self, events: Columns, resets: Columns, coming: int = 0) -> None:
-        """Takes back what `export` gave, in order of seq; of several calls, a later one has later seqs.
+    def load(self, events: Columns, resets: Columns, room_for_events: int = 0) -> None:
+        """Takes back what `export_events_and_resets` gave, in order of seq; of several calls, a later one has later seqs.
 
-        Restore `newest` first: it says what is still held. `coming`: for how many more events to have room.
+        Restore `newest` first: it says what is still held. `room_for_events`: for how many more to have room.
         """
         batch = self.to_batch(events)
-        self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
+        self._make_room(events=len(batch.times_ms) + room_for_events, groups=self._new_groups(batch))
         seq = writable_int64(events["seq"])
         assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
-        groups.load(self.store, batch, seq, self.widest_ms + self.late_ms)
+        groups.load_events(self.store, batch, seq, self.widest_ms + self.late_ms)
         rows = len(resets["seq"])
         self._make_room(groups=rows, resets=rows)
         key_group, rule, reset_seq = (writable_int64(resets[name]) for name in ("keyGroup", "rule", "seq"))
-        groups.load_resets(self.store, self.key(resets, rows), key_group, rule, reset_seq)
+        groups.load_resets(self.store, self.group_keys(resets, rows), key_group, rule, reset_seq)
 
-    def compact(self, coming: int = 0, before_ms: int = layout.NEVER) -> None:
-        """Forgets events, groups and resets that are no longer held, or from before a time, and has room for some `coming` events."""
-        newest = self.newest.copy()
-        events, resets = self.export(0, END_OF_SEQS)
+    def compact(self, room_for_events: int = 0, before_ms: int = layout.NEVER) -> None:
+        """Forgets events, groups and resets that are no longer held, or from before a time, and has room for `room_for_events` more."""
+        newest = self.newest_ms.copy()
+        events, resets = self.export_events_and_resets(0, END_OF_SEQS)
         if before_ms != layout.NEVER:
             kept = np.flatnonzero(events["time"] >= before_ms)
             events = {name: take_rows(values, kept) for name, values in events.items()}
         self._drop_unused()
         self.arrays = self._create(self._room_at_first)
-        self.newest[:] = newest
-        self.load(events, resets, coming)
+        self.newest_ms[:] = newest
+        self.load(events, resets, room_for_events)
 
-    def forget(self, before_ms: int) -> None:
+    def forget_events_before(self, before_ms: int) -> None:
         """Forgets the events from before a time; a key-group that holds none then begins anew."""
-        self.newest[self.newest < before_ms] = layout.NEVER
+        self.newest_ms[self.newest_ms < before_ms] = layout.NEVER
         self.compact(before_ms=before_ms)
 
     def _mostly_expired(self) -> bool:
-        held = self._unexpired(self.arrays["event"][: self.events])
-        return 2 * np.count_nonzero(held) < self.events
+        held = self._unexpired(self.arrays["events"][: self.event_count])
+        return 2 * np.count_nonzero(held) < self.event_count

@@ -14,8 +14,8 @@ from lab.engine.compiled import waits as loop
 from lab.engine.compiled.layout import NOTHING
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable_int64
 from lab.engine.windows import shared
-from lab.engine.windows.alertlines import event_ids, event_texts, group_texts
-from lab.engine.windows.arrays import power_of_two
+from lab.engine.windows.alertlines import event_fields_json, event_id_texts, group_texts
+from lab.engine.windows.arrays import next_power_of_two
 from lab.engine.windows.store import RouteStore
 from lab.model.alerts import Alert
 from lab.model.group import group_key
@@ -33,43 +33,43 @@ class Waits:
     def __init__(self, path: Path, rule: Rule, key_columns: list[str]):
         self.path, self.rule, self.key_columns = path, rule, key_columns
         text_room = TEXT_AT_FIRST * ROOM_AT_FIRST
-        self._arrays = shared.attach(path) if path.exists() else self._create(ROOM_AT_FIRST, text_room)
+        self._arrays = shared.attach_arrays(path) if path.exists() else self._create(ROOM_AT_FIRST, text_room)
 
     def _create(self, room: int, text: int) -> shared.Arrays:
-        arrays = shared.create(
+        arrays = shared.create_arrays(
             self.path,
             {
-                "size": ("int64", (loop.SALT + 1,)),
-                "entry": ("int64", (room, loop.KEY + len(self.key_columns))),
-                "table": ("int32", (power_of_two(room + room // 3 + 1),)),
-                "text": ("uint8", (text,)),
+                "scalars": ("int64", (loop.SALT + 1,)),
+                "entries": ("int64", (room, loop.KEY + len(self.key_columns))),
+                "newest_entries": ("int32", (next_power_of_two(room + room // 3 + 1),)),
+                "texts": ("uint8", (text,)),
             },
         )
-        arrays["size"][loop.SALT] = secrets.randbits(63)
-        arrays["table"].fill(NOTHING)
+        arrays["scalars"][loop.SALT] = secrets.randbits(63)
+        arrays["newest_entries"].fill(NOTHING)
         return arrays
 
     @property
-    def arrays(self) -> loop.Arrays:
-        return loop.Arrays(**self._arrays)
+    def arrays(self) -> loop.WaitArrays:
+        return loop.WaitArrays(**self._arrays)
 
     @property
-    def bytes(self) -> int:
+    def memory_bytes(self) -> int:
         return sum(array.nbytes for array in self._arrays.values())
 
     @property
-    def due(self) -> int | None:
+    def due_ms(self) -> int | None:
         """The log time after which the next one is told; None if there is none."""
-        arrays, first = self.arrays, loop.first_open(self.arrays)
-        if first == arrays.size[loop.ENTRIES]:
+        arrays, first = self.arrays, loop.find_first_open(self.arrays)
+        if first == arrays.scalars[loop.ENTRIES]:
             return None
-        return int(arrays.entry[first, loop.AT]) + self.rule.window_ms
+        return int(arrays.entries[first, loop.AT]) + self.rule.window_ms
 
     @property
-    def last(self) -> int:
+    def awaited_until_ms(self) -> int:
         """Until when something is awaited, ms; before all times if nothing is."""
-        entries = self.arrays.size[loop.ENTRIES]
-        return int(self.arrays.entry[entries - 1, loop.AT]) + self.rule.window_ms if entries else BEFORE_ALL
+        entries = self.arrays.scalars[loop.ENTRIES]
+        return int(self.arrays.entries[entries - 1, loop.AT]) + self.rule.window_ms if entries else BEFORE_ALL
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class Waits:
         """Takes in what `store.evaluate(columns, first_seq, …)` did, and returns the alerts of which that shows that they are due."""
         count = len(fates)
         starts = np.ones(count, bool)
-        column, bit = store.numbers.when[store.rules.index(self.rule)].tolist()
+        column, bit = store.numbers.when_bits[store.rules.index(self.rule)].tolist()
         if column != NOTHING:
             starts = columns[f"when:{column}"] & bit != 0
         where, ends = self.rule.aggregations[0].where_result_name, np.ones(count, bool)
@@ -91,10 +91,10 @@ class Waits:
         of_rows = np.flatnonzero(starts & (fates < loop.STORED_LATE))
         texts = np.empty(count, object)
         texts[of_rows] = _texts(store, columns, self.rule, of_rows).to_pylist()
-        rows = loop.Rows(
+        rows = loop.WaitRows(
             fates,
             writable_int64(columns["keyGroup"]),
-            store.key(columns, count),
+            store.group_keys(columns, count),
             first_seq + np.arange(count),
             columns[HEARD],
             columns[LOG_TIME] > 0,
@@ -107,24 +107,28 @@ class Waits:
         )
         return self._told(self._follow(rows))
 
-    def _follow(self, rows: loop.Rows) -> np.ndarray:
-        arrays, new, text = self.arrays, len(rows.fate), len(rows.text)
-        room, text_room = len(arrays.entry), len(arrays.text)
-        if arrays.size[loop.ENTRIES] + new > room or arrays.size[loop.TEXT] + text > text_room:
+    def _follow(self, rows: loop.WaitRows) -> np.ndarray:
+        arrays, new, text = self.arrays, len(rows.fates), len(rows.texts)
+        room, text_room = len(arrays.entries), len(arrays.texts)
+        if arrays.scalars[loop.ENTRIES] + new > room or arrays.scalars[loop.TEXT] + text > text_room:
             self._make_room(new, text)
-        passed = np.empty(self.arrays.size[loop.ENTRIES] + new, np.int64)
-        return passed[: loop.follow(self.arrays, rows, self.rule.window_ms, passed)]
+        passed = np.empty(self.arrays.scalars[loop.ENTRIES] + new, np.int64)
+        return passed[: loop.add_rows(self.arrays, rows, self.rule.window_ms, passed)]
 
-    def advance_to(self, live_ms: int, other_ms: int) -> list[DueAlert]:
-        """The alerts of what was awaited up to a time before `live_ms`, or `other_ms` in a log that is not live."""
-        size = self.arrays.size
+    def advance_to(self, reached_log_ms: int, newest_event_ms: int) -> list[DueAlert]:
+        """The alerts of what was awaited up to a time before `reached_log_ms`, or `newest_event_ms` in a log that is not live."""
+        size = self.arrays.scalars
         if size[loop.HEAD] == size[loop.ENTRIES]:
             return []
         passed = np.empty(size[loop.ENTRIES] - size[loop.HEAD], np.int64)
-        return self._told(passed[: loop.pass_by(self.arrays, self.rule.window_ms, live_ms, other_ms, passed)])
+        return self._told(
+            passed[
+                : loop.advance_head(self.arrays, self.rule.window_ms, reached_log_ms, newest_event_ms, passed)
+            ]
+        )
 
     def _told(self, passed: np.ndarray) -> list[DueAlert]:
-        arrivals = self.arrays.entry[passed, loop.AT].tolist()
+        arrivals = self.arrays.entries[passed, loop.AT].tolist()
         return [
             (at + self.rule.window_ms, self._alert(e))
             for at, e in zip(arrivals, passed.tolist(), strict=True)
@@ -132,7 +136,7 @@ class Waits:
 
     def _alert(self, e: int) -> Alert:
         arrays, rule = self.arrays, self.rule
-        entry = arrays.entry[e]
+        entry = arrays.entries[e]
         # files of an earlier version have the first two
         group, event_id, told, *_ = f"{self._text(e)}\n\n".split("\n")
         values = json.loads(group)
@@ -155,32 +159,32 @@ class Waits:
 
     def _text(self, e: int) -> str:
         arrays = self.arrays
-        last = e + 1 == arrays.size[loop.ENTRIES]
-        end = arrays.size[loop.TEXT] if last else arrays.entry[e + 1, loop.FROM]
-        return arrays.text[arrays.entry[e, loop.FROM] : end].tobytes().decode()
+        last = e + 1 == arrays.scalars[loop.ENTRIES]
+        end = arrays.scalars[loop.TEXT] if last else arrays.entries[e + 1, loop.FROM]
+        return arrays.texts[arrays.entries[e, loop.FROM] : end].tobytes().decode()
 
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _make_room(self, entries: int, text: int) -> None:
         """For so many more, without those that matter no more."""
         old = self.arrays
-        kept = np.zeros(old.size[loop.ENTRIES], np.uint8)
-        loop.keep(old, kept)
-        needed, text_needed = int(kept.sum()) + entries, int(loop.text_bytes(old, kept)) + text
+        kept = np.zeros(old.scalars[loop.ENTRIES], np.uint8)
+        loop.mark_needed_entries(old, kept)
+        needed, text_needed = int(kept.sum()) + entries, int(loop.needed_text_bytes(old, kept)) + text
         room = max(needed + needed // 2, ROOM_AT_FIRST)
         self._arrays = self._create(room, max(text_needed + text_needed // 2, TEXT_AT_FIRST * ROOM_AT_FIRST))
-        loop.copy(old, self.arrays, kept)
+        loop.copy_entries(old, self.arrays, kept)
 
     # -- state files ---------------------------------------------------------------------------------------------------
 
     def export(self, first_seq: int, end_seq: int) -> Columns:
         """The entries with first_seq ≤ seq < end_seq that matter."""
         arrays = self.arrays
-        seqs = arrays.entry[: arrays.size[loop.ENTRIES], loop.SEQ]
+        seqs = arrays.entries[: arrays.scalars[loop.ENTRIES], loop.SEQ]
         first, end = (bisect_left(seqs, seq) for seq in (first_seq, end_seq))  # NumPy's would copy the column
-        rows = np.arange(max(first, arrays.size[loop.HEAD]), end)
-        rows = rows[arrays.entry[rows, loop.FLAGS] & (loop.OPEN | loop.MARK | loop.GONE) != 0]
-        entry = arrays.entry[rows]
+        rows = np.arange(max(first, arrays.scalars[loop.HEAD]), end)
+        rows = rows[arrays.entries[rows, loop.FLAGS] & (loop.OPEN | loop.MARK | loop.GONE) != 0]
+        entry = arrays.entries[rows]
         columns: Columns = {
             "seq": entry[:, loop.SEQ],
             "keyGroup": entry[:, loop.KEY_GROUP],
@@ -199,7 +203,7 @@ class Waits:
         flags, count = columns["waits"], len(columns["waits"])
         key = [columns[f"key:{name}"] for name in self.key_columns]
         self._follow(
-            loop.Rows(
+            loop.WaitRows(
                 np.where(flags & loop.GONE, loop.TAKEN_BACK, 0).astype(np.uint8),
                 writable_int64(columns["keyGroup"]),
                 writable_int64(np.column_stack(key) if key else np.empty((count, 0))),
@@ -220,8 +224,8 @@ def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) ->
     """What is kept of events to tell of them later: group, id and fields, each as JSON or empty."""
     _, groups = group_texts(store, columns, rule.keys, rows)
     empty = pa.array([""] * len(rows), groups.type)
-    ids = empty if store.schema.has_numeric_id else event_ids(store, columns, rows)[1]
-    told = event_texts(store, columns, rule.event_fields, rows) if rule.event_fields else empty
+    ids = empty if store.schema.has_numeric_id else event_id_texts(store, columns, rows).as_json
+    told = event_fields_json(store, columns, rule.event_fields, rows) if rule.event_fields else empty
     return pc.binary_join_element_wise(groups, ids, told, pa.scalar("\n", groups.type))
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine.compiled.layout import COUNTS, TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_whens
+from lab.engine.compiled.rulenumbers import STATE, distinct_whens, when_bit
 from lab.engine.records.columns import Columns, take_rows
 from lab.model.aggregation import WHERE
 from lab.model.clock import LocalTimePart
@@ -48,28 +48,28 @@ TEXT_RELATIONS: dict[str, Callable] = {
 def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schema: Schema) -> Columns:
     """Which of the rules' conditions are true of some rows of events."""
     columns: Columns = {}
-    whens = different_whens(rules)
+    whens = distinct_whens(rules)
     if whens:
         given = ConditionEvaluator(events, rows, schema)
         for number, when in enumerate(whens):
-            name, bit = condition_bit(number)
+            name, bit = when_bit(number)
             word = columns.setdefault(name, np.zeros(len(rows), np.int64))
-            word |= np.where(given.true_of(when), np.int64(bit), 0)
+            word |= np.where(given.true_mask(when), np.int64(bit), 0)
     return columns
 
 
-def with_state(events: Columns, schema: Schema) -> Columns:
+def with_take_back_column(events: Columns, schema: Schema) -> Columns:
     """Events, with what each is, where some take back others."""
     condition = taken_back_condition(schema)
     if condition is None:
         return events
-    true = ConditionEvaluator(events, None, schema).true_of(condition)
+    true = ConditionEvaluator(events, None, schema).true_mask(condition)
     return events | {STATE: np.where(true, TAKES_BACK, COUNTS)}
 
 
-def where_column(name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
+def where_column(where_name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
     """What some rows of events keep of a `where`, by its name: 1 where it is true, else null."""
-    true = ConditionEvaluator(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
+    true = ConditionEvaluator(events, rows, schema).true_mask(_parsed(where_name.removeprefix(WHERE), schema))
     return pa.array(np.ones(len(rows), np.int64), mask=~true)
 
 
@@ -85,13 +85,13 @@ class ConditionEvaluator:
         self._events, self._rows, self._schema = events, rows, schema
         self._taken: dict[str, Any] = {}
 
-    def true_of(self, when: When) -> np.ndarray:
+    def true_mask(self, when: When) -> np.ndarray:
         """Of which rows a condition is true."""
         match when:
             case AllOf(parts):
-                return reduce(np.logical_and, map(self.true_of, parts))
+                return reduce(np.logical_and, map(self.true_mask, parts))
             case AnyOf(parts):
-                return reduce(np.logical_or, map(self.true_of, parts))
+                return reduce(np.logical_or, map(self.true_mask, parts))
             case Comparison(field, "is null"):
                 return ~self._valid(field)
             case Comparison(field, "is not null"):

@@ -25,53 +25,60 @@ from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
-from lab.engine.windows.arrays import array_files
-from lab.engine.windows.evaluate import Windows, absence_rules
+from lab.engine.windows.arrays import event_and_aggregate_files
+from lab.engine.windows.evaluate import Windows, active_absence_rules_by_store
 from lab.engine.windows.statefiles import (
-    FileGone,
     StaleEpoch,
     StateFile,
+    StateFileMissing,
     StateFiles,
-    files_before_gaps,
-    files_to_merge,
+    find_epoch_gaps,
     first_seq,
-    stores_table,
+    plan_merge,
+    stores_to_table,
 )
 from lab.engine.windows.store import RouteStore
 
 
 class WindowState:
-    """Keeps the windows of the key-groups `low` … `high`."""
+    """Keeps the windows of the key-groups `low_key_group` … `high_key_group`."""
 
-    def __init__(self, settings: Settings, checkpoint: CheckpointFolder, memory: Path, low: int, high: int):
-        self.files = StateFiles(checkpoint, low, high)
-        self.low, self.high = low, high
-        self.windows = Windows(settings, memory / f"{low}-{high}")
+    def __init__(
+        self,
+        settings: Settings,
+        checkpoint: CheckpointFolder,
+        memory_folder: Path,
+        low_key_group: int,
+        high_key_group: int,
+    ):
+        self.files = StateFiles(checkpoint, low_key_group, high_key_group)
+        self.low_key_group, self.high_key_group = low_key_group, high_key_group
+        self.windows = Windows(settings, memory_folder / f"{low_key_group}-{high_key_group}")
         self.opened = ""  # the note under which the stores are what shared memory holds
 
     @contextmanager
-    def open_epoch(self, number: int, ledger: Ledger) -> Iterator[Windows]:
+    def open_epoch(self, epoch: int, ledger: Ledger) -> Iterator[Windows]:
         """The windows as the epoch before left them; `ledger`: what was in force then. Saved at the end, unless that raises."""
-        self.number, windows = number, self.windows
+        self.number, windows = epoch, self.windows
         windows.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with shared.locked(windows.folder / "lock") as note:
+        with shared.locked_note(windows.folder / "lock") as note:
             noted = note.read()
             newest = json.loads(noted)["epoch"] if noted else -1
-            if newest > number:
-                raise StaleEpoch(number, "memory holds the windows", newest)
+            if newest > epoch:
+                raise StaleEpoch(epoch, "memory holds the windows", newest)
             note.write("")
             windows.ledger = ledger
             self._open(noted)
             newest, reached = (
                 max((getattr(file, name) for file in self.chain), default=BEFORE_ALL)
-                for name in ("newest", "reached")
+                for name in ("newest_event_ms", "reached_log_ms")
             )
-            windows.begin_epoch(first_seq(number), newest, reached)
+            windows.begin_epoch(first_seq(epoch), newest, reached)
             yield windows
             self._save()
-            chain = [file._replace(serves=()) for file in self.chain]
+            chain = [file._replace(key_groups_to_read=()) for file in self.chain]
             keys = {store: of.keys for store, of in windows.stores.items() if of.keeps}
-            done = {"epoch": number, "chain": chain, "garbage": self.garbage, "keys": keys, "by": uuid4().hex}
+            done = {"epoch": epoch, "chain": chain, "garbage": self.garbage, "keys": keys, "by": uuid4().hex}
             self.opened = json.dumps(done)
             note.write(self.opened)
 
@@ -83,24 +90,26 @@ class WindowState:
         note = json.loads(noted) if noted else {}
         plans = {plan.kept.store: plan for plan in self.windows.ledger.plans}
         paths = [
-            *(part for store in plans for part in array_files(self.windows.path(store))),
-            *(self.windows.wait_path(*each) for each in absence_rules(plans.values())),
+            *(part for store in plans for part in event_and_aggregate_files(self.windows.memory_file(store))),
+            *(self.windows.waits_file(*each) for each in active_absence_rules_by_store(plans.values())),
         ]
         right = note.get("epoch") == self.number - 1 and all(map(Path.exists, paths))
         if right:
             self.chain, self.garbage = [StateFile(*file) for file in note["chain"]], note["garbage"]
         else:
             for path in self.windows.folder.glob("*.windows"):
-                shared.forget(path)
+                shared.remove_arrays(path)
             self.chain, self.garbage = self.files.find(self.number - 1)
         if right and noted == self.opened:
             return
         keys = note["keys"] if right else {}
         self.windows.stores = {
-            number: self.windows.store(plan, tuple(map(AggregateKey.from_json, keys.get(str(number), ()))))
+            number: self.windows.open_store(
+                plan, tuple(map(AggregateKey.from_json, keys.get(str(number), ())))
+            )
             for number, plan in plans.items()
         }
-        self.windows.make_waits(plans.values())
+        self.windows.open_waits(plans.values())
         if not right:
             self._rebuild(plans)
 
@@ -119,16 +128,20 @@ class WindowState:
                     self._await(number, rows.filter(is_wait))
                     rows = rows.filter(pc.invert(is_wait))
                 self._fill(self.windows.stores[number], rows, plans[number].kept.joined)
-        for file, key_group in files_before_gaps(self.chain):
+        for file, key_group in find_epoch_gaps(self.chain):
             if any(
-                kg == key_group and self.windows.holds(number, kg, at)
-                for number, kg, at in self.files.newest(file)
+                kg == key_group and self.windows.retains(number, kg, at)
+                for number, kg, at in self.files.newest_event_ms_by_store_and_key_group(file)
             ):
-                raise FileGone(f"{self.files.folder}: what came after {file.name} of key-group {key_group}")
+                raise StateFileMissing(
+                    f"{self.files.folder}: what came after {file.name} of key-group {key_group}"
+                )
 
     def _await(self, number: int, rows: pa.Table) -> None:
         """Fills what a store's rules await; what has been told is told no more."""
-        reached, newest = (max(getattr(file, name) for file in self.chain) for name in ("reached", "newest"))
+        reached, newest = (
+            max(getattr(file, name) for file in self.chain) for name in ("reached_log_ms", "newest_event_ms")
+        )
         for each in self.windows.waits.get(number, ()):
             is_mine = pc.and_(
                 pc.equal(rows["rule"], each.rule.rule_id), pc.equal(rows["version"], each.rule.version)
@@ -139,7 +152,7 @@ class WindowState:
     def _fill(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
         is_event = rows["time"].is_valid()
         events, resets = _columns(rows.filter(is_event)), _columns(rows.filter(pc.invert(is_event)))
-        np.maximum.at(store.newest, events["keyGroup"], events["time"])
+        np.maximum.at(store.newest_ms, events["keyGroup"], events["time"])
         resets.setdefault("rule", np.empty(0, np.int64))
         if len(resets["rule"]):
             known = np.array([joined.get(rule) for rule in resets["rule"].tolist()], float)
@@ -149,16 +162,16 @@ class WindowState:
 
     def _save(self) -> None:
         """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
-        taken, level = files_to_merge(self.chain, self.windows.stored)
+        taken, level = plan_merge(self.chain, self.windows.stored)
         if self.windows.forgot:
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
         merged = self.chain[len(self.chain) - taken :]
-        first = min((file.first for file in merged), default=self.number)
+        first = min((file.first_epoch for file in merged), default=self.number)
         # of other tasks, before a rescale
-        while taken < len(self.chain) and self.chain[-taken - 1].last >= first:
+        while taken < len(self.chain) and self.chain[-taken - 1].last_epoch >= first:
             taken += 1
             merged = self.chain[-taken:]
-            first = min(file.first for file in merged)
+            first = min(file.first_epoch for file in merged)
         # hides every file from before, also those of other tasks that no chain has any more
         if self.windows.forgot:
             first = 0
@@ -172,15 +185,19 @@ class WindowState:
                 self._rows(first_seq(first)),
                 self.windows.newest,
                 self.windows.reached,
-                max((each.last for each in self.windows.awaiting), default=BEFORE_ALL),
-                min([first, *(file.first for file in kept)]),
+                max((each.awaited_until_ms for each in self.windows.all_waits), default=BEFORE_ALL),
+                min([first, *(file.first_epoch for file in kept)]),
             ),
         ]
-        assert all(file.last < first for file in self.chain[:-1]), "an epoch is in one file of a chain"
+        assert all(file.last_epoch < first for file in self.chain[:-1]), "an epoch is in one file of a chain"
         # the epoch that made it so is saved, and what is written tells who may still want to read it that it is late
         for name in self.garbage:
             self.files.folder.remove(name)
-        self.garbage = [file.name for file in merged if (file.low, file.high) == (self.low, self.high)]
+        self.garbage = [
+            file.name
+            for file in merged
+            if (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group)
+        ]
         if len(self.chain) > 1 and self._expired(self.chain[0]):
             self.garbage.append(self.chain.pop(0).name)
 
@@ -193,29 +210,32 @@ class WindowState:
         def export(number: int) -> tuple[int, Columns, Columns]:
             store = self.windows.stores[number]
             assert store.last_seq < end, "a store has no event of a later epoch than its state file"
-            events, resets = store.export(start, end)
+            events, resets = store.export_events_and_resets(start, end)
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
             return number, events, resets
 
         waits = [
             (number, each.export(start, end)) for number, of in self.windows.waits.items() for each in of
         ]
-        return stores_table(parallel_map(export, self.windows.stores, self.windows.stored), waits)
+        return stores_to_table(parallel_map(export, self.windows.stores, self.windows.stored), waits)
 
     def _expired(self, file: StateFile) -> bool:
         """Whether no living store holds anything of it, and it hides nothing that a store forgot."""
-        if (file.low, file.high) != (self.low, self.high):  # others need it, too
+        if (file.low_key_group, file.high_key_group) != (
+            self.low_key_group,
+            self.high_key_group,
+        ):  # others need it, too
             return False
-        if file.first == 0 and self.files.overlaps_other_tasks(file):
+        if file.first_epoch == 0 and self.files.overlaps_other_tasks(file):
             return False
-        if self.windows.awaiting and file.awaited >= min(self.windows.reached, self.windows.newest):
+        if self.windows.all_waits and file.awaited_until_ms >= min(self.windows.reached, self.windows.newest):
             return False
         try:
-            held = self.files.newest(file)
-        except FileGone:
+            held = self.files.newest_event_ms_by_store_and_key_group(file)
+        except StateFileMissing:
             # a task of another machine, with memory of its own, has found it expired an epoch earlier
             return True
-        return not any(self.windows.holds(*each) for each in held)
+        return not any(self.windows.retains(*each) for each in held)
 
 
 def _columns(rows: pa.Table) -> Columns:
@@ -233,13 +253,17 @@ _open: dict[tuple[Path, int, int], WindowState] = {}  # what this worker has at 
 
 
 def open_windows(
-    settings: Settings, checkpoint: CheckpointFolder, memory: Path, low: int, high: int
+    settings: Settings,
+    checkpoint: CheckpointFolder,
+    memory_folder: Path,
+    low_key_group: int,
+    high_key_group: int,
 ) -> WindowState:
     """The windows as this worker last left them, or new; those of engines that have stopped are let go."""
-    place = memory, low, high
+    place = memory_folder, low_key_group, high_key_group
     if place not in _open:
         for other in [other for other in _open if not other[0].exists()]:
             del _open[other]
-        shared.release()
-        _open[place] = WindowState(settings, checkpoint, memory, low, high)
+        shared.unmap_removed_arrays()
+        _open[place] = WindowState(settings, checkpoint, *place)
     return _open[place]
