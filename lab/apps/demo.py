@@ -215,7 +215,7 @@ def run(seconds: int, rate: int) -> None:
 
     console.print(f"{seconds} s of {rate} payments per second, with planted fraud. Ctrl-C stops it early.")
     if not is_compiled():
-        from lab.engine.loop.stages import compile_kernels
+        from lab.engine.loop.inprocess import compile_kernels
 
         say(COMPILING)
         compile_kernels()

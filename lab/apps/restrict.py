@@ -81,7 +81,7 @@ def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> N
 
 def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":
     logs = target.logs
-    has_none_yet = isinstance(logs, FileLogs) and logs.path("control").is_dir()
+    has_none_yet = isinstance(logs, FileLogs) and logs.log_folder("control").is_dir()
     log = logs.log("restrictions") if has_none_yet else open_existing_log(logs, "restrictions")
     left_out = SkippedLines()
     found = fold_log(log, left_out)

@@ -125,7 +125,7 @@ class Reader:
         record = read_record(checkpoint)
         if record is None:
             raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
-        self.settings = Settings.of_record(record)
+        self.settings = Settings.from_record(record)
         self.files = StateFiles(CheckpointFolder(checkpoint), 0, self.settings.key_groups - 1)
         self.chain: list[StateFile]  # the files that hold the state
         self.ledger: Ledger
@@ -158,12 +158,12 @@ class Reader:
         """The stored events of each route, without those that were taken back."""
         table = pa.concat_tables(self._rows, promote_options="default")
         for plan in self.ledger.plans:
-            mine = pc.and_(pc.equal(table["store"], plan.kept.store), table["time"].is_valid())
+            mine = pc.and_(pc.equal(table["store"], plan.entry.store), table["time"].is_valid())
             events = table.filter(mine)
             key_group, time = events["keyGroup"].to_numpy(), events["time"].to_numpy()
             newest = np.zeros(self.settings.key_groups, np.int64)
             np.maximum.at(newest, key_group, time)
-            reach = plan.kept.widest_ms + self.settings.max_out_of_orderness_ms
+            reach = plan.entry.widest_ms + self.settings.max_out_of_orderness_ms
             yield plan, _not_taken_back(events.filter(pa.array(time >= newest[key_group] - reach)))
 
 
@@ -243,7 +243,7 @@ def events_of(checkpoint: Path | str, key: Mapping[str, object], *, epoch: int |
     return sorted(found, key=lambda event: (event["route"], event["eventTime"], event["eventId"]))
 
 
-def sizes_by_group(checkpoint: Path | str) -> tuple[np.ndarray, np.ndarray]:
+def stored_bytes_by_group(checkpoint: Path | str) -> tuple[np.ndarray, np.ndarray]:
     """For each group on each route: its hash, and the bytes of its stored events at eight bytes per value."""
     # without any route there would be nothing to concatenate
     hashes, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -262,7 +262,7 @@ def _hashes(plan: RoutePlan, held: pa.Table) -> np.ndarray:
         for name in held.column_names
         if name.startswith("key:") and not held[name].null_count
     ]
-    return mixed([np.full(len(held), plan.kept.store), *keys], len(held))
+    return mixed([np.full(len(held), plan.entry.store), *keys], len(held))
 
 
 def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[str, int]:
@@ -286,7 +286,7 @@ def _shown(schema: Schema, plan: RoutePlan, event: dict[str, int | None]) -> dic
     """A row of a state file with the names and types of the schema; of texts, text ids too, there are only digests."""
     event_id = event["id"] if schema.numeric_id else _hex(cast(int, event["id"]))
     shown = {"eventId": event_id, "eventTime": event["time"]}
-    for name in plan.kept.fields:
+    for name in plan.entry.fields:
         if name.startswith(SPOKE):
             continue
         if name.startswith(WHERE):

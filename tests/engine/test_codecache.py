@@ -5,7 +5,7 @@ import pytest
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import codecache
 from lab.engine.compiled.codecache import NoCodeCache, check_code_cache, is_compiled
-from lab.engine.loop.stages import compile_kernels
+from lab.engine.loop.inprocess import compile_kernels
 from tests.machine.test_access import as_stranger, only_root
 
 

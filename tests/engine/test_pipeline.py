@@ -16,7 +16,7 @@ from lab.apps.replay import replay
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
-from lab.engine.checkpoint.record import Batches
+from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import ROW_BYTES, FileLogs
 from lab.engine.loop.job import Job
@@ -163,7 +163,9 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
     write(logs, EVENTS[:100], RULES)
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(EVENTS[:50]))
     with pipeline.start(spark, logs, logs.folder / "checkpoint", Settings()) as engine:
-        wait_until(lambda: Batches.read(logs.folder / "checkpoint").done is not None)  # an epoch is saved
+        wait_until(
+            lambda: BatchProgress.read(logs.folder / "checkpoint").done is not None
+        )  # an epoch is saved
         assert len(read_state(logs.folder / "checkpoint").rules) == len(RULES)
         with pytest.raises(CheckpointInUse):
             rescale(logs.folder / "checkpoint", 4)

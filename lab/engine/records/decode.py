@@ -25,7 +25,7 @@ MANY, FEW = 3200, 64  # lines read at once, and lines next to a bad one that are
 
 
 @dataclass
-class MicroBatch:
+class DecodedBatch:
     """What a micro-batch brought: events as columns (for each run of records), and what was bad."""
 
     events: list[Columns] = field(default_factory=list)
@@ -37,9 +37,9 @@ class MicroBatch:
     like_seconds: int = 0  # events logged today and dated as if seconds had been taken for ms
 
 
-def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> MicroBatch:
+def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> DecodedBatch:
     """Decodes runs of records of the events' log."""
-    batch = MicroBatch()
+    batch = DecodedBatch()
     for columns, bad, nan_as_null in parallel_map(
         lambda records: _decode_run(records, schema, max_future_ms), runs
     ):

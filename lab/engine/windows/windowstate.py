@@ -81,7 +81,7 @@ class WindowState:
         At hand are those of the worker that wrote the note: another may have made the files of shared memory anew.
         """
         note = json.loads(noted) if noted else {}
-        plans = {plan.kept.store: plan for plan in self.windows.ledger.plans}
+        plans = {plan.entry.store: plan for plan in self.windows.ledger.plans}
         paths = [
             *(part for store in plans for part in array_files(self.windows.path(store))),
             *(self.windows.wait_path(*each) for each in absence_rules(plans.values())),
@@ -118,7 +118,7 @@ class WindowState:
                     is_wait = rows["waits"].is_valid()
                     self._await(number, rows.filter(is_wait))
                     rows = rows.filter(pc.invert(is_wait))
-                self._fill(self.windows.stores[number], rows, plans[number].kept.joined)
+                self._fill(self.windows.stores[number], rows, plans[number].entry.joined_by_rule_id)
         for file, key_group in files_before_gaps(self.chain):
             if any(
                 kg == key_group and self.windows.holds(number, kg, at)
@@ -186,7 +186,7 @@ class WindowState:
 
     def _rows(self, start: int) -> pa.Table:
         """Events and resets since a seq, as far as they are held."""
-        joined = {plan.kept.store: plan.kept.joined for plan in self.windows.ledger.plans}
+        joined = {plan.entry.store: plan.entry.joined_by_rule_id for plan in self.windows.ledger.plans}
 
         end = first_seq(self.number + 1)
 
