@@ -71,10 +71,10 @@ class Epoch:
     def _carry_out(self, cut: Cut, redelivered: frozenset[CutId]) -> None:
         """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
         [work] = self.planner.plan_reading(cut.begin, cut.end)
-        envelopes, counted = read_and_route(self.job, work)
+        envelopes, reading_report = read_and_route(self.job, work)
         if self._resumed and "stopped" in cut.begin:
-            counted["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
-        output, stats = evaluate_cut(self.job, self._windows, work, envelopes, counted)
+            reading_report["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
+        output, stats = evaluate_cut(self.job, self._windows, work, envelopes, reading_report)
         output = deliverable_output(output, stats, cut.number, self._state)
         self.cuts.check_not_taken_over()
         self._deliver(cut, output, redelivered)

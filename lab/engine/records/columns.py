@@ -120,13 +120,13 @@ def take_rows(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | p
     return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
 
 
-def log_time_or_event_time(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
-    """A column HEARD; `newest`: event times.
+def log_time_or_event_time(log_time: np.ndarray, newest_event_time: np.ndarray | int) -> np.ndarray:
+    """When each record arrived, the column HEARD: its log time, or in a log that is not live (log time 0) an event time.
 
     >>> log_time_or_event_time(np.array([5, 0]), 7).tolist()
     [5, 7]
     """
-    return np.where(log_time > 0, log_time, newest)
+    return np.where(log_time > 0, log_time, newest_event_time)
 
 
 def writable_int64(values: np.ndarray) -> np.ndarray:

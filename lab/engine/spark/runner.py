@@ -32,7 +32,7 @@ class ParentGone(RuntimeError):
     """The process that started this worker has ended: another one may do its work."""
 
 
-def run_loop(job: Job, batch: int) -> None:
+def run_loop(job: Job, batch_id: int) -> None:
     """Runs a micro-batch of epochs in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint."""
     parent, flag = os.getppid(), shared.private_folder(job.start_id) / STOP
     ends = time.monotonic() + _batch_s(job)
@@ -43,7 +43,7 @@ def run_loop(job: Job, batch: int) -> None:
         return flag.exists() or time.monotonic() > ends
 
     planner = _planner(job)
-    cuts = CutLog(job.folder, _before(job, planner, batch), job.lease)
+    cuts = CutLog(job.folder, _before(job, planner, batch_id), job.lease)
 
     def check() -> None:
         lease.check_lease(job.folder, job.lease)
@@ -70,20 +70,20 @@ def _batch_s(job: Job) -> float:
     return min(max(ran_s, EPOCH_S), BATCH_S)
 
 
-def _before(job: Job, planner: Planner, batch: int) -> Mark | None:
+def _before(job: Job, planner: Planner, batch_id: int) -> Mark | None:
     """The mark at which a micro-batch begins, None if the one before ran the loop."""
-    before = planned_end(job.checkpoint, batch - 1) if batch else planner.earliest_mark()
+    before = planned_end(job.checkpoint, batch_id - 1) if batch_id else planner.earliest_mark()
     return None if runs_loop(before) else before
 
 
-def finish_epoch_and_close_loop(job: Job, batch: int) -> None:
+def finish_epoch_and_close_loop(job: Job, batch_id: int) -> None:
     """Carries out the cuts that an epoch has, ends it, and closes the loop: from now on the driver chooses the cuts."""
     alone = replace(job, settings=replace(job.settings, parallelism=1))
     lease.check_lease(job.folder, job.lease)
     if is_closed_to_tasks(job.folder / FOLDER, job.lease):
         return  # by another attempt
     planner, outlet = _planner(alone), job.logs.outlet(_writer(job))
-    cuts = CutLog(job.folder, _before(alone, planner, batch), job.lease)
+    cuts = CutLog(job.folder, _before(alone, planner, batch_id), job.lease)
     with running_epoch(alone, planner, cuts, outlet.put):
         outlet.flush()
     cuts.close_to_tasks()
