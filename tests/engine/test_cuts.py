@@ -52,7 +52,7 @@ def test_the_next_attempt_has_the_same_cuts_and_the_next_epoch_begins_where_they
 
 def test_an_attempt_that_another_one_followed_adds_nothing_delivers_nothing_and_ends_nothing(tmp_path):
     first, second = attempt(tmp_path), attempt(tmp_path)
-    for late in (lambda: first.add(mark(5)), first.check, first.end_epoch):
+    for late in (lambda: first.add(mark(5)), first.check_not_taken_over, first.end_epoch):
         with pytest.raises(TakenOver, match="epoch 0 of .* has been taken over by another attempt at it"):
             late()
     second.check_not_taken_over()
