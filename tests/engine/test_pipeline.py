@@ -140,7 +140,9 @@ def test_an_engine_lets_go_even_if_its_query_does_not_stop(tmp_path):
     with ExitStack() as held:
         held.enter_context(Lease(CheckpointFolder(tmp_path)))
         held.callback(shutil.rmtree, memory)
-        engine = pipeline.Engine(SimpleNamespace(stop=fails), held.pop_all(), SimpleNamespace(loops=False))
+        engine = pipeline.Engine(
+            SimpleNamespace(stop=fails), held.pop_all(), SimpleNamespace(runs_loop=False)
+        )
     with pytest.raises(CheckpointInUse):
         Lease(CheckpointFolder(tmp_path))
     with pytest.raises(TimeoutError):

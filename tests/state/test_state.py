@@ -214,6 +214,6 @@ def test_a_route_that_has_stored_nothing_yet_holds_no_events_of_any_key(spark, t
 
 def test_a_text_id_is_shown_as_the_digest_that_windows_have():
     schema = Schema("visits", (Field("id", "string"), Field("at", "time", unit="s")), ("id",), "at")
-    plan = SimpleNamespace(kept=SimpleNamespace(fields=[]))
+    plan = SimpleNamespace(entry=SimpleNamespace(fields=[]))
     shown = state._shown(schema, plan, {"id": -1, "time": 5})
     assert shown == {"eventId": "ffffffffffffffff", "eventTime": 5}
