@@ -74,9 +74,8 @@ def default_checkpoint(logs: FileLogs | KafkaLogs) -> Path:
 
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str):
     """A log that is there to be read: reading makes none. Raises FileNotFoundError, naming those that are there."""
-    if (
-        not isinstance(logs, FileLogs) or (path := logs.log_folder(name)).is_dir()
-    ):  # of a topic, its broker tells
+    # of a topic, its broker tells
+    if not isinstance(logs, FileLogs) or (path := logs.log_folder(name)).is_dir():
         return logs.log(name)
     here, known = path.absolute().parent, (*LOGS, "restrictions")
     if there := [each for each in known if (here / each).is_dir()]:

@@ -271,7 +271,7 @@ def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path):
     for values in columns.values():
         values[1_000::40] = values[990:-10:40]  # comes again
     columns["keyGroup"] = columns["key:payeeId"] % 16
-    batch = store.to_narrowed_batch(columns)
+    batch = store.to_batch(columns)
     store._make_room(events=rows, groups=64, lanes=64 * store.lanes, resets=256)
 
     def given(arrays: dict[str, np.ndarray]) -> dict:

@@ -69,7 +69,7 @@ class Planner:
         self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
         self.lease_name = lease_name  # "" if there is none
         self._checked, self._looked = False, 0.0
-        self.oldest_needed_ledger: str | None = None  # the oldest ledger that the running epoch needs
+        self.oldest_needed_ledger: str | None = None  # by the running epoch
 
     def initial_mark(self) -> Mark:
         """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""

@@ -16,7 +16,7 @@ from lab.model.tallies import record_example
 def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str, Any]:
     """The event in a row of columns, which is a duplicate, and the one with its id and time that its group holds."""
     one = {name: take_rows(values, np.array([row])) for name, values in columns.items()}
-    batch = store.to_narrowed_batch(one)
+    batch = store.to_batch(one)
     groups.look_ahead(store.store, batch, 0, 1)
     held = groups.older_neighbour(store.store, batch.group[0], batch.time[0])
     event = store.arrays["event"]

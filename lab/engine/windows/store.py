@@ -92,7 +92,7 @@ class RouteStore(StoreArrays):
 
     # -- events in and out ---------------------------------------------------------------------------------------------
 
-    def to_narrowed_batch(self, columns: Columns) -> Batch:
+    def to_batch(self, columns: Columns) -> Batch:
         """Events as the compiled loop takes them."""
         rows = len(columns["time"])
         value = np.zeros((rows, len(self.value_columns)), np.int64)
@@ -135,7 +135,7 @@ class RouteStore(StoreArrays):
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
         """
         assert first_seq > self.last_seq, "events come after those that are stored"
-        batch = self.to_narrowed_batch(columns)
+        batch = self.to_batch(columns)
         self._prepare(batch)
         fate = np.empty(len(batch.time), np.uint8)
         taken = np.zeros(len(batch.time) if self.schema.taken_back else 0, np.int64)
@@ -212,7 +212,7 @@ class RouteStore(StoreArrays):
 
         Restore `newest` first: it says what is still held. `coming`: for how many more events to have room.
         """
-        batch = self.to_narrowed_batch(events)
+        batch = self.to_batch(events)
         self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
         seq = writable_int64(events["seq"])
         assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
