@@ -165,9 +165,8 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
     write(logs, EVENTS[:100], RULES)
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(EVENTS[:50]))
     with pipeline.start(spark, logs, logs.folder / "checkpoint", Settings()) as engine:
-        wait_until(
-            lambda: BatchProgress.read(logs.folder / "checkpoint").done is not None
-        )  # an epoch is saved
+        # an epoch is saved
+        wait_until(lambda: BatchProgress.read(logs.folder / "checkpoint").done is not None)
         assert len(read_state(logs.folder / "checkpoint").rules) == len(RULES)
         with pytest.raises(CheckpointInUse):
             rescale(logs.folder / "checkpoint", 4)
