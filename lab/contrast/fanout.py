@@ -5,7 +5,7 @@
             └─► rule 3 (payeeId)                                           reads stays behind
 
 The first is `DynamicKeyFunction` as "Advanced Flink Application Patterns" part 1 prints it; the second is what that article
-recommends for production, and what the engine does. All are measured with the engine's own `lab.engine.loop.route.route`. Flink's
+recommends for production, and what the engine does. All are measured with the engine's own `lab.engine.loop.route.route_events`. Flink's
 copies carry the key as text and the rule's id as well, which are not counted here.
 """
 

@@ -288,7 +288,7 @@ def test_lines_that_a_stranger_writes_become_dead_letters_once_and_the_decider_g
     )
     assert all(letter["reason"] and letter["place"].startswith(f"{log}/") for letter in letters)
     with Decider(logs, LOGINS) as again:
-        assert again.step() == 0 and again.dead_letters == told
+        assert again.write_new_restrictions() == 0 and again.dead_letters == told
     assert len(logs.log(DEAD_LETTERS).read()) == told, "each once, however often the decider starts"
 
 
