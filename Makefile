@@ -48,7 +48,7 @@ java: .venv/.made
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
 	@echo "Compiling the engine's kernels"
-	@$(PY) -c 'from lab.engine.loop.stages import compile_kernels; compile_kernels()'
+	@$(PY) -c 'from lab.engine.loop.inprocess import compile_kernels; compile_kernels()'
 	@touch $@
 
 .venv/.ready: .venv/.packages
@@ -111,7 +111,7 @@ pictures: setup ## make the pictures of docs/pictures anew, with the browser
 soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, all random examples, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s --ignore=tests/browser $(ARGS)
 	@LAB_ALL_EXAMPLES=1 $(PY) -m pytest $$(grep -l 'tests.examples' -r tests --include='test_*.py')
-	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py tests/engine/test_blocks.py
+	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_inprocess.py tests/engine/test_blocks.py
 
 chaos: setup ## real kills of worker, Java, parent and broker while events flow: what is lost, and for how long (ARGS="--kills 1000 --kafka")
 	@$(PY) -m tests.soak.chaos $(ARGS)

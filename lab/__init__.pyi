@@ -27,7 +27,7 @@ from lab.contrast.sliding import cost_of_sliding as cost_of_sliding
 from lab.engine.checkpoint.settings import Settings as Settings
 from lab.engine.loop.ends import FileLogs as FileLogs
 from lab.engine.loop.ends import KafkaLogs as KafkaLogs
-from lab.engine.loop.stages import Stages as Stages
+from lab.engine.loop.inprocess import InProcessEngine as InProcessEngine
 from lab.engine.spark.pipeline import start as start
 from lab.logs.files import FileLog as FileLog
 from lab.logs.kafka import KafkaLog as KafkaLog

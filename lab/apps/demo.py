@@ -223,7 +223,7 @@ def run(seconds: int, rate_per_s: int) -> None:
         f"{seconds} s of {rate_per_s} payments per second, with planted fraud. Ctrl-C stops it early."
     )
     if not is_window_loop_cached():
-        from lab.engine.loop.stages import compile_kernels
+        from lab.engine.loop.inprocess import compile_kernels
 
         say(COMPILING)
         compile_kernels()

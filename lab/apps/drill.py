@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from lab.apps.traffic import ScenarioLogs
-from lab.engine.checkpoint.record import Batches, batch_fingerprint, mark_at_end_of
+from lab.engine.checkpoint.record import BatchProgress, batch_fingerprint, mark_at_end_of
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark, Planner
 from lab.engine.loop.job import Job
@@ -90,7 +90,7 @@ class Drill(ScenarioLogs):
 
     def close(self) -> None:
         """Removes all that it wrote."""
-        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
+        rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
         rmtree(self.folder, ignore_errors=True)
 
     # -- the engine ----------------------------------------------------------------------------------------------------
@@ -103,10 +103,10 @@ class Drill(ScenarioLogs):
             self.settings, logs, str(self.folder / "checkpoint"), f"drill-{uuid4().hex}-{self.starts}"
         )
         self.planner = Planner(self.events, self.control, self.job.folder, self.settings)
-        batches = Batches.read(self.job.checkpoint)
+        batches = BatchProgress.read(self.job.checkpoint)
         self.done = -1 if batches.done is None else batches.done
         self.mark: Mark = (
-            mark_at_end_of(self.job.checkpoint, self.done) if self.done >= 0 else self.planner.initial()
+            mark_at_end_of(self.job.checkpoint, self.done) if self.done >= 0 else self.planner.initial_mark()
         )
         self.end: Any = None  # the Mark of the batch that runs
         if batches.planned is not None and batches.planned > self.done:
@@ -133,13 +133,13 @@ class Drill(ScenarioLogs):
         """The process is gone, and another starts."""
         was = self.next
         self.kills.append([len(of.records) for of in (*self.control.partitions, *self.events.partitions)])
-        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
+        rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
         self._start()
         killed = say("Killed before “{step}”. Its memory is lost, and a new engine starts.", step=say(was))
         self.story.append(f"{killed} {say(RUNS_AGAIN if self.end else CONTINUES, number=self.batch_number)}")
 
     def _cut(self) -> bool:
-        end = self.planner.next_mark(self.mark, self.settings.max_batch_records)
+        end = self.planner.advance_mark(self.mark, self.settings.max_batch_records)
         if end == self.mark:
             self.story.append(say("There are no new records to take."))
             return False
@@ -274,7 +274,7 @@ class Drill(ScenarioLogs):
     def records_in_log_order(self, batch_count: int) -> list[EvaluatedRecord]:
         """The records that the first `batch_count` batches took."""
         order: list[EvaluatedRecord] = []
-        start: Mark = self.planner.initial()
+        start: Mark = self.planner.initial_mark()
         newest: dict[tuple[str, int], int] = {}
         for end in self.batch_ends()[:batch_count]:
             taken = []

@@ -77,7 +77,7 @@ class EnforcementDemo:
     def _decide(self, logs) -> None:
         with Decider(logs, LOGINS) as decider:
             while not self._stopped.wait(POLL_S):
-                decider.step()
+                decider.write_new_restrictions()
 
     def __enter__(self) -> Self:
         return self

@@ -110,7 +110,7 @@ class EngineView:
         self.past.add([each.line for each in records], [each.log_time_ms for each in records])
 
     def _learn_settings(self, stats: dict[str, Any]) -> None:
-        self.history.settings = self.history.settings.with_told(stats.get("engine", {}))
+        self.history.settings = self.history.settings.with_stats_fields(stats.get("engine", {}))
 
     def _new(self, log: str, parse: Callable[[str], Any]) -> list[Any]:
         return [value for _, value in parse_records(self._tails[log].records(), parse, self.left_out)]

@@ -14,9 +14,9 @@ from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, FileLogs
-from lab.engine.loop.epochs import epoch
+from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
-from lab.engine.loop.stages import compile_kernels
 from lab.engine.windows import shared
 from lab.stream.background import BackgroundTask
 
@@ -36,16 +36,16 @@ class LocalEngine(BackgroundTask):
 
     def steps(self) -> Iterator[float]:
         """Cuts, endlessly."""
-        start = f"{os.getpid()}-{uuid4().hex[:8]}"
+        start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
         with tempfile.TemporaryDirectory(prefix="lab-inside-") as checkpoint, ExitStack() as until_stopped:
-            job = Job(self._settings, self._logs, checkpoint, start)
-            until_stopped.callback(rmtree, shared.private_folder(start), ignore_errors=True)
+            job = Job(self._settings, self._logs, checkpoint, start_id)
+            until_stopped.callback(rmtree, shared.private_folder(start_id), ignore_errors=True)
             events, control = map(self._logs.feed, READ)
             planner = Planner(events, control, job.folder, self._settings)
-            cuts, outlet = CutLog(job.folder, planner.earliest()), self._logs.outlet(start)
+            cuts, outlet = CutLog(job.folder, planner.earliest_mark()), self._logs.outlet(start_id)
             while True:
                 ends = time.monotonic() + EPOCH_S
-                with epoch(job, planner, cuts, outlet.put) as running:
+                with running_epoch(job, planner, cuts, outlet.put) as running:
                     while time.monotonic() < ends:
                         yield self._every_s
                         while running.step():

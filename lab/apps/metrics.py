@@ -143,7 +143,7 @@ class Metrics:
         except Exception:  # noqa: BLE001  (a broker that is away: the batches' age tells)
             return None
         lags = {
-            number: self._events.size(number, self._read.get(str(number), 0), end)
+            number: self._events.estimated_records(number, self._read.get(str(number), 0), end)
             for number, end in ends.items()
         }
         for number, lag in lags.items():

@@ -252,7 +252,7 @@ def _logged(source: EventSource, log: FileLog, ended: Event) -> tuple[dict[str, 
 
 def _records_per_batch(logs: FileLogs, batches: int) -> int:
     feed = logs.feed("events")
-    return max(1, -(-feed.size(0, 0, feed.ends()[0]) // batches))
+    return max(1, -(-feed.estimated_records(0, 0, feed.ends()[0]) // batches))
 
 
 def _original(

@@ -16,7 +16,7 @@ from lab.model.alerts import utc_text
 from lab.model.times import now_ms
 from lab.model.words import escape_control_characters
 from lab.restrict.client import PORT
-from lab.restrict.restrictions import Restriction, Restrictions, fold_log
+from lab.restrict.restrictions import Restriction, Restrictions, fold_restrictions
 
 if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
@@ -49,7 +49,7 @@ def run(target: Target) -> None:
                     print(f"restrictions go to {logs.log('restrictions')}", flush=True)
                     known = 0
                     while not stopped.wait(POLL_S):
-                        if made := decider.step():
+                        if made := decider.write_new_restrictions():
                             print(f"{made} restriction{'s' * (made > 1)}", flush=True)
                         if decider.dead_letters > known:
                             known = decider.dead_letters
@@ -81,10 +81,10 @@ def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> N
 
 def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":
     logs = target.logs
-    has_none_yet = isinstance(logs, FileLogs) and logs.path("control").is_dir()
+    has_none_yet = isinstance(logs, FileLogs) and logs.log_folder("control").is_dir()
     log = logs.log("restrictions") if has_none_yet else open_existing_log(logs, "restrictions")
     left_out = SkippedLines()
-    found = fold_log(log, left_out)
+    found = fold_restrictions(log, left_out)
     left_out.print_total()
     return log, found
 
@@ -97,7 +97,7 @@ def print_restrictions(target: Target) -> None:
     """Prints the current restrictions."""
     _, restrictions = _folded(target)
     now = now_ms()
-    found = [each for each in restrictions.all() if each.in_force(now)]
+    found = [each for each in restrictions.all() if each.is_in_force(now)]
     for each in found:
         said = f"until {utc_text(each.until)}  rule {each.rule_id} v{each.rule_version}  {_who(each.subject)}"
         print(f"{each.action:12}  {said}")
@@ -112,7 +112,7 @@ def lift_restrictions(target: Target, subject: Iterable[tuple[str, str]], action
     found = [
         each
         for each in restrictions.all()
-        if each.subject == who and each.in_force(now) and action in (None, each.action)
+        if each.subject == who and each.is_in_force(now) and action in (None, each.action)
     ]
     if not found:
         raise Usage(f"{_who(who)} is not restricted; `lab restrict list` shows who is")

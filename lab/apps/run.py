@@ -55,11 +55,11 @@ class ServiceOptions:
 def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
     from lab.engine.compiled.codecache import COMPILING, is_window_loop_cached
-    from lab.engine.loop.ends import check_exactly_once_possible, check_reach
+    from lab.engine.loop.ends import check_exactly_once_possible, check_tasks_can_reach
     from lab.machine.session import is_spark_submitted, session
 
     logs, checkpoint = target.logs, target.checkpoint
-    check_reach(logs, service.spark_master or "local")
+    check_tasks_can_reach(logs, service.spark_master or "local")
     if settings.exactly_once:
         check_exactly_once_possible(logs, CheckpointFolder(checkpoint))
     say = MessagePrinter(service.messages_as_json)
@@ -71,7 +71,7 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
         known = read_record(checkpoint) is not None
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
         if not is_window_loop_cached():
-            from lab.engine.loop.stages import compile_kernels
+            from lab.engine.loop.inprocess import compile_kernels
 
             say("compiling", COMPILING)
             compile_kernels()
@@ -80,13 +80,13 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
         )
         conf = {} if settings.short_batches else OPTIMISING
         place = CheckpointFolder(checkpoint)
-        log = (Path() if place.object_store else place.path.parent) / "spark.log"
+        log = (Path() if place.is_object_store else place.path.parent) / "spark.log"
         say(
             "starting",
             "starting Spark" if is_spark_submitted() else f"starting Spark; what it says is in {log}",
         )
         spark = opened.enter_context(
-            session(master, conf={**conf, **service.spark_conf}, log=log, object_store=place.object_store)
+            session(master, conf={**conf, **service.spark_conf}, log=log, object_store=place.is_object_store)
         )
         if not stopped.is_set():
             _serve(spark, target, settings, stopped, watched, say, service)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from lab.apps.target import default_checkpoint
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.checkpoint.lease import LEASE_S, age_s
+from lab.engine.checkpoint.lease import LEASE_S, lease_age_s
 from lab.engine.checkpoint.lock import is_locked
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.files import FileLog
@@ -23,8 +23,8 @@ def is_engine_running(logs: FileLogs | KafkaLogs) -> bool | None:
     whether it has something to do or not. Neither is asked of it: it is only looked at.
     """
     if isinstance(logs, FileLogs):
-        return is_locked(logs.path("stats"))
-    age = age_s(CheckpointFolder(default_checkpoint(logs)))
+        return is_locked(logs.log_folder("stats"))
+    age = lease_age_s(CheckpointFolder(default_checkpoint(logs)))
     return None if age is None else age < LEASE_S
 
 

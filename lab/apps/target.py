@@ -81,7 +81,8 @@ def default_checkpoint(logs: FileLogs | KafkaLogs) -> Path:
 
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
     """A log that is there to be read: reading makes none. Raises FileNotFoundError, naming those that are there."""
-    if not isinstance(logs, FileLogs) or (path := logs.path(name)).is_dir():  # of a topic, its broker tells
+    # of a topic, its broker tells
+    if not isinstance(logs, FileLogs) or (path := logs.log_folder(name)).is_dir():
         return logs.log(name)
     here, known = path.absolute().parent, (*LOGS, "restrictions")
     if there := [each for each in known if (here / each).is_dir()]:
@@ -112,7 +113,7 @@ def _folders(where: str) -> FileLogs:
     if not folder.is_dir():
         raise FileNotFoundError(f"{where}: no such folder; {EXPECTED}")
     logs = FileLogs(folder.absolute())
-    if missing := [name for name in READ if not logs.path(name).is_dir()]:
+    if missing := [name for name in READ if not logs.log_folder(name).is_dir()]:
         holds = ", ".join(sorted(path.name for path in folder.iterdir())[:6]) or "nothing"
         raise ValueError(
             f"{where} has no logs: it lacks the folder {' and the folder '.join(missing)} (it contains {holds}); {EXPECTED}"

@@ -86,7 +86,7 @@ def _state(commands: Subparsers) -> None:
 
         key = dict(options.key or ())
         if key:
-            for event in state.events_of(options.checkpoint, key, epoch=options.epoch):
+            for event in state.stored_events_of_key(options.checkpoint, key, epoch=options.epoch):
                 print(json.dumps(event))
             return
         found = state.read_state(options.checkpoint, epoch=options.epoch)

@@ -5,7 +5,7 @@
             └─► rule 3 (payeeId)                                           reads stays behind
 
 The first is `DynamicKeyFunction` as "Advanced Flink Application Patterns" part 1 prints it; the second is what that article
-recommends for production, and what the engine does. All are measured with the engine's own `lab.engine.loop.route.route`. Flink's
+recommends for production, and what the engine does. All are measured with the engine's own `lab.engine.loop.route.route_events`. Flink's
 copies carry the key as text and the rule's id as well, which are not counted here.
 """
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.route import by_task, route
+from lab.engine.loop.route import route_events, split_by_task
 from lab.engine.records.columns import LOG_TIME, SOURCE, pack
-from lab.engine.records.decode import MicroBatch, decode_records
+from lab.engine.records.decode import DecodedBatch, decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import Schema
@@ -72,8 +72,8 @@ def route_batch(
     books = [rules] if merged else [[rule] for rule in rules]
     copies = envelopes = size = headers = 0
     for some in books:
-        for envelope in route(batch, Ledger.of(some, settings.schema), [], settings)[0]:
-            for _, part in by_task(envelope, settings):
+        for envelope in route_events(batch, Ledger.from_rules(some, settings.schema), [], settings).envelopes:
+            for _, part in split_by_task(envelope, settings):
                 copies += len(part.columns["time"])
                 envelopes, size = envelopes + 1, size + len(pack(part.columns))
                 headers += len(pack({name: column[:0] for name, column in part.columns.items()}))
@@ -98,10 +98,10 @@ def more_rules(first_id: int, count: int, seed: int = 1) -> list[str]:
     return messages
 
 
-def _batch(lines: Sequence[bytes], schema: Schema) -> MicroBatch:
+def _batch(lines: Sequence[bytes], schema: Schema) -> DecodedBatch:
     columns, kept, bad = decode_records(LooseLines(b"\n".join(lines)), schema)
     columns |= {name: np.zeros(len(kept), np.int64) for name in (LOG_TIME, SOURCE)}
-    return MicroBatch([columns], records=len(kept) + len(bad))
+    return DecodedBatch([columns], records=len(kept) + len(bad))
 
 
 def _whole(rule: Rule, schema: Schema) -> WholeEventRule:

@@ -27,7 +27,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.records.columns import pack, unpack
 from lab.engine.records.feeds import BYTES_A_RECORD
-from lab.engine.spark.pipeline import check_spark, start
+from lab.engine.spark.pipeline import check_spark_is_running, start
 from lab.model.alerts import Alert
 from lab.model.field import Id
 from lab.model.rules import Rule
@@ -81,7 +81,7 @@ def on_spark(
     spark: SparkSession, name: str, lines: Sequence[bytes], text: str, per_batch: int = 1000
 ) -> Step:
     """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up. Raises RuntimeError if Spark has ended."""
-    check_spark(spark)
+    check_spark_is_running(spark)
     rule = parse_rule(text)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         parts = FilePerAppend(Path(folder, "events"))

@@ -22,8 +22,8 @@ class Connections:
     >>> class Line:
     ...     def abort(self): print("ended")
     >>> connections = Connections(strangers=1)
-    >>> connections.opened(("127.0.0.1", 1), Line()); connections.belongs(("127.0.0.1", 1), b"token")
-    >>> connections.opened(("127.0.0.1", 2), Line()); connections.opened(("127.0.0.1", 3), Line())
+    >>> connections.add(("127.0.0.1", 1), Line()); connections.assign_owner(("127.0.0.1", 1), b"token")
+    >>> connections.add(("127.0.0.1", 2), Line()); connections.add(("127.0.0.1", 3), Line())
     ended
     """
 
@@ -32,7 +32,7 @@ class Connections:
         self._open: defaultdict[bytes, dict[Address, Transport]] = defaultdict(dict)
         self._owners: dict[Address, bytes] = {}
 
-    def opened(self, address: Address, transport: Transport, owner: bytes = b"") -> None:
+    def add(self, address: Address, transport: Transport, owner: bytes = b"") -> None:
         """Adds a connection, and closes the owner's oldest one above the limit."""
         self._owners[address] = owner
         own = self._open[owner]
@@ -42,12 +42,12 @@ class Connections:
             self._owners.pop(oldest)
             own.pop(oldest).abort()
 
-    def belongs(self, address: Address, owner: bytes) -> None:
+    def assign_owner(self, address: Address, owner: bytes) -> None:
         """Assigns a connection to the client whose token it has shown."""
         if self._owners.get(address, owner) != owner:
-            self.opened(address, self._open[self._owners[address]].pop(address), owner)
+            self.add(address, self._open[self._owners[address]].pop(address), owner)
 
-    def closed(self, address: Address) -> None:
+    def remove(self, address: Address) -> None:
         """Removes a connection."""
         if address in self._owners:
             self._open[self._owners.pop(address)].pop(address)
@@ -60,11 +60,11 @@ def counting_protocol(connections: Connections) -> type[H11Protocol]:
         def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             if self.client:
-                connections.opened(self.client, transport)
+                connections.add(self.client, transport)
 
         def connection_lost(self, exc: Exception | None) -> None:
             if self.client:
-                connections.closed(self.client)
+                connections.remove(self.client)
             super().connection_lost(exc)
 
     return Counted

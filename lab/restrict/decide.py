@@ -21,7 +21,7 @@ from lab.model.group import MAX_KEY
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import plain_text
-from lab.restrict.restrictions import Restriction, fold_log
+from lab.restrict.restrictions import Restriction, fold_restrictions
 
 DEAD_LETTERS = "restrictionDeadLetters"  # the log of dead letters
 POLL_S = 0.02  # how often it looks for new records
@@ -62,14 +62,14 @@ class Decider:
             with closing(self._letters_log.tail()) as letters:
                 written = parse_records(letters.records(), parse_dead_letter, lambda record, reason: None)
                 self._lettered = {letter["place"] for _, letter in written}
-            self._said = fold_log(self._log, self._bad)
+            self._said = fold_restrictions(self._log, self._bad)
             self._open = opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def step(self) -> int:
+    def write_new_restrictions(self) -> int:
         """Processes the new records of its logs, and returns the number of restrictions that it wrote."""
         # before the acknowledgements that name their versions
         alerts = self._alerts.records()

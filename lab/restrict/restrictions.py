@@ -41,7 +41,7 @@ class Restriction:
     """A restriction of a subject, in force until `until`. A lifted one has neither `start` nor `until`.
 
     >>> one = Restriction("block_login", (("userId", "7"),), start=1_000, until=61_000, rule_id=1, rule_version=2)
-    >>> read_message(one.to_json()) == one, one.in_force(60_999), one.in_force(61_000)
+    >>> parse_restriction(one.to_json()) == one, one.is_in_force(60_999), one.is_in_force(61_000)
     (True, True, False)
     """
 
@@ -60,9 +60,9 @@ class Restriction:
         """The key of the message in a compacted log."""
         return json.dumps([self.action, dict(self.subject)])
 
-    def in_force(self, now: int) -> bool:
+    def is_in_force(self, now_ms: int) -> bool:
         """Whether it forbids its actions now."""
-        return now < self.until
+        return now_ms < self.until
 
     def merged(self, other: "Restriction") -> "Restriction":
         """The combination of two restrictions of the same action and subject, in any order."""
@@ -82,7 +82,7 @@ class Restriction:
         return json.dumps(said | {"ruleVersion": self.rule_version, "alertId": self.alert_id})
 
 
-def read_message(text: str) -> Restriction:
+def parse_restriction(text: str) -> Restriction:
     """Parses a message of a restriction log. Raises BadRestriction."""
     if len(text) > MAX_BYTES:
         raise BadRestriction(f"{len(text):,} characters, expected at most {MAX_BYTES:,}")
@@ -124,10 +124,10 @@ def _time(value: object) -> int:
 class Restrictions:
     """The current state of a restriction log; tells which restrictions forbid an event.
 
-    >>> said = Restrictions()
-    >>> said.apply(Restriction("block_login", (("ip", "203.0.113.5"),), start=0, until=60_000))
+    >>> restrictions = Restrictions()
+    >>> restrictions.apply(Restriction("block_login", (("ip", "203.0.113.5"),), start=0, until=60_000))
     >>> attempt = {"action": "login", "userId": 7, "ip": "203.0.113.5"}
-    >>> [found.action for found in said.against(attempt, now=59_999)], list(said.against(attempt, now=60_000))
+    >>> [found.action for found in restrictions.against(attempt, now_ms=59_999)], list(restrictions.against(attempt, now_ms=60_000))
     (['block_login'], [])
     """
 
@@ -146,14 +146,14 @@ class Restrictions:
         found = self._standing.get((action, fields), {}).get(values)
         return found or Restriction(action, subject)
 
-    def against(self, event: Mapping[str, Value], now: int) -> Iterator[Restriction]:
+    def against(self, event: Mapping[str, Value], now_ms: int) -> Iterator[Restriction]:
         """The restrictions in force that forbid an event: those whose subject matches the event's values."""
         for (action, fields), subjects in list(self._standing.items()):  # another thread may add restrictions
             if event["action"] in FORBIDS[action]:
                 values: Any = tuple(
                     None if event.get(name) is None else plain_text(event[name]) for name in fields
                 )
-                if (found := subjects.get(values)) and found.in_force(now):
+                if (found := subjects.get(values)) and found.is_in_force(now_ms):
                     yield found
 
     def all(self) -> list[Restriction]:
@@ -162,10 +162,10 @@ class Restrictions:
         return sorted(found, key=lambda each: (-each.until, each.key))
 
 
-def fold_log(log, bad: Callable[[Record, str], None] = lambda record, reason: None) -> Restrictions:
+def fold_restrictions(log, bad: Callable[[Record, str], None] = lambda record, reason: None) -> Restrictions:
     """Reads a restriction log up to its end. `bad` is called with each invalid message and the reason."""
     found = Restrictions()
     with closing(log.tail()) as tail:
-        for _, message in parse_records(tail.records(), read_message, bad):
+        for _, message in parse_records(tail.records(), parse_restriction, bad):
             found.apply(message)
     return found

@@ -30,7 +30,7 @@ from lab.model.words import expected_message
 from lab.model.words import short_json as as_text
 from lab.restrict.client import AT_ONCE, HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
-from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Restrictions, read_message
+from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Restrictions, parse_restriction
 from lab.restrict.tokens import read_tokens
 
 POLL_S, AGAIN_S = 0.02, 0.5
@@ -92,7 +92,7 @@ class Enforcer(Thread):
     def _take(self, lines: list[str]) -> None:
         for line in lines:
             try:
-                self._restrictions.apply(read_message(line))
+                self._restrictions.apply(parse_restriction(line))
             except BadRestriction:
                 self.bad += 1
 
@@ -111,10 +111,10 @@ class Enforcer(Thread):
             return {"allowed": False} | restriction_answer(found)
         return {"allowed": True}
 
-    def in_force(self) -> list[Restriction]:
+    def restrictions_in_force(self) -> list[Restriction]:
         """The restrictions in force, the one that lasts longest first."""
         now = now_ms()
-        return [each for each in self._restrictions.all() if each.in_force(now)]
+        return [each for each in self._restrictions.all() if each.is_in_force(now)]
 
 
 def restriction_answer(restriction: Restriction) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def web_service(
 
     @app.get("/restrictions")
     async def restrictions(limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100) -> dict[str, Any]:
-        found = enforcer.in_force()
+        found = enforcer.restrictions_in_force()
         return {"inForce": len(found), "restrictions": [restriction_answer(each) for each in found[:limit]]}
 
     @app.get("/health")
@@ -163,14 +163,14 @@ def web_service(
     return app
 
 
-class Bucket:
+class RateLimiter:
     """A token bucket: limits the request rate of one client."""
 
     def __init__(self, rate: float):
         self._rate = self._left = rate
         self._at = time.monotonic()
 
-    def take(self) -> bool:
+    def allow_request(self) -> bool:
         """Whether one more request is allowed."""
         now = time.monotonic()
         self._left, self._at = min(self._rate, self._left + (now - self._at) * self._rate), now
@@ -188,7 +188,7 @@ class Limits:
 
     def __init__(self, app: ASGIApp, tokens: Sequence[str], rate: float, connections: Connections):
         self._app, self._rate, self._connections = app, rate, connections
-        self._clients = {f"Bearer {token}".encode(): Bucket(rate) for token in tokens}
+        self._clients = {f"Bearer {token}".encode(): RateLimiter(rate) for token in tokens}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -201,8 +201,8 @@ class Limits:
                 send, 401, "no token of this service, expected one", (b"www-authenticate", b"Bearer")
             )
         if scope.get("client"):
-            self._connections.belongs(tuple(scope["client"]), given)
-        if not matches[0].take():
+            self._connections.assign_owner(tuple(scope["client"]), given)
+        if not matches[0].allow_request():
             return await _refuse(
                 send, 429, f"more than {self._rate:g} requests a second", (b"retry-after", b"1")
             )

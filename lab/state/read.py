@@ -8,7 +8,7 @@ Nothing is changed or locked, and Spark is not needed: the files are Arrow.
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -118,14 +118,14 @@ class State:
         return f"<p>{self.summary()}</p>" + "".join(tables)
 
 
-class Reader:
+class StateReader:
     """Reads a checkpoint after an epoch, by default the last saved one. Raises ValueError if there is nothing to read."""
 
     def __init__(self, checkpoint: Path | str, epoch: int | None = None):
         record = read_record(checkpoint)
         if record is None:
             raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
-        self.settings = Settings.of_record(record)
+        self.settings = Settings.from_record(record)
         self.files = StateFiles(CheckpointFolder(checkpoint), 0, self.settings.key_groups - 1)
         self.chain: list[StateFile]  # the files that hold the state
         self.ledger: Ledger
@@ -154,16 +154,16 @@ class Reader:
         name = mark_at_end_of(checkpoint, self.epoch)["ledger"]
         self.ledger = ledger.load_ledger(folder, name, self.settings.schema).ledger
 
-    def held(self) -> Iterator[tuple[RoutePlan, pa.Table]]:
+    def stored_events(self) -> Iterator[tuple[RoutePlan, pa.Table]]:
         """The stored events of each route, without those that were taken back."""
         table = pa.concat_tables(self._rows, promote_options="default")
         for plan in self.ledger.plans:
-            mine = pc.and_(pc.equal(table["store"], plan.kept.store), table["time"].is_valid())
+            mine = pc.and_(pc.equal(table["store"], plan.entry.store), table["time"].is_valid())
             events = table.filter(mine)
             key_group, time = events["keyGroup"].to_numpy(), events["time"].to_numpy()
             newest = np.zeros(self.settings.key_groups, np.int64)
             np.maximum.at(newest, key_group, time)
-            reach = plan.kept.widest_ms + self.settings.max_out_of_orderness_ms
+            reach = plan.entry.widest_ms + self.settings.max_out_of_orderness_ms
             yield plan, _not_taken_back(events.filter(pa.array(time >= newest[key_group] - reach)))
 
 
@@ -185,16 +185,16 @@ def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:
 
     Raises ValueError if there is nothing to read.
     """
-    reader = Reader(checkpoint, epoch)
+    reader = StateReader(checkpoint, epoch)
     count, parallelism = reader.settings.key_groups, reader.settings.parallelism
     events, groups = np.zeros(count, np.int64), np.zeros(count, np.int64)
     oldest, newest = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-    for plan, held in reader.held():
-        key_group, time = held["keyGroup"].to_numpy(), held["time"].to_numpy()
+    for plan, stored in reader.stored_events():
+        key_group, time = stored["keyGroup"].to_numpy(), stored["time"].to_numpy()
         events += np.bincount(key_group, minlength=count)
         np.minimum.at(oldest, key_group, time)
         np.maximum.at(newest, key_group, time)
-        _, first = np.unique(_hashes(plan, held), return_index=True)
+        _, first = np.unique(_hashes(plan, stored), return_index=True)
         groups += np.bincount(key_group[first], minlength=count)
     files, sizes = np.zeros(count, np.int64), np.zeros(count)
     for file in reader.chain:
@@ -217,52 +217,61 @@ def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:
     return State(Path(checkpoint), reader.epoch, parallelism, reader.ledger.book.sorted(), found)
 
 
-def events_of(checkpoint: Path | str, key: Mapping[str, object], *, epoch: int | None = None) -> list[dict]:
+def stored_events_of_key(
+    checkpoint: Path | str, key: Mapping[str, object], *, epoch: int | None = None
+) -> list[dict]:
     """The stored events of one key, such as {"payeeId": 25}, on every route with exactly these keys, oldest first.
 
     Each: route, keyGroup, eventId, eventTime (ms) and the fields that the route's rules need; of a string only a digest
     is held, in hex. Raises ValueError if no rule groups by these fields.
     """
-    reader, found = Reader(checkpoint, epoch), []
+    reader, found = StateReader(checkpoint, epoch), []
     routes = [plan.route for plan in reader.ledger.plans]
     if not any(set(route.keys) == set(key) for route in routes):
         known = sorted({", ".join(route.keys) or "(no keys)" for route in routes})
         raise ValueError(f"no rule groups by {', '.join(key)}; there are: {'; '.join(known) or 'no rules'}")
-    for plan, held in reader.held():
+    for plan, stored in reader.stored_events():
         # without events there may be no columns for its key either
-        if len(held) and set(plan.route.keys) == set(key):
+        if len(stored) and set(plan.route.keys) == set(key):
             numbers = _numbers(reader.settings.schema, plan, key)
             for name, number in numbers.items():
-                held = held.filter(pc.equal(held[f"key:{name}"], number))
+                stored = stored.filter(pc.equal(stored[f"key:{name}"], number))
             group = [np.array([number]) for number in numbers.values()]
             key_group = int(key_groups_of(group, 1, reader.settings.key_groups)[0])
             found += [
                 {"route": plan.route.id, "keyGroup": key_group, **_shown(reader.settings.schema, plan, event)}
-                for event in held.to_pylist()
+                for event in stored.to_pylist()
             ]
     return sorted(found, key=lambda event: (event["route"], event["eventTime"], event["eventId"]))
 
 
-def sizes_by_group(checkpoint: Path | str) -> tuple[np.ndarray, np.ndarray]:
-    """For each group on each route: its hash, and the bytes of its stored events at eight bytes per value."""
+class GroupSizes(NamedTuple):
+    """An entry for each group on each route."""
+
+    hashes: np.ndarray
+    stored_bytes: np.ndarray  # of its events, at eight bytes per value
+
+
+def group_sizes(checkpoint: Path | str) -> GroupSizes:
+    """How much each group stores."""
     # without any route there would be nothing to concatenate
     hashes, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for plan, held in Reader(checkpoint).held():
-        columns = sum(held[name].null_count < len(held) for name in held.column_names)
-        found, counts = np.unique(_hashes(plan, held), return_counts=True)
+    for plan, stored in StateReader(checkpoint).stored_events():
+        columns = sum(stored[name].null_count < len(stored) for name in stored.column_names)
+        found, counts = np.unique(_hashes(plan, stored), return_counts=True)
         hashes.append(found.view(np.int64))
         sizes.append(counts * 8 * columns)
-    return np.concatenate(hashes), np.concatenate(sizes)
+    return GroupSizes(np.concatenate(hashes), np.concatenate(sizes))
 
 
-def _hashes(plan: RoutePlan, held: pa.Table) -> np.ndarray:
+def _hashes(plan: RoutePlan, stored: pa.Table) -> np.ndarray:
     """A hash of each event's group with its route."""
     keys = [
-        held[name].to_numpy()
-        for name in held.column_names
-        if name.startswith("key:") and not held[name].null_count
+        stored[name].to_numpy()
+        for name in stored.column_names
+        if name.startswith("key:") and not stored[name].null_count
     ]
-    return hash_rows([np.full(len(held), plan.kept.store), *keys], len(held))
+    return hash_rows([np.full(len(stored), plan.entry.store), *keys], len(stored))
 
 
 def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[str, int]:
@@ -288,7 +297,7 @@ def _shown(schema: Schema, plan: RoutePlan, event: dict[str, int | None]) -> dic
     """A row of a state file with the names and types of the schema; of texts, text ids too, there are only digests."""
     event_id = event["id"] if schema.has_numeric_id else _hex(cast(int, event["id"]))
     shown = {"eventId": event_id, "eventTime": event["time"]}
-    for name in plan.kept.fields:
+    for name in plan.entry.fields:
         if name.startswith(SPOKE):
             continue
         if name.startswith(WHERE):

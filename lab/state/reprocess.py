@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
-from lab.engine.checkpoint.record import last_saved_mark, new_id, read_record, write_record
+from lab.engine.checkpoint.record import last_saved_mark, new_id_fields, read_record, write_record
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,6 @@ def reprocess(checkpoint: Path | str) -> ReprocessStart:
     if (record := read_record(checkpoint)) is None:
         raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
     with Lease(CheckpointFolder(checkpoint), "a reprocess"):
-        write_record(checkpoint, (read_record(checkpoint) or record) | new_id())
+        write_record(checkpoint, (read_record(checkpoint) or record) | new_id_fields())
         newest = last_saved_mark(checkpoint)
     return ReprocessStart(checkpoint, *((newest["epoch"], newest["cut"]) if newest else (None, 0)))

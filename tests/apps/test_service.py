@@ -96,7 +96,7 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
     metrics = Metrics(lambda: clock.now)
     assert metrics.unhealthy_reason() == "starting"
     ends = {0: 5, 1: 7}
-    feed = SimpleNamespace(ends=lambda: ends, size=lambda source, start, end: end - start)
+    feed = SimpleNamespace(ends=lambda: ends, estimated_records=lambda source, start, end: end - start)
     query = SimpleNamespace(isActive=True)
     metrics.watch_query(feed, query, {"0": 5, "1": 7})
     clock.now += STALE_S + 1

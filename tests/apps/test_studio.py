@@ -76,7 +76,7 @@ def test_an_engine_elsewhere_tells_the_settings_under_which_events_are_held(tmp_
         "batch": 0,
         "keyGroups": [0, 3],
         "times": {},
-        "engine": {"id": "id", "since": 0} | settings.told(),
+        "engine": {"id": "id", "since": 0} | settings.stats_fields(),
     }
     logs.log("stats").append([json.dumps(stats)])
     with Studio(engine="elsewhere", logs=logs) as watching:
@@ -169,7 +169,7 @@ def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, m
         logs.log("events").append([b'{"transactionId":1,"eventTime":1}'])
         watching.read()
         assert watching.state()[1].endswith("`lab run`; 1 records are waiting")
-        with FolderLock(logs.path("stats"), what="log"):  # as an engine does
+        with FolderLock(logs.log_folder("stats"), what="log"):  # as an engine does
             assert watching.state() == ("good", f"the engine runs elsewhere, on {tmp_path}")
             watching.report.total["records"] = 1
             watching._heard -= 60

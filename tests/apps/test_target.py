@@ -24,7 +24,7 @@ def test_logs_checkpoint_and_schema_have_defaults_beside_each_other(folder):
     assert locate() == Target(FileLogs(Path("logs")), Path("logs/checkpoint"))
     beside = locate(places={"alerts": "out/alerts"})
     assert (
-        beside.logs.path("stats") == folder / "out" / "stats"
+        beside.logs.log_folder("stats") == folder / "out" / "stats"
         and beside.checkpoint == folder / "out/checkpoint"
     )
     topics = locate("kafka://127.0.0.1:9092", {"events": "kafka://127.0.0.1:9092/shop"}, checkpoint="here")

@@ -23,9 +23,9 @@ from lab.engine.checkpoint.cuts import Cut, CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import FileLogs
-from lab.engine.loop.epochs import epoch
+from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
-from lab.engine.loop.stages import compile_kernels
 from lab.engine.spark.runner import EPOCH_S, GATHER_S, REST_S
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import TaskOutput
@@ -109,11 +109,11 @@ def measured(
             events.append([payment(n, n) for n in range(first, min(first + AT_ONCE, groups))])
         job = Job(Settings(), logs, f"{name}/checkpoint", start)
         planner = Planner(logs.feed("events"), logs.feed("control"), job.folder, job.settings)
-        cuts, outlet = CutLog(job.folder, planner.earliest()), logs.outlet(start)
+        cuts, outlet = CutLog(job.folder, planner.earliest_mark()), logs.outlet(start)
         feeder = Thread(target=feed, args=(events,), daemon=True)
         try:
             while feeder.is_alive() or not feeder.ident:
-                with epoch(job, planner, cuts, deliver) as running:
+                with running_epoch(job, planner, cuts, deliver) as running:
                     ends = time.monotonic() + EPOCH_S
                     while time.monotonic() < ends or stats.get("groups", 0) != groups:
                         if running.wait_until_cut_due(REST_S):

@@ -21,9 +21,9 @@ from rich.table import Table
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
-from lab.engine.loop.route import route
+from lab.engine.loop.route import route_events
 from lab.engine.records.columns import LOG_TIME, SOURCE, Columns
-from lab.engine.records.decode import MicroBatch
+from lab.engine.records.decode import DecodedBatch
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert
 from lab.engine.windows.store import RouteStore
@@ -103,7 +103,7 @@ def cost(load: Load) -> float:
         assert ledger.apply(message.encode())["status"] == "accepted"
     with TemporaryDirectory(prefix="lab-cost-", dir=shared.memory_folder()) as folder:
         stores = {
-            (kept := plan.kept).store: RouteStore(
+            (kept := plan.entry).store: RouteStore(
                 *(Path(folder, f"{kept.store}"), PAYMENTS, plan.route, list(kept.fields), plan.rules),
                 *(1, SETTINGS.max_out_of_orderness_ms),
             )
@@ -112,7 +112,7 @@ def cost(load: Load) -> float:
         for first in range(0, load.events, BATCH):
             batch = {name: values[first : first + BATCH] for name, values in columns.items()}
             started = time.process_time()
-            for envelope in route(MicroBatch([batch]), ledger, [], SETTINGS)[0]:
+            for envelope in route_events(DecodedBatch([batch]), ledger, [], SETTINGS).envelopes:
                 store = stores[envelope.store_number]
                 _, found = store.evaluate(envelope.columns, first, 0)
                 alert_lines(store, envelope.columns, found, first_row_of_each_alert(store, found), first)

@@ -23,7 +23,7 @@ from lab.model.alerts import Alert
 from lab.model.schema import LOGINS
 from lab.model.times import now_ms
 from lab.restrict.decide import group_as_text
-from lab.restrict.restrictions import read_message
+from lab.restrict.restrictions import parse_restriction
 from lab.rulestore.store import change_in_message
 from lab.stream.player import Player
 from tests.bench.live import cpu_busy
@@ -135,7 +135,7 @@ def attacked(loop: Loop, attacks: int, rng: random.Random) -> Took:
         alert = Alert.from_json(record.line)
         alerts.setdefault(group_as_text(alert, ("userId",))["userId"], (alert.log_time, record.log_time_ms))
     said = {
-        dict(read_message(record.line).subject)["userId"]: record.log_time_ms
+        dict(parse_restriction(record.line).subject)["userId"]: record.log_time_ms
         for record in records(loop, "restrictions")
     }
     times = [(sent, *alerts[user], said[user], done) for user, (sent, done) in seen.items()]

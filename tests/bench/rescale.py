@@ -19,7 +19,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.spark import pipeline
 from lab.machine.session import session
-from lab.state.read import sizes_by_group
+from lab.state.read import group_sizes
 from lab.state.rescale import rescale
 from tests.bench.data import Payments, logs_of, rule
 
@@ -35,8 +35,8 @@ BATCH = 400_000  # events
 
 def keys_of(checkpoint: Path, key_groups: int = 128) -> Keys:
     """The keys of a checkpoint that the engine made, on all routes, and the bytes of the events that each holds."""
-    hashes, sizes = sizes_by_group(checkpoint)
-    return Keys.from_arrays(hashes, sizes, key_groups)
+    sizes = group_sizes(checkpoint)
+    return Keys.from_arrays(sizes.hashes, sizes.stored_bytes, key_groups)
 
 
 def run(spark: SparkSession, logs: FileLogs, folder: Path, parallelism: int) -> float:

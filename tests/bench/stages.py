@@ -10,27 +10,27 @@ from pathlib import Path
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark
 from lab.engine.loop.ends import FileLogs
-from lab.engine.loop.stages import Stages
-from lab.engine.loop.task import evaluate_task_share, read_and_route
+from lab.engine.loop.inprocess import InProcessEngine
+from lab.engine.loop.task import evaluate_and_save_share, read_and_route
 from lab.engine.windows.evaluate import TaskOutput
 from tests.bench.data import Payments, logs_of
 
 STAGES = ("read, decode, route", "evaluate, store")
 
 
-class TimedStages(Stages):
-    """`lab.engine.loop.stages.Stages` with a timer round each half of a task."""
+class TimedStages(InProcessEngine):
+    """`lab.engine.loop.inprocess.InProcessEngine` with a timer round each half of a task."""
 
     def __init__(self, settings: Settings, logs: FileLogs):
         super().__init__(settings, logs)
         self.seconds: dict[str, float] = defaultdict(float)
 
-    def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
+    def run_tasks(self, start: Mark, end: Mark) -> list[TaskOutput]:
         (work,) = self.planner.plan_reading(start, end)
         with self._timed(STAGES[0]):
             envelopes, told = read_and_route(self.job, work)
         with self._timed(STAGES[1]):
-            return [evaluate_task_share(self.job, 0, work, envelopes, told)]
+            return [evaluate_and_save_share(self.job, 0, work, envelopes, told)]
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.model.times import HOUR_MS
 from tests.bench.data import Payments, logs_of, same_window_rules
 from tests.bench.drive import Json, replay
@@ -56,7 +56,7 @@ def files_kept(folder: Path, batches: int) -> dict[int, int]:
     kept, most, done = {}, 0, 0
     with (
         tempfile.TemporaryDirectory(prefix="lab-bench-") as name,
-        Stages(settings, logs_of(Path(name), payments, same_window_rules("90d"))) as stages,
+        InProcessEngine(settings, logs_of(Path(name), payments, same_window_rules("90d"))) as stages,
     ):
         while stages.step():
             most, done = max(most, json.loads(stages.out["stats"][-1])["files"]), stages.mark["number"] + 1

@@ -4,7 +4,7 @@ import pytest
 
 from lab.contrast.race import WAYS, alert_set, race, reference_alert_set, scenario
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.model.alerts import Alert
 from lab.model.schema import PAYMENTS
 
@@ -37,7 +37,7 @@ def test_the_log_order_does_not_ask_how_long_a_change_took():
 @pytest.mark.parametrize("size", [1000, 50, 9])
 def test_the_engine_gives_the_truth_of_a_race_whatever_the_cut(size):
     entries = [(kind, text) for _, kind, text in LOG]
-    with Stages(Settings(PAYMENTS)) as stages:
+    with InProcessEngine(Settings(PAYMENTS)) as stages:
         for first in range(0, len(entries), size):
             stages.run_batch(entries[first : first + size])
         found = [Alert.from_json(line) for line in stages.out["alerts"]]

@@ -10,7 +10,7 @@ import pytest
 from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.waits import OPEN
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.task import task_windows
 from lab.engine.windows.waits import Waits
 from lab.model.messages import parse_message
@@ -25,8 +25,8 @@ CHANGES = [
 ]
 
 
-class Clocked(Stages):
-    """Stages whose log has the time that it is told."""
+class Clocked(InProcessEngine):
+    """InProcessEngine whose log has the time that it is told."""
 
     now = T0
 

@@ -13,7 +13,7 @@ import pytest
 from lab.engine.checkpoint.record import OLDEST, VERSION
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import WRITTEN, FileLogs
-from lab.engine.loop.restored import CheckpointPutBack
+from lab.engine.loop.restored import CheckpointRestored
 from lab.engine.spark import pipeline
 from lab.model.alerts import Alert
 from lab.model.reference import Reference, evaluate_log
@@ -96,7 +96,7 @@ def test_a_batch_that_the_older_version_had_under_way_is_in_the_logs_once(spark,
     (checkpoint / "commits" / f".{last}.crc").unlink()
     if not written:
         for name in WRITTEN:
-            shutil.rmtree(logs.path(name))
+            shutil.rmtree(logs.log_folder(name))
         logs.create()
     again = go_on(spark, logs)
     if written:
@@ -132,7 +132,7 @@ def test_the_way_back_to_a_copy_from_before_the_upgrade(spark, logs):
     after = go_on(spark, logs)
     shutil.rmtree(checkpoint)
     copy.rename(checkpoint)
-    with pytest.raises(CheckpointPutBack, match=re.escape(f"lab reprocess {checkpoint}, and start again")):
+    with pytest.raises(CheckpointRestored, match=re.escape(f"lab reprocess {checkpoint}, and start again")):
         go_on(spark, logs)
     reprocess(checkpoint)
     again = go_on(spark, logs)
@@ -149,7 +149,7 @@ def test_a_loop_goes_on_from_a_batch_that_the_older_version_had_under_way(spark,
         (checkpoint / "commits" / name).unlink()
     if not written:
         for name in WRITTEN:
-            shutil.rmtree(logs.path(name))
+            shutil.rmtree(logs.log_folder(name))
         logs.create()
         count = len(events(RUNS - 1)) + len(events(RUNS))
     log_more(logs)

@@ -9,7 +9,7 @@ from lab.engine.compiled.codecache import (
     check_code_cache_writable,
     is_window_loop_cached,
 )
-from lab.engine.loop.stages import compile_kernels
+from lab.engine.loop.inprocess import compile_kernels
 from tests.machine.test_access import as_stranger, only_root
 
 

@@ -12,7 +12,7 @@ from lab.engine.loop.cut import Mark, Planner
 from lab.engine.records.decode import decode
 from lab.engine.records.feeds import LogLost
 from lab.model.schema import LOGINS
-from tests.engine.test_stages import count_rule
+from tests.engine.test_inprocess import count_rule
 from tests.sim.topics import SimLogs
 
 RULE = count_rule(">", 0, "5m")[1]
@@ -35,8 +35,8 @@ class Planned:
         self.logs.append(name, source, log_time, RULE if name == "control" else b"{}")
 
     def marks(self, limit: int, upto=None) -> list[Mark]:
-        marks = [self.planner.initial()]
-        while (mark := self.planner.next_mark(marks[-1], limit, upto)) != marks[-1]:
+        marks = [self.planner.initial_mark()]
+        while (mark := self.planner.advance_mark(marks[-1], limit, upto)) != marks[-1]:
             marks.append(mark)
         return marks
 
@@ -77,10 +77,10 @@ def test_a_record_that_turns_up_late_counts_as_logged_at_the_cut(tmp_path):
     mark = planned.marks(100)[-1]
     planned.append("events", 0, 30)
     planned.logs.clock = 60
-    end = planned.planner.next_mark(mark, 100)
+    end = planned.planner.advance_mark(mark, 100)
     (work,) = planned.planner.plan_reading(mark, end)
-    assert (mark["cut"], work.cut["from"]) == (50, 50)
-    (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
+    assert (mark["cut"], work.cut_bounds["from"]) == (50, 50)
+    (records,) = planned.logs.feed("events").read(work.event_ranges, work.cut_bounds["from"])
     assert records.log_time.tolist() == [50]
 
 
@@ -91,8 +91,8 @@ def test_max_future_is_counted_from_the_effective_log_time(tmp_path):
         line = b'{"eventId": %d, "eventTime": %d}' % (event_id, time)
         planned.logs.append("events", 0, 30, line)
     planned.logs.clock = 60
-    (work,) = planned.planner.plan_reading(mark, planned.planner.next_mark(mark, 100))
-    batch = decode(planned.logs.feed("events").read(work.ranges, work.cut["from"]), LOGINS, 1000)
+    (work,) = planned.planner.plan_reading(mark, planned.planner.advance_mark(mark, 100))
+    batch = decode(planned.logs.feed("events").read(work.event_ranges, work.cut_bounds["from"]), LOGINS, 1000)
     assert [columns["eventId"].to_pylist() for columns in batch.events] == [[1]]
     assert (
         "1051, expected at most 1000 ms after the log time of its record, which is 50"
@@ -102,22 +102,22 @@ def test_max_future_is_counted_from_the_effective_log_time(tmp_path):
 
 def test_a_rule_that_turns_up_with_a_log_time_taken_in_part_comes_before_the_rest_of_it(tmp_path):
     planned = Planned(tmp_path, [[7, 7], [7, 7]], [[]])
-    first = planned.planner.next_mark(planned.planner.initial(), 2)
+    first = planned.planner.advance_mark(planned.planner.initial_mark(), 2)
     assert (first["events"], first["control"]) == ({"0": 2, "1": 0}, {"0": 0})
     planned.append("control", 0, 7)
-    second = planned.planner.next_mark(first, 2)
+    second = planned.planner.advance_mark(first, 2)
     assert (second["events"], second["control"]) == ({"0": 2, "1": 2}, {"0": 1})
     (work,) = planned.planner.plan_reading(first, second)
-    (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
-    (change,) = ledger.load_ledger(planned.planner.checkpoint, work.after, LOGINS).changes
+    (records,) = planned.logs.feed("events").read(work.event_ranges, work.cut_bounds["from"])
+    (change,) = ledger.load_ledger(planned.planner.checkpoint, work.ledger_after, LOGINS).changes
     assert [change.log_time, *records.log_time.tolist()] == [7, 7, 7], "control is first of equal log times"
 
 
 def test_what_a_clock_takes_for_future_records_waits_for_no_clock(tmp_path):
     planned = Planned(tmp_path, [[100]], clock=5)
-    first = planned.planner.initial()
-    assert planned.planner.next_mark(first, 100) == first  # it looks, and sets the clock by the log
-    assert planned.planner.next_mark(first, 100)["events"] == {"0": 1}
+    first = planned.planner.initial_mark()
+    assert planned.planner.advance_mark(first, 100) == first  # it looks, and sets the clock by the log
+    assert planned.planner.advance_mark(first, 100)["events"] == {"0": 1}
 
 
 @pytest.mark.parametrize("limit", [1, 100])
@@ -140,13 +140,13 @@ def test_a_partition_that_is_new_is_taken_from_its_start_wherever_that_is(tmp_pa
         planned.append("events", 1, log_time)
     planned.append("control", 0, 55)
     planned.logs.clock = 70
-    known = planned.planner.next_mark(mark, 100)
+    known = planned.planner.advance_mark(mark, 100)
     assert (known["cut"], known["events"], known["control"]) == (mark["cut"], {"0": 1, "1": start}, {"0": 0})
-    assert [work.ranges for work in planned.planner.plan_reading(mark, known)] == [{}]
-    end = planned.planner.next_mark(known, 100)
+    assert [work.event_ranges for work in planned.planner.plan_reading(mark, known)] == [{}]
+    end = planned.planner.advance_mark(known, 100)
     assert (end["events"], end["control"]) == ({"0": 1, "1": start + 3}, {"0": 1})
     (work,) = planned.planner.plan_reading(known, end)
-    assert work.ranges == {1: (start, start + 3)} and planned.planner.next_mark(end, 100) == end
+    assert work.event_ranges == {1: (start, start + 3)} and planned.planner.advance_mark(end, 100) == end
 
 
 @pytest.mark.parametrize("name", ["events", "control"])
@@ -155,7 +155,7 @@ def test_a_log_that_ends_before_what_was_read_is_another_log(tmp_path, name):
     mark = Planned(tmp_path, [[1, 2]], [[1, 2]]).marks(100)[-1]
     others = {"events": [[1, 2]], "control": [[1, 2]], name: [[1]]}
     with pytest.raises(LogLost, match=f"{name}/0: ends at 1, .* up to 2 already"):
-        Planned(tmp_path, **others).planner.next_mark(mark, 100)
+        Planned(tmp_path, **others).planner.advance_mark(mark, 100)
 
 
 def test_a_large_batch_is_shared_by_the_tasks_and_no_record_is_lost(tmp_path, monkeypatch):
@@ -164,5 +164,5 @@ def test_a_large_batch_is_shared_by_the_tasks_and_no_record_is_lost(tmp_path, mo
     planned.planner.settings = Settings(LOGINS, parallelism=3)
     start, end = planned.marks(100)[:2]
     works = planned.planner.plan_reading(start, end)
-    shared = [(source, *ends) for work in works for source, ends in work.ranges.items()]
+    shared = [(source, *ends) for work in works for source, ends in work.event_ranges.items()]
     assert len(works) > 1 and sorted(shared) == [(0, 0, 4), (1, 0, 2), (2, 0, 1)]

@@ -9,10 +9,10 @@ from lab.engine.checkpoint.cuts import (
     FOLDER,
     CutLog,
     TakenOver,
-    last_saved,
-    may_have_cuts_after,
-    newest_cut_marks,
-    newest_mark,
+    last_saved_loop_mark,
+    loop_marks_by_cut_number,
+    may_have_cuts_after_epoch,
+    newest_loop_mark,
 )
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.cut import Mark
@@ -52,10 +52,10 @@ def test_the_next_attempt_has_the_same_cuts_and_the_next_epoch_begins_where_they
 
 def test_an_attempt_that_another_one_followed_adds_nothing_delivers_nothing_and_ends_nothing(tmp_path):
     first, second = attempt(tmp_path), attempt(tmp_path)
-    for late in (lambda: first.add(mark(5)), first.check, first.end_epoch):
+    for late in (lambda: first.add(mark(5)), first.check_not_taken_over, first.end_epoch):
         with pytest.raises(TakenOver, match="epoch 0 of .* has been taken over by another attempt at it"):
             late()
-    second.check()
+    second.check_not_taken_over()
     second.add(mark(6))
     assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [6]
 
@@ -167,20 +167,20 @@ def test_an_attempt_of_an_earlier_start_is_refused(tmp_path):
 
 def test_what_an_earlier_start_left_is_known_until_a_later_one_has_taken_it_over(tmp_path):
     checkpoint, folder = CheckpointFolder(tmp_path), CheckpointFolder(tmp_path / FOLDER)
-    assert not may_have_cuts_after(folder, -1, "2")
+    assert not may_have_cuts_after_epoch(folder, -1, "2")
     cuts = CutLog(checkpoint, BEGINNING, "1")
-    assert may_have_cuts_after(folder, -1, "2") and may_have_cuts_after(folder, -1, "1")
+    assert may_have_cuts_after_epoch(folder, -1, "2") and may_have_cuts_after_epoch(folder, -1, "1")
     cuts.end_epoch()
     cuts.mark_saved()
-    assert may_have_cuts_after(folder, -1, "2")
-    assert not may_have_cuts_after(folder, 0, "2")
+    assert may_have_cuts_after_epoch(folder, -1, "2")
+    assert not may_have_cuts_after_epoch(folder, 0, "2")
     later = CutLog(checkpoint, None, "2")
     later.end_epoch()
     later.mark_saved()
-    assert may_have_cuts_after(folder, -1, "2")
-    later.close()
-    assert not may_have_cuts_after(folder, -1, "2")
-    assert may_have_cuts_after(folder, -1, "3")
+    assert may_have_cuts_after_epoch(folder, -1, "2")
+    later.close_to_tasks()
+    assert not may_have_cuts_after_epoch(folder, -1, "2")
+    assert may_have_cuts_after_epoch(folder, -1, "3")
 
 
 def test_nobody_begins_an_epoch_that_the_driver_has_closed(tmp_path):
@@ -188,7 +188,7 @@ def test_nobody_begins_an_epoch_that_the_driver_has_closed(tmp_path):
     cuts, twin = CutLog(checkpoint, BEGINNING, "1"), CutLog(checkpoint, BEGINNING, "1")
     twin.end_epoch()
     twin.mark_saved()
-    twin.close()
+    twin.close_to_tasks()
     with pytest.raises(TakenOver, match="epoch 1 of .* is the driver's"):
         CutLog(checkpoint, None, "1")
     with pytest.raises(TakenOver):
@@ -201,7 +201,7 @@ def test_the_driver_does_not_close_what_a_twin_has_begun(tmp_path):
     cuts = saved(tmp_path)
     attempt(tmp_path)
     with pytest.raises(TakenOver):
-        cuts.close()
+        cuts.close_to_tasks()
 
 
 def test_without_a_file_there_is_no_telling_where_it_begins(tmp_path):
@@ -211,30 +211,36 @@ def test_without_a_file_there_is_no_telling_where_it_begins(tmp_path):
 
 def test_the_last_saved_epoch_is_not_the_one_that_runs(tmp_path):
     folder = CheckpointFolder(tmp_path / FOLDER)
-    assert last_saved(folder) is None
+    assert last_saved_loop_mark(folder) is None
     cuts = attempt(tmp_path)
     cuts.add(mark(5))
     cuts.end_epoch()
-    assert last_saved(folder) is None
+    assert last_saved_loop_mark(folder) is None
     cuts.mark_saved()
     ended = cuts.mark
     cuts.begin_next_epoch()
     cuts.add(mark(6))
-    assert last_saved(folder) == ended == mark(5) | {"number": 0, "epoch": 0, "stopped": ended["stopped"]}
+    assert (
+        last_saved_loop_mark(folder)
+        == ended
+        == mark(5) | {"number": 0, "epoch": 0, "stopped": ended["stopped"]}
+    )
 
 
 @pytest.mark.parametrize("torn", [0, 1, 30])
 def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
     folder = CheckpointFolder(tmp_path / FOLDER)
-    assert newest_mark(folder) is None
+    assert newest_loop_mark(folder) is None
     running = saved(tmp_path)
-    assert newest_mark(folder)["cut"] == 0
+    assert newest_loop_mark(folder)["cut"] == 0
     running.begin_next_epoch()
     for cut in (5, 7):
         running.add(mark(cut))
     file = tmp_path / FOLDER / "000000001.jsonl"
     file.write_bytes(file.read_bytes()[: -torn or None])
-    assert newest_mark(folder) == mark(5 if torn else 7) == max(newest_cut_marks(folder).items())[1]
+    assert (
+        newest_loop_mark(folder) == mark(5 if torn else 7) == max(loop_marks_by_cut_number(folder).items())[1]
+    )
 
 
 def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_path):

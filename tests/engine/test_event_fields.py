@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.model.field import Field
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS, Schema
@@ -65,7 +65,7 @@ def test_the_engine_tells_the_fields_of_events_as_the_reference_does(tasks):
     rules = [json.dumps(COUNT | rule).encode() for rule in RULES]
     lines = [json.dumps(each).encode() for each in events]
     reference = Reference(EVERY)
-    with Stages(Settings(EVERY, parallelism=tasks)) as stages:
+    with InProcessEngine(Settings(EVERY, parallelism=tasks)) as stages:
         stages.run_batch([("control", rule) for rule in rules])
         stages.run_batch([("event", line) for line in lines])
         got = [line.rsplit(',"logTime"', 1)[0] for line in stages.out["alerts"]]

@@ -22,8 +22,8 @@ from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import kafkaoutlet
 from lab.engine.loop.ends import KafkaLogs, check_exactly_once_possible
-from lab.engine.loop.job import Job
-from lab.engine.loop.stages import compile_kernels
+from lab.engine.loop.inprocess import compile_kernels
+from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import pipeline, runner
 from lab.engine.windows import shared
 from tests.topics import RULES, append, assert_equal, events, expected, publish, topics
@@ -36,7 +36,7 @@ processes = get_context("spawn")  # a client of Kafka does not survive a fork
 
 
 def job_of(logs: KafkaLogs, checkpoint: Path) -> Job:
-    return Job(SETTINGS, logs, str(checkpoint), f"test-{uuid4().hex[:8]}", engine=("id", 1))
+    return Job(SETTINGS, logs, str(checkpoint), f"test-{uuid4().hex[:8]}", engine_id=EngineId("id", 1))
 
 
 def attempt(job: Job, killed: str) -> None:
@@ -68,7 +68,7 @@ def attempted(job: Job, killed: str = "") -> Iterator:
     finally:
         process.kill()
         process.join()
-        shutil.rmtree(shared.private_folder(job.start), ignore_errors=True)
+        shutil.rmtree(shared.private_folder(job.start_id), ignore_errors=True)
 
 
 def assert_read(logs: KafkaLogs, ids: list[str]) -> None:

@@ -84,7 +84,7 @@ def test_a_cut_is_after_the_first_whole_line_beyond_so_many_records_however_long
     runs = list(feed.read({0: (0, 472)}, floor=0))
     assert b"".join(run.data for run in runs).split(b"\n")[:-1] == [line.encode() for line in lines]
     assert [run.start for run in runs] == [0, 470]
-    assert feed.size(0, 0, 11) == 2 and feed.starts() == {0: 0}
+    assert feed.estimated_records(0, 0, 11) == 2 and feed.starts() == {0: 0}
 
 
 def test_lines_that_are_in_no_log_have_their_numbers_as_places():

@@ -129,15 +129,15 @@ def test_records_that_have_expired_are_missed_by_name_before_and_while_they_are_
     logs = topics(kafka.address, "expired")
     append(logs, events(5))
     planner = Planner(logs.feed("events"), logs.feed("control"), CheckpointFolder(tmp_path), SETTINGS)
-    beginning = planner.initial()
+    beginning = planner.initial_mark()
     upto = TopicPartition(logs.log("events").topic, 0, 3)
     for future in logs.cluster.admin_client.delete_records([upto]).values():
         future.result()
-    assert planner.initial()["events"] == {"0": 3}, "nothing has been planned yet"
+    assert planner.initial_mark()["events"] == {"0": 3}, "nothing has been planned yet"
     with pytest.raises(LogLost, match="events-expired/0: .* expired before the engine read them"):
         list(logs.feed("events").read({0: (1, 5)}, 0))
     with pytest.raises(LogLost, match="events/0: records from 0 up to 3 have expired"):
-        planner.next_mark(beginning, None)
+        planner.advance_mark(beginning, None)
 
 
 def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expired(kafka, tmp_path):
@@ -146,18 +146,18 @@ def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expire
     first, again = (
         Planner(logs.feed("events"), logs.feed("control"), CheckpointFolder(tmp_path), SETTINGS) for _ in "ab"
     )
-    beginning = first.initial()
-    end = first.next_mark(beginning, None, first.current_ends())
+    beginning = first.initial_mark()
+    end = first.advance_mark(beginning, None, first.current_ends())
     for written in (beginning, end):  # as Spark does, also if there is nothing
         CheckpointFolder(tmp_path / "offsets").write("0", f"v1\n{{}}\n{json.dumps(written)}".encode())
-        assert again.initial() == beginning
+        assert again.initial_mark() == beginning
     upto = TopicPartition(logs.log("events").topic, 0, 3)
     for future in logs.cluster.admin_client.delete_records([upto]).values():
         future.result()
-    assert again.initial() == beginning
-    (work,) = again.plan_reading(again.initial(), end)
+    assert again.initial_mark() == beginning
+    (work,) = again.plan_reading(again.initial_mark(), end)
     with pytest.raises(LogLost, match="events-again/0: .* expired before the engine read them"):
-        list(logs.feed("events").read(work.ranges, 0))
+        list(logs.feed("events").read(work.event_ranges, 0))
 
 
 @pytest.mark.slow
@@ -168,20 +168,20 @@ def test_a_broker_that_goes_away_is_waited_for_once_the_engine_runs(kafka, tmp_p
         Planner(logs.feed("events"), logs.feed("control"), CheckpointFolder(tmp_path), SETTINGS) for _ in "ab"
     ]
     running, starting = planners
-    beginning = running.initial()
-    mark = running.next_mark(beginning, None)
+    beginning = running.initial_mark()
+    mark = running.advance_mark(beginning, None)
     upto = running.current_ends()
     monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
     broker.status(kafka.folder).kill()
-    assert running.next_mark(mark, None) == mark
+    assert running.advance_mark(mark, None) == mark
     for planner, until in ((starting, None), (running, upto)):
         with pytest.raises(NoBroker, match="no Kafka broker answers at"):
-            planner.next_mark(beginning, None, until)
+            planner.advance_mark(beginning, None, until)
     kafka.restart()
     monkeypatch.setattr("lab.logs.cluster.ANSWER_S", PATIENCE_S)
     append(logs, events(3))
     while mark["events"] != {"0": 6}:
-        mark = running.next_mark(mark, None)
+        mark = running.advance_mark(mark, None)
 
 
 def test_a_commit_that_a_broker_lost_is_made_again_while_nothing_new_comes(monkeypatch):
@@ -194,9 +194,9 @@ def test_a_commit_that_a_broker_lost_is_made_again_while_nothing_new_comes(monke
 
     client = SimpleNamespace(poll=lambda timeout: None, commit=commit)
     follower = kafkafeed.ConsumerGroupFollower(SimpleNamespace(metadata_client=client), "events")
-    follower.reached({0: 7})
-    follower.reached({0: 7})
+    follower.commit_progress({0: 7})
+    follower.commit_progress({0: 7})
     assert commits == [[7]]
     monkeypatch.setattr(kafkafeed, "COMMIT_AGAIN_S", 0)
-    follower.reached({0: 7})
+    follower.commit_progress({0: 7})
     assert commits == [[7], [7]]

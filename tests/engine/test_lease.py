@@ -16,10 +16,10 @@ import pytest
 
 from lab.engine.checkpoint import lease
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.checkpoint.lease import Fenced, Lease, check_lease, lease_holder
+from lab.engine.checkpoint.lease import Fenced, Lease, check_lease, current_lease_name
 from lab.engine.checkpoint.lock import CheckpointInUse
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from tests.waiting import PATIENCE_S, wait_until
 
 HOLD = """
@@ -73,9 +73,11 @@ def test_of_many_that_start_at_once_one_goes_on(shared):
         with ThreadPoolExecutor(8) as racers:
             leases = [each.result() for each in [racers.submit(start) for _ in range(8)]]
         taken = [each for each in leases if each]
-        assert [each.name for each in taken if each.name == lease_holder(shared)] == [lease_holder(shared)]
+        assert [each.name for each in taken if each.name == current_lease_name(shared)] == [
+            current_lease_name(shared)
+        ]
         for each in taken:
-            if each.name != lease_holder(shared):
+            if each.name != current_lease_name(shared):
                 with pytest.raises(Fenced, match="was taken over by an engine"):
                     check_lease(shared, each.name)
         for each in taken:
@@ -88,9 +90,9 @@ def test_an_owner_that_was_paused_finds_itself_fenced_and_does_not_come_back(sha
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
         try:
             name = first.stdout.readline().strip()
-            taken = time.monotonic() - lease.age_s(shared)
-            wait_until(lambda: time.monotonic() - lease.age_s(shared) > taken + 0.05)  # it renews
-            assert lease_holder(shared) == name
+            taken = time.monotonic() - lease.lease_age_s(shared)
+            wait_until(lambda: time.monotonic() - lease.lease_age_s(shared) > taken + 0.05)  # it renews
+            assert current_lease_name(shared) == name
             with pytest.raises(CheckpointInUse):
                 Lease(shared)
             first.send_signal(signal.SIGSTOP)
@@ -100,16 +102,16 @@ def test_an_owner_that_was_paused_finds_itself_fenced_and_does_not_come_back(sha
                 first.send_signal(signal.SIGCONT)
                 assert "was taken over by an engine" in first.stdout.readline()
                 first.wait(PATIENCE_S)
-                assert lease_holder(shared) == second.name > name
+                assert current_lease_name(shared) == second.name > name
                 check_lease(shared, second.name)
         finally:
             first.kill()
 
 
 def test_a_fenced_engine_plans_no_micro_batch():
-    with Stages(Settings()) as stages:
+    with InProcessEngine(Settings()) as stages:
         with Lease(stages.job.folder) as first:
-            stages.planner.held = first.name
+            stages.planner.lease_name = first.name
             stages.run_batch([RULE, ("event", EVENT % 1)])
         with Lease(stages.job.folder):
             with pytest.raises(Fenced):
@@ -119,15 +121,15 @@ def test_a_fenced_engine_plans_no_micro_batch():
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_tasks_that_a_fenced_engine_planned_before_it_was_paused_write_no_state_and_give_nothing(parallelism):
-    with Stages(Settings(parallelism=parallelism)) as stages:
+    with InProcessEngine(Settings(parallelism=parallelism)) as stages:
         with Lease(stages.job.folder) as first:
             stages.job = replace(stages.job, lease=first.name)
             stages.run_batch([RULE, ("event", EVENT % 1)])
             stages.logs.log("events").append([EVENT % 2])
-            end = stages.planner.next_mark(stages.mark, None)
+            end = stages.planner.advance_mark(stages.mark, None)
         files = (stages.job.folder / "state").names()
         with Lease(stages.job.folder), pytest.raises(Fenced):
-            stages.run(stages.mark, end)
+            stages.run_tasks(stages.mark, end)
         assert (stages.job.folder / "state").names() == files != []
 
 

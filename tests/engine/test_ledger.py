@@ -7,7 +7,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Change, Ledger, load_ledger, save_ledger
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS
-from tests.engine.test_stages import count_rule
+from tests.engine.test_inprocess import count_rule
 
 RULE = count_rule(">", 0, "5m")[1]
 OTHER = RULE.replace(b'"ruleId": 1', b'"ruleId": 2')
@@ -25,13 +25,16 @@ def after(*messages: bytes) -> Ledger:
 @pytest.mark.parametrize("between", [[DELETE, RULE], [CLEAR]])
 def test_a_route_that_begins_anew_has_another_store(between):
     (before,), (now,) = after(RULE).plans, after(RULE, *between).plans
-    assert now.kept.store > before.kept.store
+    assert now.entry.store > before.entry.store
 
 
 def test_a_rule_that_comes_back_joins_anew_and_the_others_stay():
-    before, now = (of.plans[0].kept for of in (after(RULE, OTHER), after(RULE, OTHER, DELETE, RULE)))
+    before, now = (of.plans[0].entry for of in (after(RULE, OTHER), after(RULE, OTHER, DELETE, RULE)))
     assert now.store == before.store
-    assert now.joined[1] > before.joined[1] and now.joined[2] == before.joined[2]
+    assert (
+        now.joined_by_rule_id[1] > before.joined_by_rule_id[1]
+        and now.joined_by_rule_id[2] == before.joined_by_rule_id[2]
+    )
 
 
 def test_it_comes_back_from_a_file_as_it_was(tmp_path):

@@ -14,13 +14,13 @@ from lab.engine.checkpoint.ledger import FOLDER as RULES
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, FileLogs
-from lab.engine.loop.epochs import epoch
+from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.inprocess import Entry
 from lab.engine.loop.job import Job
-from lab.engine.loop.stages import Entry
 from lab.engine.windows import shared
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
-from tests.engine.test_stages import count_rule, login
+from tests.engine.test_inprocess import count_rule, login
 
 LOG = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(9))]
 
@@ -44,8 +44,8 @@ class Engine:
         """The newest epoch that is not saved, or the next one."""
         events, control = map(self.logs.feed, READ)
         planner = Planner(events, control, self.job.folder, self.job.settings)
-        cuts = CutLog(self.job.folder, planner.earliest())
-        return epoch(self.job, planner, cuts, self.logs.outlet("test").put)
+        cuts = CutLog(self.job.folder, planner.earliest_mark())
+        return running_epoch(self.job, planner, cuts, self.logs.outlet("test").put)
 
     def log(self, entry: Entry) -> None:
         self.logs.log("events" if entry[0] == "event" else entry[0]).append([entry[1]])
@@ -54,7 +54,7 @@ class Engine:
         return [json.loads(line) for line in self.logs.log(name).read()]
 
     def close(self) -> None:
-        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
+        rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_an_attempt_that_lingers_is_stopped_when_another_has_taken_over(engine):
             for entry in LOG[6:]:
                 cut(running, engine, entry)
         lingering.step()
-        lingering.cuts.check()
+        lingering.cuts.check_not_taken_over()
     late.close()
     assert_same(engine)
 

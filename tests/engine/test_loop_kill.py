@@ -20,14 +20,14 @@ from lab.engine.checkpoint.cuts import CutLog, TakenOver
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, FileLogs
-from lab.engine.loop.epochs import epoch
+from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
-from lab.engine.loop.stages import compile_kernels
 from lab.engine.windows.statefiles import StaleEpoch
 from lab.logs.index import BatchConflict
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
-from tests.engine.test_stages import count_rule, login
+from tests.engine.test_inprocess import count_rule, login
 from tests.waiting import wait_until
 
 LINGER = 0.2  # so many are not killed before the next one starts
@@ -40,9 +40,9 @@ def run_epochs(logs: FileLogs, checkpoint: Path, start: str, seed: int, most: in
     job = Job(Settings(LOGINS, key_groups=4), logs, str(checkpoint), start)
     events, control = map(logs.feed, READ)
     planner = Planner(events, control, job.folder, job.settings)
-    cuts = CutLog(job.folder, planner.earliest())
+    cuts = CutLog(job.folder, planner.earliest_mark())
     for _ in count() if most is None else range(most):
-        with epoch(job, planner, cuts, logs.outlet("engine").put) as running:
+        with running_epoch(job, planner, cuts, logs.outlet("engine").put) as running:
             for _ in range(rng.choice([1, 3, 10])):
                 if not running.step():
                     time.sleep(0.001)

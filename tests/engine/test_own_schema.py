@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from lab.apps.backtest import Past
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Entry, Stages
+from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.model.field import Field
 from lab.model.reference import evaluate_log
 from lab.model.rules import parse_message
 from lab.model.schema import Schema
-from tests.engine.test_stages import CHECKED, assert_same, batches
+from tests.engine.test_inprocess import CHECKED, assert_same, batches
 from tests.strategies import cuts, logs
 
 VISITS = Schema(
@@ -87,7 +87,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_own_events(data):
     log = own(data.draw(logs()))
     at = data.draw(cuts(len(log)))
     reference = evaluate_log(VISITS, log, key_groups=4)
-    with Stages(Settings(VISITS, key_groups=4, parallelism=1)) as stages:
+    with InProcessEngine(Settings(VISITS, key_groups=4, parallelism=1)) as stages:
         for number, entries in enumerate(batches(log, at)):
             stages.run_batch(entries)
             if number % 3 == 2:
@@ -101,7 +101,7 @@ def test_an_alert_names_the_text_id_as_it_is_and_past_finds_its_window():
     text = 'x" .é\\'
     record = {"visit": {"id": text, "at": "2024-05-01T10:00:00+09:00"}, "who": {"country": "KR"}}
     line = json.dumps(record).encode()
-    with Stages(Settings(VISITS)) as stages:
+    with InProcessEngine(Settings(VISITS)) as stages:
         stages.run_batch([("control", rule), ("event", line), ("event", line)])
         (alert,) = map(json.loads, stages.out["alerts"])
     (expected,) = evaluate_log(VISITS, [("control", rule), ("event", line)]).alerts
@@ -146,7 +146,7 @@ def test_events_that_share_a_number_are_no_duplicates_where_device_and_number_ar
     assert (reference.counts["evaluated"], reference.counts["duplicates"]) == (200, 20)
     counted = [int(alert.aggregate) for alert in reference.alerts]
     assert counted == [*range(1, 20)] * 10, "the 20th of each moment makes the site complete"
-    with Stages(Settings(HEARTBEATS)) as stages:
+    with InProcessEngine(Settings(HEARTBEATS)) as stages:
         for number, entries in enumerate(batches(log, [30, 100, 205])):
             stages.run_batch(entries)
             if number % 2:
@@ -170,7 +170,7 @@ def test_a_part_of_the_id_that_is_missing_or_a_text_too_long_is_a_dead_letter_th
     log.insert(1, ("event", json.dumps(record | {"at": 5}).encode()))
     reference = evaluate_log(HEARTBEATS, log)
     assert reason in reference.dead_letters[0]["reason"]
-    with Stages(Settings(HEARTBEATS)) as stages:
+    with InProcessEngine(Settings(HEARTBEATS)) as stages:
         stages.run_batch(log)
         assert_same(stages, reference)
 
@@ -193,7 +193,7 @@ def test_the_longest_text_is_evaluated_and_an_alert_of_the_longest_group_fits_a_
     rule |= {"limitOperatorType": ">", "limit": 0, "window": "1m"}
     log = [("control", json.dumps(rule).encode()), ("event", json.dumps(event, ensure_ascii=False).encode())]
     reference = evaluate_log(schema, log)
-    with Stages(Settings(schema)) as stages:
+    with InProcessEngine(Settings(schema)) as stages:
         stages.run_batch(log)
         assert_same(stages, reference)
         (line,), (alert,) = stages.out["alerts"], reference.alerts

@@ -16,7 +16,7 @@ from lab.apps.replay import replay
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
-from lab.engine.checkpoint.record import Batches
+from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import ROW_BYTES, FileLogs
 from lab.engine.loop.job import Job
@@ -140,7 +140,9 @@ def test_an_engine_lets_go_even_if_its_query_does_not_stop(tmp_path):
     with ExitStack() as held:
         held.enter_context(Lease(CheckpointFolder(tmp_path)))
         held.callback(shutil.rmtree, memory)
-        engine = pipeline.Engine(SimpleNamespace(stop=fails), held.pop_all(), SimpleNamespace(loops=False))
+        engine = pipeline.Engine(
+            SimpleNamespace(stop=fails), held.pop_all(), SimpleNamespace(runs_loop=False)
+        )
     with pytest.raises(CheckpointInUse):
         Lease(CheckpointFolder(tmp_path))
     with pytest.raises(TimeoutError):
@@ -163,7 +165,8 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
     write(logs, EVENTS[:100], RULES)
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(EVENTS[:50]))
     with pipeline.start(spark, logs, logs.folder / "checkpoint", Settings()) as engine:
-        wait_until(lambda: Batches.read(logs.folder / "checkpoint").done is not None)  # an epoch is saved
+        # an epoch is saved
+        wait_until(lambda: BatchProgress.read(logs.folder / "checkpoint").done is not None)
         assert len(read_state(logs.folder / "checkpoint").rules) == len(RULES)
         with pytest.raises(CheckpointInUse):
             rescale(logs.folder / "checkpoint", 4)

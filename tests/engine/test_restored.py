@@ -11,7 +11,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs
-from lab.engine.loop.restored import CheckpointPutBack, check_not_put_back
+from lab.engine.loop.restored import CheckpointRestored, check_not_restored
 from lab.engine.spark import pipeline
 from lab.logs.index import Batch, writer_id
 from lab.state.reprocess import reprocess
@@ -69,7 +69,7 @@ def test_a_checkpoint_that_was_put_back_is_refused_and_goes_on_under_a_new_id(sp
     assert alerted(logs) == [3, 4]
     log_events(logs, 6, 7)
     with pytest.raises(
-        CheckpointPutBack,
+        CheckpointRestored,
         match=rf"ends with cut 0, and .*(alerts|stats).* has its cut 1.* lab reprocess {checkpoint}, and .* same alertId unless another version gave them",
     ):
         run(spark, logs, checkpoint)
@@ -128,11 +128,11 @@ def test_each_log_tells_whether_it_has_later_or_other_batches(tmp_path, log, num
     (other,) = planned(tmp_path / "other", cut)
     planned(checkpoint, 10, 20)
     logs.log(log).put_batch_once("id", number, b"line\n", other)
-    check_not_put_back(logs, CheckpointFolder(checkpoint), "another id")
+    check_not_restored(logs, CheckpointFolder(checkpoint), "another id")
     if said is None:
-        return check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
-    with pytest.raises(CheckpointPutBack, match=said):
-        check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
+        return check_not_restored(logs, CheckpointFolder(checkpoint), "id")
+    with pytest.raises(CheckpointRestored, match=said):
+        check_not_restored(logs, CheckpointFolder(checkpoint), "id")
 
 
 @pytest.mark.parametrize("log", ["alerts", "stats"])
@@ -141,20 +141,20 @@ def test_every_log_is_looked_at_also_after_one_that_agrees(tmp_path, log):
     one, _ = planned(checkpoint, 10, 20)
     for each in ("alerts", "stats"):
         logs.log(each).put_batch_once("id", 0, b"line\n", one)
-    check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
+    check_not_restored(logs, CheckpointFolder(checkpoint), "id")
     logs.log(log).put_batch_once("id", 2, b"line\n", 99)
-    with pytest.raises(CheckpointPutBack, match=f"{log} has its cut 2"):
-        check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
+    with pytest.raises(CheckpointRestored, match=f"{log} has its cut 2"):
+        check_not_restored(logs, CheckpointFolder(checkpoint), "id")
 
 
 def test_a_copy_from_before_the_first_batch_is_refused_and_one_without_old_marks_is_not(tmp_path):
     logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
     logs.log("stats").put_batch_once("id", 0, b"line\n", 99)
-    with pytest.raises(CheckpointPutBack, match="ends before its first cut"):
-        check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
+    with pytest.raises(CheckpointRestored, match="ends before its first cut"):
+        check_not_restored(logs, CheckpointFolder(checkpoint), "id")
     planned(checkpoint, 10, 20, 30)
     (CheckpointFolder(checkpoint) / "offsets").remove("0")  # Spark keeps a hundred
-    check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
+    check_not_restored(logs, CheckpointFolder(checkpoint), "id")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_topic_is_asked_since_the_last_plan_or_else_since_there_is_the_id(tmp_
     elif way == "planned":
         planned(checkpoint, 5_000_000)
     logs = SimpleNamespace(last_batches=lambda writer, since_ms: asked.append(since_ms) or [])
-    check_not_put_back(logs, CheckpointFolder(checkpoint), writer)
+    check_not_restored(logs, CheckpointFolder(checkpoint), writer)
     assert asked == [{"made": 940_000, "reprocessed": 1_940_000, "planned": 4_940_000}[way]]
 
 

@@ -10,11 +10,11 @@ import pytest
 from lab.engine.checkpoint.record import cut_mark, last_saved_mark
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
-from lab.engine.loop.job import Job
+from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import runner
 from lab.engine.windows import shared
 from lab.model.schema import LOGINS
-from tests.engine.test_stages import count_rule, login
+from tests.engine.test_inprocess import count_rule, login
 from tests.waiting import wait_until
 
 
@@ -26,9 +26,15 @@ def job(tmp_path, monkeypatch):
     logs.create()
     logs.log("control").append([count_rule(">", 0, "5m")[1]])
     logs.log("events").append([login(1, 100)[1]])
-    job = Job(Settings(LOGINS), logs, str(tmp_path / "checkpoint"), f"test-{tmp_path.name}", engine=("id", 0))
+    job = Job(
+        Settings(LOGINS),
+        logs,
+        str(tmp_path / "checkpoint"),
+        f"test-{tmp_path.name}",
+        engine_id=EngineId("id", 0),
+    )
     yield job
-    shutil.rmtree(shared.private_folder(job.start), ignore_errors=True)
+    shutil.rmtree(shared.private_folder(job.start_id), ignore_errors=True)
 
 
 def test_an_epoch_ends_at_the_next_cut_when_the_engine_is_told_to_stop(job):
@@ -58,7 +64,7 @@ def test_cuts_that_an_epoch_left_are_carried_out_again_and_nothing_new(job, monk
     [alert] = job.logs.log("alerts").read()
     cuts = cut_mark(job.checkpoint)
     job.logs.log("events").append([login(2, 200)[1]])
-    runner.finish_loop(job, 0)
+    runner.finish_epoch_and_close_loop(job, 0)
     assert job.logs.log("alerts").read() == [alert]
     assert cut_mark(job.checkpoint)["events"] == cuts["events"]
 
@@ -82,7 +88,7 @@ def test_what_an_attempt_repeated_is_saved_at_once(job, monkeypatch):
 def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypatch):
     """The consumer group follows once a second, so what was told with the last cut alone would be lost."""
     told, parents = [], iter([7] * 9 + [1])
-    monkeypatch.setattr(FileLogs, "reached", lambda self, events: told.append(events))
+    monkeypatch.setattr(FileLogs, "report_progress", lambda self, events: told.append(events))
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
     with pytest.raises(runner.ParentGone):
         runner.run_loop(job, 0)

@@ -3,7 +3,7 @@
 import json
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.windows.statefiles import MERGED_AT_ONCE
 from lab.model.rules import rule_message
 from lab.model.schema import PAYMENTS
@@ -34,7 +34,7 @@ def payments(batch: int) -> list[tuple[str, bytes]]:
     return [("event", line) for line in lines]
 
 
-def stats(stages: Stages) -> dict[str, int]:
+def stats(stages: InProcessEngine) -> dict[str, int]:
     """The newest numbers."""
     newest = json.loads(stages.out["stats"][-1])
     stages.out.clear()
@@ -46,7 +46,7 @@ def test_after_twice_the_widest_window_state_does_not_grow():
     batch     0 ─ 10 ─ 20 ─ 30 ─ … ─ 120        each a minute; W = 10 min
     reach     ╱────────────────────────         what a batch must keep: the events of 11 minutes
     """
-    with Stages(SETTINGS) as stages:
+    with InProcessEngine(SETTINGS) as stages:
         stages.run_batch(rules())
         seen = []
         for batch in range(120):
@@ -63,7 +63,7 @@ def test_after_twice_the_widest_window_state_does_not_grow():
 
 
 def test_when_all_events_are_out_of_reach_only_the_newest_file_is_left():
-    with Stages(SETTINGS) as stages:
+    with InProcessEngine(SETTINGS) as stages:
         stages.run_batch(rules())
         for batch in range(30):
             stages.run_batch(payments(batch))

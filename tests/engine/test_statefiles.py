@@ -14,7 +14,7 @@ import pytest
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.windows import shared, statefiles, windowstate
 from lab.engine.windows.statefiles import (
     StaleEpoch,
@@ -28,7 +28,7 @@ from lab.engine.windows.statefiles import (
 from lab.model.keygroups import key_group_of
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
-from tests.engine.test_stages import assert_same, count_rule, login
+from tests.engine.test_inprocess import assert_same, count_rule, login
 
 KEY_GROUPS = 6
 
@@ -50,7 +50,7 @@ def random_files(rng: Random) -> list[StateFile]:
 def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
     """Four batches of two tasks, then one task: eight files, of which the seven newest would leave half of the first batch."""
     log = [count_rule(">", 0, "30m"), *(login(number, number, user=number) for number in range(1, 61))]
-    with Stages(Settings(LOGINS, parallelism=2)) as stages:
+    with InProcessEngine(Settings(LOGINS, parallelism=2)) as stages:
         for first in range(0, 40, 10):
             stages.run_batch(log[first : first + 10])
         assert len((stages.job.folder / "state").names()) == 8
@@ -59,7 +59,7 @@ def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
         stages.planner.settings = stages.settings
         stages.run_batch(log[40:50])
         one = windowstate.open_windows(
-            stages.settings, stages.job.folder, shared.private_folder(stages.job.start), 0, 15
+            stages.settings, stages.job.folder, shared.private_folder(stages.job.start_id), 0, 15
         )
         assert [(file.first_epoch, file.last_epoch) for file in one.chain] == [(0, 4)]
         stages.run_batch(log[50:])
@@ -205,7 +205,7 @@ def test_eight_files_of_a_level_make_one_of_the_next(levels, merged):
 
 @pytest.mark.parametrize("seconds, lost", [(30, True), (90, False)])
 def test_a_file_that_is_gone_between_others_is_a_loss_unless_those_before_it_have_expired(seconds, lost):
-    with Stages(Settings(LOGINS, key_groups=1, max_out_of_orderness_ms=0)) as stages:
+    with InProcessEngine(Settings(LOGINS, key_groups=1, max_out_of_orderness_ms=0)) as stages:
         stages.run_batch([count_rule(">=", 3, "1m")])
         for number, at in enumerate((0, 10, seconds)):
             stages.run_batch([login(number, at)])
@@ -220,10 +220,13 @@ def test_a_file_that_is_gone_between_others_is_a_loss_unless_those_before_it_hav
             stages.run_batch([login(4, seconds)])
 
 
-def rescaled(stages: Stages, parallelism: int, start: str) -> None:
+def rescaled(stages: InProcessEngine, parallelism: int, start: str) -> None:
     """The next start, with memory of its own."""
     of = replace(stages.settings, parallelism=parallelism)
-    stages.settings, stages.job = of, replace(stages.job, settings=of, start=f"{stages.job.start}{start}")
+    stages.settings, stages.job = (
+        of,
+        replace(stages.job, settings=of, start_id=f"{stages.job.start_id}{start}"),
+    )
     stages.planner.settings = of
 
 
@@ -235,7 +238,7 @@ def test_what_a_narrow_window_let_go_does_not_come_back_out_of_a_file_of_before_
     wide, narrow = count_rule(">", 0, "5m"), count_rule(">", 0, "1s")
     log = [wide, login(1, 100), login(2, 110), narrow, login(3, 200), wide, login(4, 210)]
     settings = Settings(LOGINS, key_groups=2, max_out_of_orderness_ms=0)
-    with patch.object(statefiles, "MERGED_AT_ONCE", 2), Stages(settings) as stages:
+    with patch.object(statefiles, "MERGED_AT_ONCE", 2), InProcessEngine(settings) as stages:
         stages.run_batch(log[:2])
         rescaled(stages, 2, "a")
         for entries in (log[2:3], log[3:5], log[5:6]):
@@ -254,7 +257,7 @@ def test_a_file_that_hides_what_was_let_go_stays_as_long_as_there_is_something_t
     log = [wide, login(1, 100), narrow, login(2, 200, user=None), wide, login(3, 201, user=None)]
     log += [login(4, 202, user=None), login(5, 210)]
     settings = Settings(LOGINS, key_groups=2, max_out_of_orderness_ms=0)
-    with Stages(settings) as stages:
+    with InProcessEngine(settings) as stages:
         stages.run_batch(log[:2])
         rescaled(stages, 2, "a")
         for entry in log[2:7]:
@@ -282,7 +285,7 @@ def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
     with (
         patch.object(statefiles, "MERGED_AT_ONCE", 3),
         patch.object(statefiles, "EVENTS_AT_MOST", 4),
-        Stages(settings) as stages,
+        InProcessEngine(settings) as stages,
     ):
         stages.run_batch(log[:4])
         rescaled(stages, 2, "a")
@@ -303,7 +306,7 @@ def test_one_task_after_two_holds_each_event_once():
     log = [rule, *(login(number, 100 + number, user=number % 7) for number in range(7))]
     log += [login(10 + number, 110 + number) for number in range(3)]
     log += [login(20 + number, 120 + number, user=number % 7) for number in range(7)]
-    with Stages(Settings(LOGINS, key_groups=2)) as stages:
+    with InProcessEngine(Settings(LOGINS, key_groups=2)) as stages:
         stages.run_batch(log[:8])
         for number, entries in enumerate((log[8:9], log[9:10], log[10:11], log[11:])):
             rescaled(stages, 1 if number == 3 else 2, f"{number}")

@@ -10,7 +10,7 @@ import pytest
 from lab.apps import plainpast
 from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.model.alerts import parse_alert_line
@@ -41,7 +41,7 @@ def random_events(seed: int, count: int) -> list[bytes]:
 def test_it_is_so_after_memory_was_lost_as_well(tasks):
     lines = random_events(1, 120)
     reference = Reference(RETURNS)
-    with Stages(Settings(RETURNS, parallelism=tasks)) as stages:
+    with InProcessEngine(Settings(RETURNS, parallelism=tasks)) as stages:
         stages.run_batch([("control", rule) for rule in RULES])
         for rule in RULES:
             reference.control(rule)
@@ -117,10 +117,10 @@ def test_none_is_awaited_any_more_after_it(loses):
 
 
 def test_events_that_came_before_the_schema_said_so_can_be_taken_back(tmp_path):
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch([("control", SUM), ("event", event(1, "4"))])
         stages.settings = stages.planner.settings = Settings(RETURNS)
-        stages.job = replace(stages.job, settings=stages.settings, start=f"{stages.job.start}-again")
+        stages.job = replace(stages.job, settings=stages.settings, start_id=f"{stages.job.start_id}-again")
         stages.run_batch(
             [("event", event(1, "4", "returned")), ("event", event(2, "4")), ("event", event(3, "2"))]
         )

@@ -9,13 +9,13 @@ import pytest
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout
-from lab.engine.loop.stages import Entry, Stages
+from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS
-from tests.engine.test_stages import assert_same, batches, count_rule, login
+from tests.engine.test_inprocess import assert_same, batches, count_rule, login
 
 COUNTED = [count_rule(">", 0, "5m"), login(1, 100), login(2, 110), login(3, 120)]
 
@@ -34,7 +34,7 @@ def test_a_rule_deleted_and_added_again_between_two_events_counts_from_the_start
     reference = evaluate_log(LOGINS, log)
     assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
     for at in ([], [4], [4, 6]):
-        with Stages(Settings(LOGINS)) as stages:
+        with InProcessEngine(Settings(LOGINS)) as stages:
             for entries in batches(log, at):
                 stages.run_batch(entries)
             assert_same(stages, reference)
@@ -51,7 +51,7 @@ def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_b
     gone = ("control", b'{"ruleId": 1, "ruleState": "DELETE"}')
     log = [wide, login(1, 100), ("control", narrow), login(2, 50), gone, login(3, 100)]
     for lost in (False, True):
-        with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
+        with InProcessEngine(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
             for entries in (log[:2], log[2:5], log[5:]):
                 stages.run_batch(entries)
                 if lost:
@@ -66,7 +66,7 @@ def test_an_event_at_the_very_end_of_the_window_outlives_its_neighbours_garbage(
         1                           2, 3, 4
     """
     log = [count_rule(">", 0, "1m"), login(1, 100), login(2, 160), login(3, 160), login(4, 160)]
-    with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
+    with InProcessEngine(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
         for entries in (log[:2], log[2:3], log[3:4]):
             stages.run_batch(entries)
         stages.lose_memory()
@@ -83,7 +83,7 @@ def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must()
     rooms = []
     with (
         patch.object(arrays, "ROOM_AT_FIRST", 16),
-        Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
+        InProcessEngine(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
     ):
         for entries in (log[:15], log[15:16], log[16:17], log[17:], [login(99, 300)], [login(100, 301)]):
             stages.run_batch(entries)
@@ -99,7 +99,7 @@ def test_a_store_does_not_grow_ahead_of_batches_that_are_large_beside_it():
     rooms = []
     with (
         patch.object(arrays, "ROOM_AT_FIRST", 16),
-        Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
+        InProcessEngine(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
     ):
         for entries in (log[:16], log[16:]):
             stages.run_batch(entries)
@@ -128,13 +128,13 @@ def test_windows_at_hand_are_let_go_when_a_twin_has_made_the_shared_ones_anew():
     worker     here   there     here   there
     """
     here, there = Worker(), Worker()
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         with here:
             stages.run_batch(COUNTED[:2])
             before = stages.mark
             stages.run_batch(COUNTED[2:3])
         with there:
-            stages.run(before, stages.mark)
+            stages.run_tasks(before, stages.mark)
         with here:
             stages.run_batch(COUNTED[3:])
         with there:
@@ -143,7 +143,7 @@ def test_windows_at_hand_are_let_go_when_a_twin_has_made_the_shared_ones_anew():
 
 
 def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right():
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(COUNTED[:2])
         before = stages.mark
         stages.run_batch(COUNTED[2:3])
@@ -152,7 +152,7 @@ def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right(
             patch.object(windowstate.RouteStore, "load", side_effect=KeyboardInterrupt),
             pytest.raises(KeyboardInterrupt),
         ):
-            stages.run(before, stages.mark)
+            stages.run_tasks(before, stages.mark)
         with Worker():
             stages.run_batch(COUNTED[3:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
@@ -160,7 +160,7 @@ def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right(
 
 def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_there():
     here, there = Worker(), Worker()
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         with here:
             stages.run_batch(COUNTED[:2])
             before = stages.mark
@@ -169,9 +169,9 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
                 patch.object(windowstate.RouteStore, "evaluate", side_effect=OSError("no space")),
                 pytest.raises(OSError),
             ):
-                stages.run(before, stages.mark)
+                stages.run_tasks(before, stages.mark)
         with there:
-            stages.run(before, stages.mark)
+            stages.run_tasks(before, stages.mark)
         with here:
             stages.run_batch(COUNTED[3:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
@@ -183,9 +183,9 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
     machine   here   here   there, here    here, there      there still has in its chain what is garbage here
     """
     log = [count_rule(">", 0, "1s"), login(1, 1000), login(2, 2000), login(3, 3000), login(4, 4000)]
-    with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
+    with InProcessEngine(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
         here = stages.job
-        there = replace(here, start=f"{here.start}-there")
+        there = replace(here, start_id=f"{here.start_id}-there")
         stages.run_batch(log[:2])
         for entry, machines in ((log[2], [here]), (log[3], [there, here]), (log[4], [here, there])):
             before, stages.job = stages.mark, machines[0]
@@ -193,22 +193,22 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
             stages.run_batch([entry])
             for stages.job in machines[1:]:
                 statefiles._meta.cache_clear()
-                stages.run(before, stages.mark)
+                stages.run_tasks(before, stages.mark)
         assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
 
 
 def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has_gone_on():
     log = [*COUNTED, login(4, 130), login(5, 140)]
-    with patch.object(statefiles, "MERGED_AT_ONCE", 2), Stages(Settings(LOGINS)) as stages:
+    with patch.object(statefiles, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(log[:2])
         before = stages.mark
         stages.run_batch(log[2:3])
         after = stages.mark
         for entry in log[3:]:
             stages.run_batch([entry])
-        stages.job = replace(stages.job, start=f"{stages.job.start}-before")
+        stages.job = replace(stages.job, start_id=f"{stages.job.start_id}-before")
         with pytest.raises(statefiles.StaleEpoch, match="epoch 1: .* files of epoch 4 already"):
-            stages.run(before, after)
+            stages.run_tasks(before, after)
 
 
 def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_that_it_is_late():
@@ -227,7 +227,7 @@ def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_
         login(4, 130),
     ]
     write = statefiles.StateFiles.write
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(log[:2])
         before = stages.mark
         stages.run_batch(log[2:4])
@@ -235,8 +235,8 @@ def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_
 
         def writes(*args):
             with Worker(), patch.object(statefiles.StateFiles, "write", write):
-                stages.job = replace(here, start=f"{here.start}-there")
-                stages.run(before, after)
+                stages.job = replace(here, start_id=f"{here.start_id}-there")
+                stages.run_tasks(before, after)
                 stages.job = here
             return write(*args)
 
@@ -248,23 +248,23 @@ def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_
 
 
 def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alone():
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(COUNTED[:2])
         before = stages.mark
         stages.run_batch(COUNTED[2:3])
         after = stages.mark
         stages.run_batch(COUNTED[3:])
-        (note,) = shared.private_folder(stages.job.start).glob("*/lock")
+        (note,) = shared.private_folder(stages.job.start_id).glob("*/lock")
         noted = note.read_text()
         with pytest.raises(statefiles.StaleEpoch, match="epoch 1: .* epoch 2 already"):
-            stages.run(before, after)
+            stages.run_tasks(before, after)
         assert note.read_text() == noted
 
 
 def test_a_note_of_which_only_a_part_was_written_vouches_for_nothing():
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(COUNTED[:2])
-        (note,) = shared.private_folder(stages.job.start).glob("*/lock")
+        (note,) = shared.private_folder(stages.job.start_id).glob("*/lock")
         note.write_bytes(note.read_bytes()[:-1])
         stages.run_batch(COUNTED[2:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
@@ -272,9 +272,9 @@ def test_a_note_of_which_only_a_part_was_written_vouches_for_nothing():
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_window_file_that_is_gone_while_the_note_vouches_for_it_is_made_again_out_of_the_state_files(which):
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(COUNTED[:2])
-        files = shared.private_folder(stages.job.start).glob("*/*.windows")
+        files = shared.private_folder(stages.job.start_id).glob("*/*.windows")
         sorted(files)[which].unlink()
         with Worker():
             stages.run_batch(COUNTED[2:])

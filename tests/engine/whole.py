@@ -11,12 +11,12 @@ import sys
 from unittest.mock import patch
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, statefiles, waits, windowstate
 from lab.model.reference import Reference
 from tests.engine.direct import drawn
-from tests.engine.test_stages import Dated
+from tests.engine.test_inprocess import Dated
 from tests.strategies import LOG_STEPS, PAUSES
 
 AT_ONCE = 100  # logs that a process takes
@@ -32,7 +32,7 @@ def check(seed: int) -> None:
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(waits, "ROOM_AT_FIRST", room),
         patch.object(statefiles, "MERGED_AT_ONCE", rng.choice([2, 3])),
-        Stages(Settings(of.schema, parallelism=1, **of.settings)) as stages,
+        InProcessEngine(Settings(of.schema, parallelism=1, **of.settings)) as stages,
     ):
         both = Dated(stages, Reference(of.schema, **of.settings))
         for kind, text in of.log:

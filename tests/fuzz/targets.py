@@ -27,7 +27,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.messages import MAX_MESSAGE_BYTES, parse_message
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS, Schema
-from lab.restrict.restrictions import BadRestriction, Restrictions, read_message
+from lab.restrict.restrictions import BadRestriction, Restrictions, parse_restriction
 from lab.teach.report import class_page, read_class
 from tests.engine.test_own_schema import VISITS
 from tests.fuzz import hostile
@@ -218,13 +218,15 @@ def restrictions(inputs: Sequence[bytes]) -> None:
     standing = Restrictions()
     for text in inputs:
         try:
-            found = read_message(text.decode(errors="surrogatepass"))
+            found = parse_restriction(text.decode(errors="surrogatepass"))
         except (BadRestriction, UnicodeDecodeError):
             continue
         standing.apply(found)
-        assert read_message(found.to_json()) == read_message(read_message(found.to_json()).to_json())
+        assert parse_restriction(found.to_json()) == parse_restriction(
+            parse_restriction(found.to_json()).to_json()
+        )
     for each in standing.all():
-        assert isinstance(each.in_force(5), bool) and each.key
+        assert isinstance(each.is_in_force(5), bool) and each.key
     list(standing.against({"action": "login", "userId": 7}, 5))
 
 

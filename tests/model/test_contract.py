@@ -1,6 +1,6 @@
 """Sentences of docs/semantics.md, each tried on the reference with the smallest log that shows it.
 
-That the engine computes the same is what random logs are for: tests/engine/test_stages.py, tests/sim.
+That the engine computes the same is what random logs are for: tests/engine/test_inprocess.py, tests/sim.
 """
 
 import json

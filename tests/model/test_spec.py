@@ -11,7 +11,7 @@ from lab.apps.replay import read_rules
 from lab.apps.sources import source_at
 from lab.cli.main import OK, main
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Stages
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.model.deadletters import dead_letter
 from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook
@@ -84,7 +84,7 @@ def test_a_dead_letter_is_as_its_schema_says(raw):
 def test_what_the_engine_writes_is_as_the_schemas_say():
     rule = b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
     event = b'{"transactionId": 1, "eventTime": 5, "payeeId": 25, "paymentAmount": 50.01}'
-    with Stages(Settings(PAYMENTS)) as stages:
+    with InProcessEngine(Settings(PAYMENTS)) as stages:
         stages.run_batch([("control", rule), ("event", event), ("event", b"{"), ("control", b"?")])
         valid = validators(PAYMENTS)
         for log, lines in stages.out.items():

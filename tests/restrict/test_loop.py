@@ -46,7 +46,7 @@ def attempts(folder, kinds: tuple[str, ...], enforced: bool) -> tuple[Player, li
         for _ in range(120):
             player.step()
             engine.step()
-            if decider.step():
+            if decider.write_new_restrictions():
                 time.sleep(0.05)  # the service looks at its log
         assert (shop.unanswered, shop.refused) == (0, 0), shop.error
     return player, [event for event in played if event["action"] == "login_failed"]

@@ -21,8 +21,8 @@ from lab.restrict.restrictions import (
     BadRestriction,
     Restriction,
     Restrictions,
-    fold_log,
-    read_message,
+    fold_restrictions,
+    parse_restriction,
 )
 from tests.rulestore.engine import Engine
 
@@ -53,7 +53,7 @@ def lift(at: int) -> Restriction:
 def after(*messages: Restriction) -> Restrictions:
     restrictions = Restrictions()
     for message in messages:
-        restrictions.apply(read_message(message.to_json()))
+        restrictions.apply(parse_restriction(message.to_json()))
     return restrictions
 
 
@@ -121,18 +121,18 @@ def test_what_is_forbidden_depends_on_the_action_and_on_whose_event_it_is():
 )
 def test_a_message_that_is_none_is_refused(text):
     with pytest.raises(BadRestriction):
-        read_message(text)
+        parse_restriction(text)
 
 
 def test_a_message_is_read_up_to_the_size_and_from_the_time_that_are_allowed():
     lifted = '{"action": "notify", "subject": {}, "lift": -1, "by": "ann"}'
-    assert read_message(lifted + " " * (MAX_BYTES - len(lifted))).lifted == -1
-    assert read_message('{"action": "notify", "subject": {}, "from": 1, "until": 2}').rule_id is None
+    assert parse_restriction(lifted + " " * (MAX_BYTES - len(lifted))).lifted == -1
+    assert parse_restriction('{"action": "notify", "subject": {}, "from": 1, "until": 2}').rule_id is None
 
 
 def test_nobody_is_restricted_before_the_first_message():
     nobody = Restrictions().get("block_login", ALICE)
-    assert not nobody.in_force(0) and json.loads(nobody.to_json())["lift"] == -1
+    assert not nobody.is_in_force(0) and json.loads(nobody.to_json())["lift"] == -1
     assert nobody.merged(restrict(0, 5)) == restrict(0, 5)
 
 
@@ -150,9 +150,9 @@ def test_the_restriction_that_lasts_longest_is_listed_first():
 def test_the_longest_restriction_after_the_last_event_can_be_read():
     """As its end is later than any time that an event may have."""
     last = restrict(MAX_TIME - 1, 2 * MAX_TIME - 1)
-    assert read_message(last.to_json()) == last
+    assert parse_restriction(last.to_json()) == last
     with pytest.raises(BadRestriction, match="a time"):
-        read_message(last.to_json().replace(str(2 * MAX_TIME - 1), str(2 * MAX_TIME)))
+        parse_restriction(last.to_json().replace(str(2 * MAX_TIME - 1), str(2 * MAX_TIME)))
 
 
 def test_a_group_whose_text_may_be_read_in_two_ways_is_nobody():
@@ -212,7 +212,7 @@ def attempts(logs, count: int, user: int = 7, first_id: int = 1, **fields) -> No
 
 def decided(logs) -> int:
     with Decider(logs, LOGINS) as decider:
-        return decider.step()
+        return decider.write_new_restrictions()
 
 
 def test_an_alert_of_a_rule_with_an_action_restricts_its_group_for_its_time(logs):
@@ -223,7 +223,7 @@ def test_an_alert_of_a_rule_with_an_action_restricts_its_group_for_its_time(logs
     attempts(logs, 2, user=8, first_id=10)
     engine.step()
     assert decided(logs) == 1
-    (found,) = fold_log(logs.log("restrictions")).all()
+    (found,) = fold_restrictions(logs.log("restrictions")).all()
     (log_time,) = {alert.log_time for alert in map(alert_of, logs.log("alerts").read())}
     assert (found.action, found.subject, found.rule_id, found.rule_version) == ("block_login", ALICE, 1, 1)
     assert (found.start, found.until) == (log_time, log_time + 1_800_000)
@@ -247,8 +247,8 @@ def test_the_version_that_fired_decides_what_follows(logs):
         engine.step()
         attempts(logs, 1, user=7, first_id=9)
         engine.step()
-        assert decider.step() == 2
-    found = {each.action: each for each in fold_log(logs.log("restrictions")).all()}
+        assert decider.write_new_restrictions() == 2
+    found = {each.action: each for each in fold_restrictions(logs.log("restrictions")).all()}
     assert found["notify"].rule_version == 1 and found["block_login"].rule_version == 4
     assert found["block_login"].until - found["block_login"].start == 3_600_000
 
@@ -257,7 +257,7 @@ def test_an_answer_without_a_version_names_no_rule(logs):
     place = logs.log("control").place(logs.log("control").append([json.dumps(GUESSING)]))
     logs.log("acks").append([json.dumps({"status": "rejected", "place": place, "reason": "too many rules"})])
     with Decider(logs, LOGINS) as decider:
-        assert decider.step() == 0
+        assert decider.write_new_restrictions() == 0
 
 
 STRANGE = (
@@ -280,7 +280,7 @@ def test_lines_that_a_stranger_writes_become_dead_letters_once_and_the_decider_g
     engine.step()
     logs.log(log).append(STRANGE)
     with Decider(logs, LOGINS) as decider:
-        assert decider.step() == 1
+        assert decider.write_new_restrictions() == 1
         told = decider.dead_letters
     letters = [json.loads(line) for line in logs.log(DEAD_LETTERS).read()]
     assert told == len(letters) == (0 if log == "control" else 2 * len(STRANGE)), (
@@ -288,7 +288,7 @@ def test_lines_that_a_stranger_writes_become_dead_letters_once_and_the_decider_g
     )
     assert all(letter["reason"] and letter["place"].startswith(f"{log}/") for letter in letters)
     with Decider(logs, LOGINS) as again:
-        assert again.step() == 0 and again.dead_letters == told
+        assert again.write_new_restrictions() == 0 and again.dead_letters == told
     assert len(logs.log(DEAD_LETTERS).read()) == told, "each once, however often the decider starts"
 
 
@@ -306,7 +306,7 @@ def test_alerts_of_a_version_without_groups_restrict_where_the_text_says_whom(lo
     texts = ["{device=x;ip=1}", "{device=x;ip=1;ip=2}", shorten_key("{device=x;ip=" + "1" * 3_000 + "}")]
     logs.log("alerts").append([old(alert, key=text) for text in texts])
     assert decided(logs) == 2
-    subjects = [each.subject for each in fold_log(logs.log("restrictions")).all()]
+    subjects = [each.subject for each in fold_restrictions(logs.log("restrictions")).all()]
     assert sorted(subjects) == [(("device", "b"), ("ip", "a")), (("device", "x"), ("ip", "1"))]
     letters = [json.loads(line) for line in logs.log(DEAD_LETTERS).read()]
     assert [letter["place"].rpartition(":")[2] for letter in letters] == ["3", "4"]
@@ -322,7 +322,7 @@ def test_groups_with_one_text_are_restricted_each_and_the_longest_ones_too(logs)
         attempts(logs, 1, first_id=number, device=device, ip=ip)
     engine.step()
     assert decided(logs) == 3
-    restrictions = fold_log(logs.log("restrictions"))
+    restrictions = fold_restrictions(logs.log("restrictions"))
     now = now_ms()
     for device, ip in devices:
         assert forbidden(restrictions, now, device=device, ip=ip)
@@ -338,7 +338,7 @@ def test_alerts_of_versions_that_nothing_names_wait_but_not_without_end(logs, mo
     alert = alert_of(logs.log("alerts").read()[0])
     logs.log("alerts").append([replace(alert, rule_version=90 + n).to_json() for n in range(5)])
     with Decider(logs, LOGINS) as decider:
-        assert decider.step() == 1
+        assert decider.write_new_restrictions() == 1
     letters = [json.loads(line) for line in logs.log(DEAD_LETTERS).read()]
     assert [letter["place"].rpartition(":")[2] for letter in letters] == ["2", "3"]
     assert "no acknowledgement names version 90 of rule 1" in letters[0]["reason"]
@@ -350,9 +350,9 @@ def test_an_alert_waits_for_the_answer_that_names_its_version(logs, tmp_path):
     attempts(logs, 3)
     engine.step()
     with Decider(logs, LOGINS) as decider:
-        assert decider.step() == 0
+        assert decider.write_new_restrictions() == 0
         logs.log("acks").append(FileLogs(tmp_path).log("aside").read())
-        assert decider.step() == 1
+        assert decider.write_new_restrictions() == 1
 
 
 def test_a_rule_that_is_accepted_while_the_decider_reads_is_known_to_it(logs):
@@ -369,7 +369,7 @@ def test_a_rule_that_is_accepted_while_the_decider_reads_is_known_to_it(logs):
             return records()
 
         decider._acks.records = accepted_meanwhile
-        assert [decider.step(), decider.step()] == [0, 1]
+        assert [decider.write_new_restrictions(), decider.write_new_restrictions()] == [0, 1]
 
 
 def test_a_group_that_an_attacker_disguised_restricts_nobody_else(logs):
@@ -378,11 +378,11 @@ def test_a_group_that_an_attacker_disguised_restricts_nobody_else(logs):
     attempts(logs, 3, device="x;userId=8")
     engine.step()
     assert decided(logs) == 1
-    (found,) = fold_log(logs.log("restrictions")).all()
+    (found,) = fold_restrictions(logs.log("restrictions")).all()
     assert found.subject == (("device", "x;userId=8"), ("userId", "7"))
     now = found.start
-    assert forbidden(fold_log(logs.log("restrictions")), now, device="x;userId=8")
-    assert not forbidden(fold_log(logs.log("restrictions")), now, device="x", userId=8)
+    assert forbidden(fold_restrictions(logs.log("restrictions")), now, device="x;userId=8")
+    assert not forbidden(fold_restrictions(logs.log("restrictions")), now, device="x", userId=8)
 
 
 def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, tmp_path, capsys):
@@ -397,5 +397,5 @@ def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, tmp_path, 
     assert main(["restrict", "lift", "userId=7", "--action", "hold_payment", *where]) == USAGE
     assert main(["restrict", "lift", "userId=7", *where]) == OK
     assert "lifted: block_login" in capsys.readouterr().out
-    assert not forbidden(fold_log(logs.log("restrictions")), now + 1)
+    assert not forbidden(fold_restrictions(logs.log("restrictions")), now + 1)
     assert main(["restrict", "lift", "userId=7", *where]) == USAGE

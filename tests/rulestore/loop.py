@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from lab.engine.loop.ends import KafkaLogs
-from lab.engine.loop.stages import compile_kernels
+from lab.engine.loop.inprocess import compile_kernels
 from lab.logs.kafka import COMPACTED
 from lab.machine import broker, database, ports
 from lab.model.schema import Schema

@@ -337,7 +337,7 @@ def test_capture_on_the_command_line(url, logs, capsys, monkeypatch):
     with running(url, logs, []):
         wait_until(lambda: store.last_sent_change_ids())
         assert main(["cdc", "status", *where]) == OK
-        assert f"{logs.path('control')}: change 1 of 1, up to date" in capsys.readouterr().out
+        assert f"{logs.log_folder('control')}: change 1 of 1, up to date" in capsys.readouterr().out
         engine, answered = Engine(logs), Event()
 
         def answer() -> None:
@@ -352,6 +352,6 @@ def test_capture_on_the_command_line(url, logs, capsys, monkeypatch):
             answered.set()
             helper.join()
         assert "rule 1 version 2 in force (" in capsys.readouterr().out
-    assert main(["cdc", "forget", str(logs.path("control")), *where]) == OK
-    assert main(["cdc", "forget", str(logs.path("control")), *where]) == USAGE
+    assert main(["cdc", "forget", str(logs.log_folder("control")), *where]) == OK
+    assert main(["cdc", "forget", str(logs.log_folder("control")), *where]) == USAGE
     assert store.last_sent_change_ids() == {}

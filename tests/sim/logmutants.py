@@ -102,9 +102,9 @@ def lines_count_before_their_row_is_written():
 
 @mutant
 def the_state_is_read_with_the_default_lateness():
-    of_record = Settings.of_record
+    from_record = Settings.from_record
     with patch.object(
-        Settings, "of_record", lambda record: replace(of_record(record), max_out_of_orderness_ms=300_000)
+        Settings, "from_record", lambda record: replace(from_record(record), max_out_of_orderness_ms=300_000)
     ):
         yield
 
@@ -116,7 +116,7 @@ def a_checkpoint_that_was_put_back_goes_on():
     def is_in(self, last):
         return last is not None and last.number >= self.number
 
-    with patch.object(protocol, "check_not_put_back", lambda *_: None), patch.object(Batch, "is_in", is_in):
+    with patch.object(protocol, "check_not_restored", lambda *_: None), patch.object(Batch, "is_in", is_in):
         yield
 
 

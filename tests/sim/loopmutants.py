@@ -18,7 +18,7 @@ def a_cut_is_used_before_it_is_durable():
         if self.cuts.ended:
             return False
         at_most, due = self.job.settings.max_batch_records, self._windows.due_ms
-        end = self.planner.next_mark(self.cuts.mark, at_most, due=due)
+        end = self.planner.advance_mark(self.cuts.mark, at_most, due_ms=due)
         if end == self.cuts.mark:
             return False
         self._carry_out(Cut(self.cuts.number, self.cuts.mark, end), frozenset())
@@ -46,13 +46,16 @@ def an_epoch_that_runs_again_takes_other_cuts():
 
 @mutant
 def a_twin_adds_cuts_and_delivers():
-    append = CheckpointFolder.append
+    append = CheckpointFolder.append_if_unchanged
 
     def mutated(self, name, size, whole, data, ending=b""):
         now = len(self.read(name) or b"")
         return append(self, name, now, whole + now - size, data)
 
-    with patch.object(CheckpointFolder, "append", mutated), patch.object(CutLog, "check", lambda self: None):
+    with (
+        patch.object(CheckpointFolder, "append_if_unchanged", mutated),
+        patch.object(CutLog, "check_not_taken_over", lambda self: None),
+    ):
         yield
 
 
@@ -122,7 +125,7 @@ def the_next_epoch_is_begun_whoever_has_it():
 @mutant
 def a_task_goes_on_where_the_driver_chooses_the_cuts():
     """Its start, or an earlier one, may still have a task that was taken for dead."""
-    with patch.object(CutLog, "close", CutLog.begin_next_epoch):
+    with patch.object(CutLog, "close_to_tasks", CutLog.begin_next_epoch):
         yield
 
 

@@ -116,7 +116,7 @@ def a_run_up_to_an_end_cuts_at_the_clock():
 
 @mutant
 def a_first_batch_that_runs_again_begins_at_what_is_left():
-    with patch.object(Planner, "initial", Planner.earliest):
+    with patch.object(Planner, "initial_mark", Planner.earliest_mark):
         yield
 
 
@@ -131,13 +131,13 @@ def the_ledger_is_not_copied_before_it_is_changed():
 
 @mutant
 def events_come_before_control_of_the_same_log_time():
-    routed = task.route
+    routed = task.route_events
 
     def mutated(batch, rules, changes, settings):
         later = [replace(change, log_time=change.log_time + 1) for change in changes]
         return routed(batch, rules, later, settings)
 
-    with patch.object(task, "route", mutated):
+    with patch.object(task, "route_events", mutated):
         yield
 
 

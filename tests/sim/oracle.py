@@ -16,7 +16,7 @@ from lab.model.keygroups import digest, key_group_of
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import LOGINS
 from lab.model.tallies import RouteTallies, bounded_route_id
-from lab.state.read import Reader
+from lab.state.read import StateReader
 from tests.sim.protocol import Shop
 from tests.sim.topics import EXPIRED
 
@@ -223,7 +223,7 @@ def _state(shop: Shop, reference: Reference) -> list[str]:
             event_id = event.id if isinstance(event.id, int) else _id_digest(event.id)
             wanted[route.id, key_group_of(group, reference.key_groups), event_id, event.time, fields] += 1
     got: Counter = Counter()
-    for plan, held in Reader(shop.checkpoint).held():
+    for plan, held in StateReader(shop.checkpoint).stored_events():
         # what a rule gave is compared by what it gives and suppresses next
         columns = [name for name in held.column_names if name.startswith("value:") and name[6:7] != SPOKE]
         for row in held.to_pylist():

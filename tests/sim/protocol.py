@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.cuts import Cut, CutLog, is_closed, may_have_cuts_after
+from lab.engine.checkpoint.cuts import Cut, CutId, CutLog, is_closed_to_tasks, may_have_cuts_after_epoch
 from lab.engine.checkpoint.record import (
-    Batches,
+    BatchProgress,
     batch_fingerprint,
     last_saved_mark,
     planned_end,
@@ -29,10 +29,10 @@ from lab.engine.checkpoint.record import (
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Ends, Mark, Planner
 from lab.engine.loop.ends import READ
-from lab.engine.loop.epochs import Again, epoch
+from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
-from lab.engine.loop.restored import check_not_put_back
-from lab.engine.loop.task import evaluate_envelopes, run_single_task, to_envelopes
+from lab.engine.loop.restored import check_not_restored
+from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.index import Batch, writer_id
@@ -155,9 +155,9 @@ class WatchedPlanner(Planner):
 
     driver: "Driver"
 
-    def next_mark(self, *given, **more) -> Mark:
+    def advance_mark(self, *given, **more) -> Mark:
         self.driver.world.context.had = self.driver.had(self.current_ends())
-        return super().next_mark(*given, **more)
+        return super().advance_mark(*given, **more)
 
 
 class Driver:
@@ -182,15 +182,15 @@ class Driver:
     def find(self) -> None:
         """Where the driver goes on, as the checkpoint tells."""
         sink: Any = self.shop.sink
-        check_not_put_back(sink, self.job.folder, self.writer)
-        batches = Batches.read(self.shop.checkpoint)
+        check_not_restored(sink, self.job.folder, self.writer)
+        batches = BatchProgress.read(self.shop.checkpoint)
         self.number = -1 if batches.done is None else batches.done  # of the last committed micro-batch
         self.pending = batches.planned is not None and batches.planned > self.number
         self._settle()
 
     def _settle(self) -> None:
         """The driver stands at the end of the last saved epoch."""
-        first = self.shop.beginning() if self.shop.records() else self.planner.initial()
+        first = self.shop.beginning() if self.shop.records() else self.planner.initial_mark()
         self.mark = last_saved_mark(self.shop.checkpoint) or first
         self.done = self.mark["number"]
 
@@ -218,13 +218,13 @@ class Driver:
                 raise Fenced
             before = planned_end(self.shop.checkpoint, batch - 1) if batch else {"batch": -1}
             after = -1 if runs_loop(before) else before["epoch"]
-            if self.loops or may_have_cuts_after(self.job.folder / cuts.FOLDER, after, self.start):
+            if self.loops or may_have_cuts_after_epoch(self.job.folder / cuts.FOLDER, after, self.start):
                 self._durably("offsets", batch, f"v1\n{{}}\n{json.dumps({'batch': batch})}")
                 return True
             upto = self.upto or self.planner.current_ends()
             had = self.had(upto)
-            due = None if self.upto else self.planner.absence_check_due(self.mark)
-            end = self.planner.next_mark(self.mark, self.settings.max_batch_records, self.upto, due)
+            due_ms = None if self.upto else self.planner.next_absence_check_ms(self.mark)
+            end = self.planner.advance_mark(self.mark, self.settings.max_batch_records, self.upto, due_ms)
             if end == self.mark and batch:  # the first one Spark runs also of nothing
                 return False
             numbers = {"number": self.mark["number"] + 1, "epoch": self.mark["epoch"] + 1}
@@ -267,19 +267,19 @@ class Driver:
         events, control = (self.shop.logs.feed(name) for name in READ)
         planner = WatchedPlanner(events, control, job.folder, job.settings)
         planner.driver = self
-        before = planned_end(job.checkpoint, batch - 1) if batch else planner.earliest()
-        if not self.loops and is_closed(job.folder / cuts.FOLDER, self.start):
+        before = planned_end(job.checkpoint, batch - 1) if batch else planner.earliest_mark()
+        if not self.loops and is_closed_to_tasks(job.folder / cuts.FOLDER, self.start):
             return 0
         running, taken = CutLog(job.folder, None if runs_loop(before) else before, self.start), 0
         for steps in epochs:
-            with epoch(job, planner, running, self._deliver) as one:
+            with running_epoch(job, planner, running, self._deliver) as one:
                 taken += sum(one.step() for _ in range(steps))
         if not self.loops:
-            running.close()
+            running.close_to_tasks()
         return taken
 
-    def _deliver(self, cut: Cut, output: TaskOutput, again: Again) -> None:
-        numbered = Batch(writer_id(self.writer), cut.number, batch_fingerprint(cut.end), again)
+    def _deliver(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
+        numbered = Batch(writer_id(self.writer), cut.number, batch_fingerprint(cut.end), redelivered)
         self.shop.sink.deliver(numbered, output, self.world)
 
     def _stages(self, works: list, rng: random.Random, faults: list) -> TaskOutput:
@@ -288,7 +288,7 @@ class Driver:
             results = [self._task(lambda: run_single_task(self.job, works[0]), 0, rng, faults)]
         else:
             read = [
-                self._task(lambda n=n: list(to_envelopes(self.job, n, works[n])), -1 - n, rng, faults)
+                self._task(lambda n=n: list(route_to_payloads(self.job, n, works[n])), -1 - n, rng, faults)
                 for n in range(len(works))
             ]
             payloads = [pair for pairs in read for pair in pairs]
@@ -298,7 +298,7 @@ class Driver:
             for task in order:
                 mine = [payload for to, payload in payloads if to == task]
                 results.append(
-                    self._task(lambda t=task, m=mine: evaluate_envelopes(self.job, t, m), task, rng, faults)
+                    self._task(lambda t=task, m=mine: evaluate_payloads(self.job, t, m), task, rng, faults)
                 )
         lines: TaskOutput = {}
         for result in results:

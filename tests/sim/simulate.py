@@ -12,7 +12,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import cut
 from lab.engine.loop.cut import Mark
 from lab.engine.loop.ends import READ
-from lab.engine.loop.restored import CheckpointPutBack
+from lab.engine.loop.restored import CheckpointRestored
 from lab.engine.records import decode, feeds
 from lab.engine.records.feeds import LogLost
 from lab.engine.windows import arrays, statefiles, waits
@@ -143,7 +143,7 @@ class Simulation:
             again = self.was_put_back and not self.shop.sink.once
             try:
                 self.driver = Driver(self.shop, settings, self.until_read, loops)
-            except CheckpointPutBack:
+            except CheckpointRestored:
                 if not self.was_put_back:
                     raise
                 new_id(self.shop)

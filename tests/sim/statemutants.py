@@ -219,7 +219,7 @@ def a_state_file_does_not_tell_the_newest_event_of_the_log():
 
 @mutant
 def a_task_knows_the_newest_event_of_the_first_share_only():
-    sent = task.to_envelopes
+    sent = task.route_to_payloads
 
     def mutated(job, number, work):
         for to, payload in sent(job, number, work):
@@ -228,5 +228,5 @@ def a_task_knows_the_newest_event_of_the_first_share_only():
                 payload = b"{" + json.dumps(head | {"newest": [-1] * len(head["newest"])}).encode()
             yield to, payload
 
-    with patch.object(protocol, "to_envelopes", mutated):
+    with patch.object(protocol, "route_to_payloads", mutated):
         yield

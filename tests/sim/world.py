@@ -285,7 +285,7 @@ def installed() -> Iterator[None]:
             (CheckpointFolder, "write", _write),
             (CheckpointFolder, "remove", _remove),
             (CheckpointFolder, "names", _names),
-            (CheckpointFolder, "append", _append),
+            (CheckpointFolder, "append_if_unchanged", _append),
             (CheckpointFolder, "has_size_and_ending", _is_as),
             (shared, "create_arrays", _create),
             (shared, "attach_arrays", lambda path: World.current.memory[str(path)]),

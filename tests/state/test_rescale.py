@@ -7,7 +7,7 @@ import pytest
 
 from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
-from lab.engine.checkpoint.record import Batches, read_record
+from lab.engine.checkpoint.record import BatchProgress, read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.state.rescale import CannotRescale, rescale
@@ -42,7 +42,7 @@ def test_alerts_stay_the_same_and_nothing_moves(spark, tmp_path):
 
 def test_a_micro_batch_cut_short_is_run_again_by_other_tasks(spark, tmp_path):
     checkpoint = begun(spark, tmp_path)
-    last = Batches.read(checkpoint).done
+    last = BatchProgress.read(checkpoint).done
     for name in (str(last), f".{last}.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
     rescale(checkpoint, 4)

@@ -77,7 +77,7 @@ def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
     "name, value", [("payeeId", 3), ("beneficiaryId", "5"), ("paymentType", "CRD"), ("payeeId", 99)]
 )
 def test_the_events_of_one_key_come_back(checkpoint, name, value):
-    found = state.events_of(checkpoint, {name: value})
+    found = state.stored_events_of_key(checkpoint, {name: value})
     expected = events_by_key().get((name, PAYMENTS.field(name).parse_csv_cell(str(value))), [])
     expected = sorted(expected, key=lambda event: (event["eventTime"], event["transactionId"]))
     assert [event["eventId"] for event in found] == [event["transactionId"] for event in expected]
@@ -91,7 +91,7 @@ def test_the_events_of_one_key_come_back(checkpoint, name, value):
 
 
 def test_each_group_on_each_route_has_a_size(spark, checkpoint):
-    hashes, sizes = state.sizes_by_group(checkpoint)
+    hashes, sizes = state.group_sizes(checkpoint)
     assert len(hashes) == len(set(hashes.tolist())) == len(events_by_key())
     assert sizes.sum() >= 900 * 4 * 8, "time, id, seq and the key of each held event"
 
@@ -99,7 +99,7 @@ def test_each_group_on_each_route_has_a_size(spark, checkpoint):
 def test_a_key_of_no_rule_and_a_folder_of_no_engine_are_refused(spark, checkpoint):
     known = "no rule groups by ingestionTimestamp; there are: beneficiaryId; payeeId; paymentType"
     with pytest.raises(ValueError, match=known):
-        state.events_of(checkpoint, {"ingestionTimestamp": 1})
+        state.stored_events_of_key(checkpoint, {"ingestionTimestamp": 1})
     with pytest.raises(ValueError, match="nowhere is no checkpoint of the engine"):
         state.read_state(checkpoint / "nowhere")
     Settings().bind(checkpoint.parent / "new")
@@ -199,21 +199,21 @@ def test_a_route_that_has_stored_nothing_yet_holds_no_events_of_any_key(spark, t
     run(spark, tmp_path, Settings())
     for key in ("paymentType=CRD", "payeeId=3"):
         assert main(["state", str(tmp_path / "checkpoint"), "--key", key]) == OK
-    hashes, sizes = state.sizes_by_group(tmp_path / "checkpoint")
+    hashes, sizes = state.group_sizes(tmp_path / "checkpoint")
     assert (capsys.readouterr().out, len(hashes), len(sizes)) == ("", 0, 0)
     write(FileLogs(tmp_path), EVENTS[:3], [other])
     run(spark, tmp_path, Settings())
-    found = state.events_of(
+    found = state.stored_events_of_key(
         tmp_path / "checkpoint", {"paymentType": PAYMENTS.parse(EVENTS[0])["paymentType"]}
     )
     assert found and {event["route"] for event in found} == {"paymentType"}
     write(FileLogs(tmp_path), [], ['{"ruleState": "CONTROL", "controlType": "DELETE_RULES_ALL"}'])
     run(spark, tmp_path, Settings())
-    assert [len(found) for found in state.sizes_by_group(tmp_path / "checkpoint")] == [0, 0]
+    assert [len(found) for found in state.group_sizes(tmp_path / "checkpoint")] == [0, 0]
 
 
 def test_a_text_id_is_shown_as_the_digest_that_windows_have():
     schema = Schema("visits", (Field("id", "string"), Field("at", "time", unit="s")), ("id",), "at")
-    plan = SimpleNamespace(kept=SimpleNamespace(fields=[]))
+    plan = SimpleNamespace(entry=SimpleNamespace(fields=[]))
     shown = state._shown(schema, plan, {"id": -1, "time": 5})
     assert shown == {"eventId": "ffffffffffffffff", "eventTime": 5}

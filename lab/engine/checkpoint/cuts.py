@@ -36,6 +36,13 @@ class Cut(NamedTuple):
     end: Mark
 
 
+class CutId(NamedTuple):
+    """What tells a cut from all others of its checkpoint, also from one of the same number after the checkpoint was restored."""
+
+    number: int
+    fingerprint: int  # `lab.engine.checkpoint.record.batch_fingerprint` of its end
+
+
 class CutLog:
     """The newest epoch, taken over by this attempt; where that is saved, the next one.
 
@@ -132,14 +139,14 @@ class CutLog:
         """Adds to what was found in the file, of which `whole` bytes are records; False if something else is there now."""
         lines = list(map(_line, records))
         self._size, self._ending = whole + sum(map(len, lines)), lines[-1]
-        return self._folder.append(
+        return self._folder.append_if_unchanged(
             _name(self.epoch), len(found), whole, b"".join(lines), found[-ENDING_BYTES:]
         )
 
     def _add(self, record: dict) -> None:
         line, size, ending = _line(record), self._size, self._ending
         self._size, self._ending = size + len(line), line
-        if not self._folder.append(_name(self.epoch), size, size, line, ending):
+        if not self._folder.append_if_unchanged(_name(self.epoch), size, size, line, ending):
             raise self._taken_over()
 
     def _taken_over(self) -> TakenOver:
@@ -152,7 +159,7 @@ class CutLog:
         self._add({"cut": end})
         return self._take_cut(end)
 
-    def check(self) -> None:
+    def check_not_taken_over(self) -> None:
         """Raises TakenOver if another attempt has taken the epoch over: what is delivered is left to that one."""
         if not self._folder.has_size_and_ending(_name(self.epoch), self._size, self._ending):
             raise self._taken_over()
@@ -180,13 +187,13 @@ class CutLog:
             raise self._taken_over()
         self._tidy()
 
-    def close(self) -> None:
+    def close_to_tasks(self) -> None:
         """No task of this start, or an earlier one, begins the epoch after this one. Raises TakenOver if one has."""
         if not self._begin(self.mark, closed=self._lease):
             raise self._taken_over()
 
 
-def mark_at_end_of(folder: CheckpointFolder, epoch: int) -> Mark:
+def loop_mark_at_end_of(folder: CheckpointFolder, epoch: int) -> Mark:
     """The mark at the end of an epoch. Raises ValueError if it is gone or has no end."""
     where = f"{folder}/{_name(epoch)}"
     data = folder.read(_name(epoch))
@@ -206,13 +213,13 @@ def _end(records: list[dict], epoch: int, where: str) -> Mark:
     return ends[-1]["end"] | {"number": ends[-1]["number"] - 1, "epoch": epoch}
 
 
-def may_have_cuts_after(folder: CheckpointFolder, after: int, lease: str) -> bool:
+def may_have_cuts_after_epoch(folder: CheckpointFolder, epoch: int, lease: str) -> bool:
     """Whether tasks may have left cuts after an epoch, or still take some: none do once the start with the lease has closed them."""
     names = folder.names()
-    return bool(names) and _epoch(names[-1]) > after and not is_closed(folder, lease)
+    return bool(names) and _epoch(names[-1]) > epoch and not is_closed_to_tasks(folder, lease)
 
 
-def is_closed(folder: CheckpointFolder, lease: str) -> bool:
+def is_closed_to_tasks(folder: CheckpointFolder, lease: str) -> bool:
     """Whether the start with the lease has closed the newest epoch to tasks."""
     names = folder.names()[-1:]
     return any(record.get("closed") == lease for name in names for record in _read(folder, name)[:1])
@@ -226,7 +233,7 @@ def last_lease(folder: CheckpointFolder) -> str:
     return ""
 
 
-def last_saved(folder: CheckpointFolder) -> Mark | None:
+def last_saved_loop_mark(folder: CheckpointFolder) -> Mark | None:
     """The mark at the end of the newest epoch whose state file is there; None before the first."""
     for name in reversed(folder.names()[-2:]):
         records = _read(folder, name)
@@ -235,7 +242,7 @@ def last_saved(folder: CheckpointFolder) -> Mark | None:
     return None
 
 
-def newest_cut_marks(folder: CheckpointFolder) -> dict[int, Mark]:
+def loop_marks_by_cut_number(folder: CheckpointFolder) -> dict[int, Mark]:
     """The marks at the ends of the newest cuts, by number, and of the one before them."""
     found: dict[int, Mark] = {}
     for name in folder.names():
@@ -251,7 +258,7 @@ def newest_cut_marks(folder: CheckpointFolder) -> dict[int, Mark]:
     return found
 
 
-def newest_mark(folder: CheckpointFolder) -> Mark | None:
+def newest_loop_mark(folder: CheckpointFolder) -> Mark | None:
     """The mark at the end of the newest cut, or at which an epoch without cuts begins; reads no more than it needs."""
     for name in reversed(folder.names()):
         for line in reversed((folder.read(name) or b"").split(b"\n")[:-1]):

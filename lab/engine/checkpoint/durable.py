@@ -32,7 +32,7 @@ class CheckpointFolder:
 
     def __init__(self, where: Path | str):
         self.where = str(where)
-        if not self.local and not self.where.startswith((SHARED, *STORES)):
+        if not self.is_on_this_machine and not self.where.startswith((SHARED, *STORES)):
             raise ValueError(
                 f"checkpoint {where}: expected a folder, file:///… for one that machines share, or s3a://BUCKET/…"
             )
@@ -44,12 +44,12 @@ class CheckpointFolder:
         return self.where
 
     @property
-    def local(self) -> bool:
+    def is_on_this_machine(self) -> bool:
         """Whether it is on a disk of this machine, as far as its name tells."""
         return "://" not in self.where
 
     @property
-    def object_store(self) -> bool:
+    def is_object_store(self) -> bool:
         """Whether it is in a store of objects, which appear whole."""
         return self.where.startswith(STORES)
 
@@ -61,7 +61,7 @@ class CheckpointFolder:
     @property
     def spark_uri(self) -> str:
         """The same place as a URI that Spark reads: `file:///…` or `s3a://…`."""
-        if self.object_store:
+        if self.is_object_store:
             return self.where.replace("s3://", "s3a://", 1)
         return f"{SHARED}{self._place[1]}"
 
@@ -69,7 +69,7 @@ class CheckpointFolder:
     def _place(self) -> "tuple[fs.FileSystem, str]":
         from pyarrow import fs
 
-        if self.object_store:
+        if self.is_object_store:
             bucket, _, path = self.where.partition("://")[2].partition("/")
             system, root = _store(bucket)
             return system, f"{root}/{path}".rstrip("/")
@@ -87,7 +87,7 @@ class CheckpointFolder:
     def write(self, name: str, data: bytes) -> None:
         """Gives a name its bytes, in place of any before."""
         system, folder = self._place
-        if self.object_store:  # an object appears whole when its stream is closed
+        if self.is_object_store:  # an object appears whole when its stream is closed
             with system.open_output_stream(f"{folder}/{name}") as file:
                 file.write(data)
             return
@@ -104,28 +104,34 @@ class CheckpointFolder:
         with open(path, "wb", opener=private_file_opener) as file:
             file.write(data)
 
-    def append(self, name: str, size: int, whole: int, data: bytes, ending: bytes = b"") -> bool:
-        """Puts data behind the first `whole` bytes of a file if it `has_size_and_ending` before; returns whether it was.
+    def append_if_unchanged(
+        self, name: str, expected_size: int, kept_bytes: int, data: bytes, expected_ending: bytes = b""
+    ) -> bool:
+        """Puts data behind the first `kept_bytes` of a file if it `has_size_and_ending` as expected; returns whether it has.
 
         Only in a folder of this machine. A name that is not there has 0 bytes.
 
         >>> import tempfile
         >>> folder = CheckpointFolder(tempfile.mkdtemp())
-        >>> folder.append("cuts", 0, 0, b"one to"), folder.append("cuts", 0, 0, b"two"), folder.append("cuts", 6, 4, b"two")
+        >>> append = folder.append_if_unchanged
+        >>> append("cuts", 0, 0, b"one to"), append("cuts", 0, 0, b"two"), append("cuts", 6, 4, b"two")
         (True, False, True)
-        >>> folder.read("cuts"), folder.append("cuts", 7, 7, b"three", ending=b"one"), folder.has_size_and_ending("cuts", 7, b"two")
-        (b'one two', False, True)
+        >>> folder.read("cuts"), folder.has_size_and_ending("cuts", 7, b"two")
+        (b'one two', True)
+        >>> append("cuts", 7, 7, b"three", expected_ending=b"one")
+        False
         """
         make_folder(self.path)
         file = private_file_opener(str(self.path / name), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if not _has_size_and_ending(file, size, ending):
+            if not _has_size_and_ending(file, expected_size, expected_ending):
                 return False
-            os.ftruncate(file, whole)
+            os.ftruncate(file, kept_bytes)
+            at = kept_bytes
             while data:
-                written = os.pwrite(file, data, whole)
-                data, whole = data[written:], whole + written
+                written = os.pwrite(file, data, at)
+                data, at = data[written:], at + written
             return True
         finally:
             os.close(file)

@@ -31,20 +31,20 @@ class Fenced(RuntimeError):
     """Another engine has taken the checkpoint over; the text says who."""
 
 
-def lease_holder(checkpoint: CheckpointFolder) -> str:
+def current_lease_name(checkpoint: CheckpointFolder) -> str:
     """The name of the lease that counts; "" if there never was one."""
     return max((checkpoint / FOLDER).names(), default="")
 
 
 def check_lease(checkpoint: CheckpointFolder, mine: str) -> None:
     """Raises Fenced unless the lease of that name still counts; "": who has none may go on."""
-    if mine and (found := lease_holder(checkpoint)) != mine:
+    if mine and (found := current_lease_name(checkpoint)) != mine:
         raise Fenced(f"checkpoint {checkpoint} was taken over by {_who(_read(checkpoint, found))}")
 
 
-def age_s(checkpoint: CheckpointFolder) -> float | None:
+def lease_age_s(checkpoint: CheckpointFolder) -> float | None:
     """How long ago the lease that counts was renewed, infinite if it was given back; None if there never was one."""
-    if not (name := lease_holder(checkpoint)):
+    if not (name := current_lease_name(checkpoint)):
         return None
     return _age_s(_read(checkpoint, name))
 
@@ -66,7 +66,7 @@ class Lease:
     def __init__(self, checkpoint: CheckpointFolder, work: str = "an engine"):
         self._checkpoint, self._folder = checkpoint, checkpoint / FOLDER
         self._note = {"work": work, "pid": os.getpid(), "host": socket.gethostname()}
-        self._lock = FolderLock(Path(checkpoint.where), work) if checkpoint.local else None
+        self._lock = FolderLock(Path(checkpoint.where), work) if checkpoint.is_on_this_machine else None
         self._released = Event()
         try:
             self.name = self._taken()
@@ -77,7 +77,7 @@ class Lease:
         self._thread.start()
 
     def _taken(self) -> str:
-        before = lease_holder(self._checkpoint)
+        before = current_lease_name(self._checkpoint)
         if not self._lock and before:
             self._refuse_if_renewed(before)
         before = max(before, cuts.last_lease(self._checkpoint / cuts.FOLDER))  # a copy may lack its leases
@@ -108,7 +108,7 @@ class Lease:
     def _go_on(self) -> None:
         while not self._released.wait(RENEW_S):
             with suppress(OSError):  # the next time, or another takes over
-                if lease_holder(self._checkpoint) != self.name:
+                if current_lease_name(self._checkpoint) != self.name:
                     return
                 self._renew(self.name)
 
@@ -119,7 +119,7 @@ class Lease:
         self._released.set()
         self._thread.join(RENEW_S)
         with suppress(OSError):
-            if lease_holder(self._checkpoint) == self.name:
+            if current_lease_name(self._checkpoint) == self.name:
                 self._folder.write(self.name, json.dumps(self._note).encode())
         self._unlock()
 

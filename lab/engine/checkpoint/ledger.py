@@ -30,13 +30,13 @@ class LedgerEntry:
 
     store: int
     fields: tuple[str, ...]  # ever needed by its rules, in the order in which they first were
-    joined: dict[int, int]  # rule id -> when it joined; what was reset before does not concern it
-    windows: dict[int, int]  # widest window of a rule, ms -> how many rules have it
+    joined_by_rule_id: dict[int, int]  # when each joined: a number; what was reset before does not concern it
+    rule_count_by_window_ms: dict[int, int]  # by the widest window of a rule
 
     @property
     def widest_ms(self) -> int:
         """The route's widest window."""
-        return max(self.windows)
+        return max(self.rule_count_by_window_ms)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RoutePlan:
     route: Route
     rules: tuple[Rule, ...]
     needs: tuple[str, ...]  # by its rules as they are now
-    kept: LedgerEntry
+    entry: LedgerEntry
 
 
 @dataclass
@@ -57,23 +57,23 @@ class Ledger:
     >>> ledger = Ledger(RuleBook(PAYMENTS))
     >>> ledger.apply(b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")["version"]
     1
-    >>> [(plan.route.id, plan.kept.store) for plan in ledger.plans]
+    >>> [(plan.route.id, plan.entry.store) for plan in ledger.plans]
     [('payeeId', 1)]
     >>> _ = ledger.apply(b'{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}')
-    >>> [(plan.route.id, plan.kept.store) for plan in ledger.plans]
+    >>> [(plan.route.id, plan.entry.store) for plan in ledger.plans]
     [('payeeId', 2)]
     """
 
     book: RuleBook
-    kept: dict[Route, LedgerEntry] = field(default_factory=dict)
-    next: int = 0  # the number of the next store, or the next joining
+    entries: dict[Route, LedgerEntry] = field(default_factory=dict)
+    next_number: int = 0  # the number of the next store, or the next joining
 
     def __post_init__(self) -> None:
-        self._members = dict(self.book.rules)  # as `kept` knows them
+        self._members = dict(self.book.rules)  # as `entries` knows them
         self._plans: list[RoutePlan] | None = None
 
     @classmethod
-    def of(cls, rules: Iterable[Rule], schema: Schema) -> "Ledger":
+    def from_rules(cls, rules: Iterable[Rule], schema: Schema) -> "Ledger":
         """The ledger of some rules that nothing has happened to."""
         ledger = cls(RuleBook(schema))
         for rule in rules:
@@ -94,10 +94,10 @@ class Ledger:
                 self._move(rule_id)
         elif ack["controlType"] == "CLEAR_STATE_ALL":
             for plan in self.plans:
-                joined = plan.kept.joined
+                joined = plan.entry.joined_by_rule_id
                 spoken = (name for rule in plan.rules for name in _alerted_fields(rule, joined[rule.rule_id]))
-                emptied = replace(plan.kept, store=self._number(), fields=(*plan.needs, *spoken))
-                self.kept[plan.route] = emptied
+                emptied = replace(plan.entry, store=self._number(), fields=(*plan.needs, *spoken))
+                self.entries[plan.route] = emptied
             self._plans = None
         return ack
 
@@ -107,34 +107,36 @@ class Ledger:
         if after:
             self._members[rule_id] = after
         stays = before and after and before.route == after.route
-        joined = self.kept[before.route].joined[rule_id] if before and stays else self._number()
+        joined = self.entries[before.route].joined_by_rule_id[rule_id] if before and stays else self._number()
         if before:
             self._leave(before)
         if after:
             self._join(after, joined)
-        if before and not self.kept[before.route].joined:
-            del self.kept[before.route]
+        if before and not self.entries[before.route].joined_by_rule_id:
+            del self.entries[before.route]
 
     def _leave(self, rule: Rule) -> None:
-        kept = self.kept[rule.route]
-        joined = {other: since for other, since in kept.joined.items() if other != rule.rule_id}
-        windows = Counter(kept.windows)
+        kept = self.entries[rule.route]
+        joined = {other: since for other, since in kept.joined_by_rule_id.items() if other != rule.rule_id}
+        windows = Counter(kept.rule_count_by_window_ms)
         windows[rule.widest_ms] -= 1
-        self.kept[rule.route] = replace(kept, joined=joined, windows=dict(+windows))
+        self.entries[rule.route] = replace(
+            kept, joined_by_rule_id=joined, rule_count_by_window_ms=dict(+windows)
+        )
 
     def _join(self, rule: Rule, joined: int) -> None:
-        kept = self.kept.get(rule.route) or LedgerEntry(self._number(), (), {}, {})
-        windows = Counter(kept.windows)
+        kept = self.entries.get(rule.route) or LedgerEntry(self._number(), (), {}, {})
+        windows = Counter(kept.rule_count_by_window_ms)
         windows[rule.widest_ms] += 1
         fields = tuple(
             dict.fromkeys((*kept.fields, *rule.stored_field_names, *_alerted_fields(rule, joined)))
         )
-        members = kept.joined | {rule.rule_id: joined}
-        self.kept[rule.route] = LedgerEntry(kept.store, fields, members, dict(windows))
+        members = kept.joined_by_rule_id | {rule.rule_id: joined}
+        self.entries[rule.route] = LedgerEntry(kept.store, fields, members, dict(windows))
 
     def _number(self) -> int:
-        self.next += 1
-        return self.next - 1
+        self.next_number += 1
+        return self.next_number - 1
 
     @property
     def plans(self) -> list[RoutePlan]:
@@ -148,23 +150,28 @@ class Ledger:
                     kept,
                 )
                 for route, rules in self.book.routes().items()
-                for kept in [self.kept[route]]
+                for kept in [self.entries[route]]
             ]
         return self._plans
 
     def copy(self) -> "Ledger":
         """One that can go on by itself."""
         book = RuleBook(self.book.schema, dict(self.book.rules), dict(self.book.versions))
-        return Ledger(book, dict(self.kept), self.next)
+        return Ledger(book, dict(self.entries), self.next_number)
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for `json.dumps`; `from_dict` gives an equal ledger."""
         lowest = {plan.route: plan.rules[0].rule_id for plan in self.plans}  # names a route
         kept = {
-            lowest[route]: [kept.store, kept.fields, list(kept.joined.items()), list(kept.windows.items())]
-            for route, kept in self.kept.items()
+            lowest[route]: [
+                kept.store,
+                kept.fields,
+                list(kept.joined_by_rule_id.items()),
+                list(kept.rule_count_by_window_ms.items()),
+            ]
+            for route, kept in self.entries.items()
         }
-        return {"book": json.loads(self.book.to_json()), "kept": kept, "next": self.next}
+        return {"book": json.loads(self.book.to_json()), "kept": kept, "next": self.next_number}
 
     @classmethod
     def from_dict(cls, saved: dict, schema: Schema) -> "Ledger":
@@ -192,21 +199,25 @@ class Change:
 
 
 def save_ledger(
-    folder: CheckpointFolder, before: str, changes: list[Change], ledger: Ledger, needed: str | None = None
+    folder: CheckpointFolder,
+    previous_name: str,
+    changes: list[Change],
+    ledger: Ledger,
+    oldest_needed: str | None = None,
 ) -> str:
     """Writes what holds after some changes, under a name that is the same only for the same content; returns the name.
 
-    Now and then the oldest files go, but for KEPT and those from `needed` on.
+    Now and then the oldest files go, but for KEPT and those from `oldest_needed` on.
     """
     messages = [[change.log_time, change.source, change.place, change.message.hex()] for change in changes]
-    data = json.dumps({"before": before, "messages": messages, "ledger": ledger.to_dict()}).encode()
-    number = _number(before) + 1
+    data = json.dumps({"before": previous_name, "messages": messages, "ledger": ledger.to_dict()}).encode()
+    number = _number(previous_name) + 1
     name = f"{number:09d}-{blake2b(data, digest_size=4).hexdigest()}.json"
     (folder / FOLDER).write(name, data)
     if number % KEPT == 0:
         oldest = number - KEPT + 1
-        if needed is not None:
-            oldest = min(oldest, _number(needed))
+        if oldest_needed is not None:
+            oldest = min(oldest, _number(oldest_needed))
         for old in (folder / FOLDER).names():
             if _number(old) < oldest:
                 (folder / FOLDER).remove(old)

@@ -51,7 +51,7 @@ def read_record(checkpoint: Path | str) -> dict | None:
     return record
 
 
-def new_id() -> dict[str, str | int]:
+def new_id_fields() -> dict[str, str | int]:
     """What a record says of a checkpoint's id: itself, and when it was made, ms."""
     return {"id": uuid4().hex, "id_since": now_ms()}
 
@@ -62,7 +62,7 @@ def write_record(checkpoint: Path | str, record: dict) -> None:
 
 
 @dataclass(frozen=True)
-class Batches:
+class BatchProgress:
     """How far the logs of batches have come: the last one planned and the last one done, None before the first.
 
     They differ when the engine was stopped or killed in the middle of a micro-batch.
@@ -72,7 +72,7 @@ class Batches:
     done: int | None
 
     @classmethod
-    def read(cls, checkpoint: Path | str) -> "Batches":
+    def read(cls, checkpoint: Path | str) -> "BatchProgress":
         """As they are now."""
         return cls(*(_last(CheckpointFolder(checkpoint) / log) for log in ("offsets", "commits")))
 
@@ -112,7 +112,7 @@ def mark_at_end_of(checkpoint: Path | str, epoch: int) -> dict:
     for end in _planned_ends(folder):
         if not runs_loop(end) and end["epoch"] == epoch:
             return end
-    return cuts.mark_at_end_of(folder / cuts.FOLDER, epoch)
+    return cuts.loop_mark_at_end_of(folder / cuts.FOLDER, epoch)
 
 
 def _planned_ends(folder: CheckpointFolder) -> Iterator[dict]:
@@ -123,8 +123,8 @@ def _planned_ends(folder: CheckpointFolder) -> Iterator[dict]:
 
 def last_saved_mark(checkpoint: Path | str) -> dict | None:
     """The mark at the end of the last epoch whose state is saved, None before the first."""
-    done = Batches.read(checkpoint).done
-    by_loop = cuts.last_saved(CheckpointFolder(checkpoint) / cuts.FOLDER)
+    done = BatchProgress.read(checkpoint).done
+    by_loop = cuts.last_saved_loop_mark(CheckpointFolder(checkpoint) / cuts.FOLDER)
     by_driver = None if done is None else planned_end(checkpoint, done)
     if by_driver is None or runs_loop(by_driver):
         return by_loop
@@ -138,10 +138,10 @@ def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
     """
     folder = CheckpointFolder(checkpoint)
     if number is None:
-        newest = cuts.newest_mark(folder / cuts.FOLDER)
+        newest = cuts.newest_loop_mark(folder / cuts.FOLDER)
         found = {} if newest is None else {newest.get("number", -1): newest}
     else:
-        found = cuts.newest_cut_marks(folder / cuts.FOLDER)
+        found = cuts.loop_marks_by_cut_number(folder / cuts.FOLDER)
     for end in _planned_ends(folder):
         if not runs_loop(end):
             found[end["number"]] = end

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lab.engine.checkpoint.record import VERSION, new_id, read_record, write_record
+from lab.engine.checkpoint.record import VERSION, new_id_fields, read_record, write_record
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import MAX_FUTURE_MS, PAYMENTS, Schema
 
 MOST_KEY_GROUPS = 1 << 15
 # name in a line of the stats log -> field
-TOLD = {
+STATS_FIELDS = {
     "keyGroups": "key_groups",
     "latePolicy": "late_policy",
     "maxOutOfOrdernessMs": "max_out_of_orderness_ms",
@@ -62,20 +62,24 @@ class Settings:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: {getattr(self, name)}, expected 0 or more")
 
-    def told(self) -> dict[str, int | str | bool]:
-        """What a line of the stats log tells of them: what decides which events are held, and how lines are delivered.
+    def stats_fields(self) -> dict[str, int | str | bool]:
+        """What a line of the stats log tells of them: what decides which events are stored, and how lines are delivered.
 
-        >>> Settings(late_policy="drop").told()
+        >>> Settings(late_policy="drop").stats_fields()
         {'keyGroups': 16, 'latePolicy': 'drop', 'maxOutOfOrdernessMs': 300000, 'maxFutureMs': 86400000}
         """
-        told: dict[str, int | str | bool] = {name: getattr(self, field) for name, field in TOLD.items()}
+        fields: dict[str, int | str | bool] = {
+            name: getattr(self, field) for name, field in STATS_FIELDS.items()
+        }
         if self.exactly_once:
-            told["exactlyOnce"] = True
-        return told
+            fields["exactlyOnce"] = True
+        return fields
 
-    def with_told(self, told: Mapping[str, Any]) -> "Settings":
+    def with_stats_fields(self, fields: Mapping[str, Any]) -> "Settings":
         """These with what a line of the stats log tells; those of before that tell less change less."""
-        return replace(self, **{TOLD[name]: value for name, value in told.items() if name in TOLD})
+        return replace(
+            self, **{STATS_FIELDS[name]: value for name, value in fields.items() if name in STATS_FIELDS}
+        )
 
     def bind(self, checkpoint: Path | str) -> str:
         """Writes what must not change beside a new checkpoint, and returns the checkpoint's id.
@@ -88,7 +92,7 @@ class Settings:
             "parallelism": self.parallelism,
         }
         found = read_record(checkpoint)
-        record = found or {"version": VERSION, **new_id(), **mine}
+        record = found or {"version": VERSION, **new_id_fields(), **mine}
         before = Schema.from_dict(record["schema"])
         if reason := self.schema.incompatibility_with(before):
             raise ValueError(
@@ -110,7 +114,7 @@ class Settings:
         return record["id"]
 
     @classmethod
-    def of_record(cls, record: dict) -> "Settings":
+    def from_record(cls, record: dict) -> "Settings":
         """The settings of the engine that last wrote a checkpoint's record, as far as it has them."""
         late_ms = record["max_out_of_orderness_ms"]
         schema = Schema.from_dict(record["schema"])

@@ -15,6 +15,7 @@ task needs is a function of two marks, so a batch that runs again is the same ba
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lab.engine.checkpoint import lease, ledger
 from lab.engine.checkpoint.durable import CheckpointFolder
@@ -24,7 +25,6 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.records.feeds import Feed, LogLost, Positions
 from lab.model.times import now_ms
 
-Ends = tuple[Positions, Positions]  # of events and control
 # {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
 # "begin", the mark before it, as Spark writes ahead where a batch ends; one at the end of an epoch of the loop has also "stopped", when that ended
 Mark = dict
@@ -34,16 +34,24 @@ LOOKS_MS = 1000
 WORTH_SHARING = 5_000  # records; less is read by one task
 
 
+class Ends(NamedTuple):
+    """How far the sources of both logs have come."""
+
+    events: Positions
+    control: Positions
+
+
 @dataclass(frozen=True)
 class ReadingWork:
     """What one reading task does: ranges of the events' sources, between two ledgers."""
 
-    ranges: dict[int, tuple[int, int]]
-    cut: dict  # as the stats log tells it: {"from": ms, no record counts as logged before, "to": ms, "events": ends, "control": ends}
-    before: str
-    after: str
-    at: int
-    number: int = 0  # of the cut
+    event_ranges: dict[int, tuple[int, int]]
+    # as the stats log tells them: {"from": ms, no record counts as logged before, "to": ms, "events": ends, "control": ends}
+    cut_bounds: dict
+    ledger_before: str
+    ledger_after: str
+    planned_at_ms: int
+    cut_number: int = 0
     epoch: int = 0
 
 
@@ -51,36 +59,41 @@ class Planner:
     """Chooses cuts, and says what they consist of. Runs on the driver."""
 
     def __init__(
-        self, events: Feed, control: Feed, checkpoint: CheckpointFolder, settings: Settings, held: str = ""
+        self,
+        events: Feed,
+        control: Feed,
+        checkpoint: CheckpointFolder,
+        settings: Settings,
+        lease_name: str = "",
     ):
         self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
-        self.held = held  # the lease, if there is one
+        self.lease_name = lease_name  # "" if there is none
         self._checked, self._looked = False, 0.0
-        self.needed: str | None = None  # the oldest ledger that the running epoch needs
+        self.oldest_needed_ledger: str | None = None  # by the running epoch
 
-    def initial(self) -> Mark:
+    def initial_mark(self) -> Mark:
         """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""
         if (self.checkpoint / "offsets").read("0") is not None:
             planned = planned_end(self.checkpoint.where, 0)
             if not runs_loop(planned):  # Spark runs a first batch also of nothing
                 return planned.get("begin", planned) | {"number": -1, "epoch": -1}
-        return self.earliest()
+        return self.earliest_mark()
 
-    def earliest(self) -> Mark:
+    def earliest_mark(self) -> Mark:
         """Before the first record that is there now."""
         beginning = _mark(0, 0, self.events.starts(), self.control.starts(), "")
         return beginning | {"number": -1, "epoch": -1}
 
-    def absence_check_due(self, start: Mark) -> int | None:
+    def next_absence_check_ms(self, start: Mark) -> int | None:
         """When there is a cut though nothing has come, where nobody knows what is awaited: once a second, if a rule says `absence`."""
         saved = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)
         rules = saved.ledger.book.rules.values()
         awaits = any(rule.absence and rule.state == "ACTIVE" for rule in rules)
         return start["cut"] + LOOKS_MS if awaits else None
 
-    def current_ends(self) -> tuple[Positions, Positions]:
+    def current_ends(self) -> Ends:
         """All that is there now: how far a run goes that ends when it has read it."""
-        return self.events.ends_with(self.control)
+        return Ends(*self.events.ends_of_both(self.control))
 
     def clock(self) -> int:
         """A log time: `current_ends`, if it is asked afterwards, misses nothing that was logged before."""
@@ -91,21 +104,21 @@ class Planner:
         control = self.control.wait_for_records(mark_positions(start["control"]), 0)
         return control or self.events.wait_for_records(mark_positions(start["events"]), timeout_s)
 
-    def next_mark(
+    def advance_mark(
         self,
         start: Mark,
-        limit: int | None,
-        upto: tuple[Positions, Positions] | None = None,
-        due: int | None = None,
+        max_records: int | None,
+        upto: Ends | None = None,
+        due_ms: int | None = None,
     ) -> Mark:
-        """The next cut, of about `limit` records of events; `start` itself if there is nothing to take. Raises Fenced.
+        """The next cut, of about `max_records` events; `start` itself if there is nothing to take. Raises Fenced.
 
-        `due`: a log time after which there is a cut, be it of nothing, as something that has not come is to be told. `start` also
+        `due_ms`: a log time after which there is a cut, be it of nothing, as something that has not come is to be told. `start` also
         when the logs do not answer (ConnectionError), unless they have not answered yet, or with `upto`.
         """
-        lease.check_lease(self.checkpoint, self.held)
+        lease.check_lease(self.checkpoint, self.lease_name)
         try:
-            end = self._next_mark(start, limit, upto, due)
+            end = self._advance_mark(start, max_records, upto, due_ms)
         except ConnectionError:
             if upto or not self._checked:
                 raise
@@ -115,17 +128,17 @@ class Planner:
         end = end | {"number": start["number"] + 1, "epoch": start["epoch"] + 1}
         return end if start["at"] else end | {"begin": start}
 
-    def _next_mark(
-        self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None, due: int | None
+    def _advance_mark(
+        self, start: Mark, max_records: int | None, upto: Ends | None, due_ms: int | None
     ) -> Mark:
-        begun = mark_positions(start["events"]), mark_positions(start["control"])
+        begun = Ends(mark_positions(start["events"]), mark_positions(start["control"]))
         now = self.clock()
         there = upto or self.current_ends()
         if not self._checked:
             self._check(begun, there)
         if any(of.keys() - at.keys() for at, of in zip(begun, there)):
             return _mark(start["cut"], now_ms(), *self._with_new_sources(begun, there), start["ledger"])
-        is_due = due is not None and now > due
+        is_due = due_ms is not None and now > due_ms
         if _all_taken(begun, there) and not is_due:
             return start
         cut = max(start["cut"] + 1, now)
@@ -138,8 +151,8 @@ class Planner:
             self._looked = time.monotonic()
         if _all_taken(begun, ends) and not is_due:
             return start
-        if limit is not None and self._size(begun, ends) > limit:
-            cut, ends = self._within_limit(start["cut"], cut, begun, ends, limit)
+        if max_records is not None and self._size(begun, ends) > max_records:
+            cut, ends = self._within_limit(start["cut"], cut, begun, ends, max_records)
         return self._mark(start, cut, begun, ends)
 
     def _with_new_sources(self, begun: Ends, there: Ends) -> Ends:
@@ -148,7 +161,7 @@ class Planner:
             {**{number: start for number, start in feed.starts().items() if number in of}, **at}
             for feed, of, at in zip((self.events, self.control), there, begun)
         )
-        return events, control
+        return Ends(events, control)
 
     def _before(self, log_time: int, there: Ends, begun: Ends) -> Ends:
         """How far the sources had come before a log time, and no less than they have been read."""
@@ -159,7 +172,7 @@ class Planner:
             }
             for feed, of, at in zip((self.events, self.control), there, begun)
         )
-        return events, control
+        return Ends(events, control)
 
     def _log_time_after(self, log_time: int, there: Ends, begun: Ends) -> int:
         """A log time, not before the given one, that all that is there was logged before: the clock may be behind."""
@@ -169,7 +182,10 @@ class Planner:
         return log_time
 
     def _size(self, begun: Ends, ends: Ends) -> int:
-        return sum(self.events.size(number, begun[0].get(number, 0), end) for number, end in ends[0].items())
+        return sum(
+            self.events.estimated_records(number, begun.events.get(number, 0), end)
+            for number, end in ends.events.items()
+        )
 
     def _within_limit(self, low: int, high: int, begun: Ends, there: Ends, limit: int) -> tuple[int, Ends]:
         """The latest log time before which at most `limit` records are to take, and the ends there."""
@@ -184,7 +200,7 @@ class Planner:
         if before_low != begun:
             return low, before_low
         # more than a batch of one log time
-        return low, (self._part(begun[0], before_high[0], limit), before_high[1])
+        return low, Ends(self._part(begun.events, before_high.events, limit), before_high.control)
 
     def _part(self, begun: Positions, ends: Positions, limit: int) -> Positions:
         """The ends of the first `limit` records, source by source."""
@@ -194,16 +210,16 @@ class Planner:
             part[number] = (
                 self.events.position_after(number, start, end, left) if left > 0 and end > start else start
             )
-            left -= self.events.size(number, start, part[number])
+            left -= self.events.estimated_records(number, start, part[number])
         return part
 
     def _mark(self, start: Mark, cut: int, begun: Ends, ends: Ends) -> Mark:
-        name, changes = start["ledger"], self._changes(begun[1], ends[1], start["cut"])
+        name, changes = start["ledger"], self._changes(begun.control, ends.control, start["cut"])
         if changes:
             after = ledger.load_ledger(self.checkpoint, name, self.settings.schema).ledger.copy()
             for change in changes:
                 after.apply(change.message)
-            name = ledger.save_ledger(self.checkpoint, name, changes, after, self.needed)
+            name = ledger.save_ledger(self.checkpoint, name, changes, after, self.oldest_needed_ledger)
         return _mark(cut, now_ms(), *ends, name)
 
     def _changes(self, begun: Positions, ends: Positions, floor: int) -> list[Change]:
@@ -243,7 +259,7 @@ class Planner:
             for number, last in ends.items()
             if last > begun.get(number, last)  # there is nothing of a source where it enters
         ]
-        size = sum(self.events.size(*each) for each in ranges)
+        size = sum(self.events.estimated_records(*each) for each in ranges)
         tasks = self.settings.parallelism if size > WORTH_SHARING else 1
         shares: list[dict[int, tuple[int, int]]] = [{}]
         room = share = -(-size // tasks)
@@ -252,7 +268,7 @@ class Planner:
                 divided = self.events.divisible and len(shares) < tasks
                 upto = self.events.position_after(number, first, last, room) if divided else last
                 shares[-1][number] = shares[-1].get(number, (first,))[0], upto
-                room -= self.events.size(number, first, upto)
+                room -= self.events.estimated_records(number, first, upto)
                 first = upto
                 if room <= 0 and len(shares) < tasks:
                     shares.append({})

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.engine.checkpoint.cuts import Cut, CutId
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint, planned_end, runs_loop
 from lab.logs.access import make_folder
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from lab.engine.checkpoint.cuts import Cut
     from lab.engine.loop.kafkaoutlet import KafkaOutlet, TransactionalOutlet
     from lab.engine.records.feeds import Feed
     from lab.engine.records.kafkafeed import KafkaFeed
@@ -46,16 +46,16 @@ class FileLogs:
 
     def log(self, name: str) -> FileLog:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.path(name), retention_ms=None if name == "control" else WEEK_MS)
+        return FileLog(self.log_folder(name), retention_ms=None if name == "control" else WEEK_MS)
 
-    def path(self, name: str) -> Path:
+    def log_folder(self, name: str) -> Path:
         """The folder of a log."""
         return self.elsewhere.get(name, self.folder / name)
 
     def create(self) -> None:
         """Makes the folders that are not there."""
         for name in LOGS:
-            make_folder(self.path(name))
+            make_folder(self.log_folder(name))
 
     def topic(self, name: str) -> str:
         """What rows for the log are marked with."""
@@ -65,9 +65,9 @@ class FileLogs:
         """A log as the engine reads it."""
         from lab.engine.records.feeds import FileFeed
 
-        return FileFeed(self.path(name))
+        return FileFeed(self.log_folder(name))
 
-    def reached(self, events: Positions) -> None:
+    def report_progress(self, events: Positions) -> None:
         """Micro-batches up to here are done; a folder need not know."""
 
     def sink(self, output: "DataFrame", checkpoint: CheckpointFolder, writer: str) -> "DataStreamWriter":
@@ -79,19 +79,19 @@ class FileLogs:
         if not runs_loop(end):
             self.write(rows, end["number"], writer, batch_fingerprint(end))
 
-    def rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[bytes]]:
+    def to_sink_rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[bytes]]:
         """Keys and values of the rows that carry lines to `write`: many in one, pressed, as Spark copies each a dozen times."""
         data = memoryview(lines.data)
         values = [_pressed(data[at : at + ROW_BYTES]) for at in range(0, len(data), ROW_BYTES)]
         return [""] * len(values), values
 
-    def write(self, rows: "pa.Table", number: int, writer: str, of: int) -> None:
-        """Appends the rows of `source.OUTPUT` of a cut unless the logs have them; `of`: its fingerprint."""
+    def write(self, rows: "pa.Table", cut_number: int, writer: str, fingerprint: int) -> None:
+        """Appends the rows of `source.OUTPUT` of a cut unless the logs have them; `fingerprint`: the cut's."""
         import pyarrow.compute as pc
 
         for name in rows["topic"].unique().to_pylist():
             values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
-            self.log(name).put_batch_once(writer, number, b"".join(map(_unpressed, values)), of)
+            self.log(name).put_batch_once(writer, cut_number, b"".join(map(_unpressed, values)), fingerprint)
 
     def outlet(self, writer: str) -> "FileOutlet":
         """Where a task delivers its cuts."""
@@ -127,14 +127,14 @@ class FileOutlet:
     logs: FileLogs
     writer: str
 
-    def put(self, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
-        """Appends what comes of a cut, as far as no log has it; `again`: (number, fingerprint) of all cuts that are put again.
+    def put(self, cut: Cut, output: "TaskOutput", redelivered: frozenset[CutId]) -> None:
+        """Appends what comes of a cut, as far as no log has it; `redelivered`: all cuts that are put again.
 
         Raises BatchConflict if a log has another cut of its number.
         """
         for name, (_, lines) in output.items():
             log, fingerprint = self.logs.log(name), batch_fingerprint(cut.end)
-            log.put_batch_once(self.writer, cut.number, lines.data, fingerprint, again)
+            log.put_batch_once(self.writer, cut.number, lines.data, fingerprint, redelivered)
 
     def flush(self) -> None:
         """Does nothing: `put` has written all."""
@@ -169,14 +169,14 @@ class KafkaLogs:
         """What the log is called there."""
         return self.topics.get(name, name)
 
-    def create(self, partitions: int = 1) -> None:
+    def create(self, event_partitions: int = 1) -> None:
         """Makes the topics that are not there. Raises NoBroker, UnusableTopic."""
         from lab.logs.kafka import COMPACTED
 
         for name in LOGS:
             log = self.log(name)
             log.create(1, COMPACTED) if name == "control" else log.create(
-                partitions if name == "events" else 1
+                event_partitions if name == "events" else 1
             )
 
     def feed(self, name: str) -> "KafkaFeed":
@@ -187,11 +187,11 @@ class KafkaLogs:
         patience_s = ANSWER_S if name == "control" else float("inf")
         return KafkaFeed(self.cluster, self.topic(name), patience_s)
 
-    def reached(self, events: Positions) -> None:
+    def report_progress(self, events: Positions) -> None:
         """The consumer group follows."""
         from lab.engine.records.kafkafeed import process_follower
 
-        process_follower(self.cluster, self.topic("events")).reached(events)
+        process_follower(self.cluster, self.topic("events")).commit_progress(events)
 
     def outlet(self, writer: str) -> "KafkaOutlet":
         """Where a task delivers its cuts."""
@@ -200,9 +200,9 @@ class KafkaLogs:
         return process_outlet(self.cluster, tuple((name, self.topic(name)) for name in WRITTEN))
 
     def transactional_outlet(
-        self, writer: str, key_groups: int, taken: "Sequence[Cut]", check: Callable[[], None]
+        self, writer: str, key_groups: int, earlier_cuts: Sequence[Cut], check: Callable[[], None]
     ) -> "TransactionalOutlet":
-        """Where an attempt that owns all key-groups of a checkpoint delivers its cuts, those `taken` before it unless they are committed.
+        """Where an attempt that owns all key-groups of a checkpoint delivers its cuts, and `earlier_cuts` unless they are committed.
 
         `check` raises an error if another attempt has taken over.
         """
@@ -210,13 +210,13 @@ class KafkaLogs:
 
         name = f"lab-{writer}-0-{key_groups - 1}"
         outlet = TransactionalOutlet(self.cluster, {log: self.topic(log) for log in WRITTEN}, name, check)
-        if taken:
-            outlet.committed = self._committed(writer, taken)
+        if earlier_cuts:
+            outlet.committed = self._committed(writer, earlier_cuts)
         return outlet
 
-    def _committed(self, writer: str, taken: "Sequence[Cut]") -> frozenset[tuple[int, int]]:
-        """(number, fingerprint) of the newest cuts of a checkpoint that were committed, at least of all that are among `taken`."""
-        first = taken[0]
+    def _committed(self, writer: str, earlier_cuts: Sequence[Cut]) -> frozenset[CutId]:
+        """The newest cuts of a checkpoint that were committed, at least all that are among `earlier_cuts`."""
+        first = earlier_cuts[0]
         self.log("stats").wait_for_transactions()
         lines = self._newest_cuts(
             writer,
@@ -224,9 +224,9 @@ class KafkaLogs:
             lambda found: any(line["batch"] < first.number for line in found),
         )
         committed = [line for line in lines if line["engine"].get("exactlyOnce")]
-        return frozenset((line["batch"], _fingerprint(line)) for line in committed)
+        return frozenset(CutId(line["batch"], _fingerprint(line)) for line in committed)
 
-    def rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[str]]:
+    def to_sink_rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[str]]:
         """Keys and values of the rows that carry lines to the sink: a record each."""
         return keys, list(lines)
 
@@ -265,7 +265,7 @@ def _readable(lines: list[str]) -> Iterator[dict]:
             yield parse_stats(line)
 
 
-def check_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
+def check_tasks_can_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
     """Raises ValueError if Spark's tasks are where they do not reach the logs."""
     if isinstance(logs, FileLogs) and not master.startswith("local"):
         raise ValueError(
@@ -283,7 +283,7 @@ def check_exactly_once_possible(
         raise ValueError(
             "--exactly-once is for topics, these logs are folders: they get each alert once without it, so leave it out"
         )
-    if stops_at_end or not checkpoint.local:
+    if stops_at_end or not checkpoint.is_on_this_machine:
         other = "an engine that stops when it has read all" if stops_at_end else f"checkpoint {checkpoint}"
         raise ValueError(
             f"--exactly-once with {other}: there Spark's sink delivers, at least once; use a running engine with a checkpoint "

@@ -13,23 +13,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from lab.engine.checkpoint import ledger
-from lab.engine.checkpoint.cuts import Cut, CutLog
+from lab.engine.checkpoint.cuts import Cut, CutId, CutLog
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.job import Job
-from lab.engine.loop.task import evaluate_cut, read_and_route, task_windows, with_stats
+from lab.engine.loop.task import deliverable_output, evaluate_cut, read_and_route, task_windows
 from lab.engine.windows.evaluate import TaskOutput, Windows
 from lab.engine.windows.windowstate import WindowState
 from lab.model.times import now_ms
 
 ASK_S = 1.0  # logs that tell of nothing are asked this often
 
-Again = frozenset[tuple[int, int]]  # (number, fingerprint) of cuts that an earlier attempt may have delivered
-Deliver = Callable[[Cut, TaskOutput, Again], None]
+# `redelivered`: cuts that an earlier attempt may have delivered
+Deliver = Callable[[Cut, TaskOutput, frozenset[CutId]], None]
 
 
 class Epoch:
-    """A running epoch, see `epoch`."""
+    """A running epoch, see `running_epoch`."""
 
     def __init__(
         self, job: Job, planner: Planner, cuts: CutLog, state: WindowState, windows: Windows, deliver: Deliver
@@ -52,8 +52,8 @@ class Epoch:
         if self.cuts.ended:
             return False
         self._asked = time.monotonic()
-        end = self.planner.next_mark(
-            self.cuts.mark, self.job.settings.max_batch_records, due=self._windows.due_ms
+        end = self.planner.advance_mark(
+            self.cuts.mark, self.job.settings.max_batch_records, due_ms=self._windows.due_ms
         )
         if end == self.cuts.mark:
             return False
@@ -63,25 +63,25 @@ class Epoch:
     def _repeat(self) -> None:
         """Carries out the cuts that earlier attempts left."""
         taken = list(self.cuts.taken)
-        again = frozenset((cut.number, batch_fingerprint(cut.end)) for cut in taken)
+        redelivered = frozenset(CutId(cut.number, batch_fingerprint(cut.end)) for cut in taken)
         for cut in taken:
-            self._carry_out(cut, again)
+            self._carry_out(cut, redelivered)
         self._resumed = now_ms()
 
-    def _carry_out(self, cut: Cut, again: Again) -> None:
+    def _carry_out(self, cut: Cut, redelivered: frozenset[CutId]) -> None:
         """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
         [work] = self.planner.plan_reading(cut.begin, cut.end)
-        envelopes, counted = read_and_route(self.job, work)
+        envelopes, reading_report = read_and_route(self.job, work)
         if self._resumed and "stopped" in cut.begin:
-            counted["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
-        output, stats = evaluate_cut(self.job, self._windows, work, envelopes, counted)
-        output = with_stats(output, stats, cut.number, self._state)
-        self.cuts.check()
-        self._deliver(cut, output, again)
+            reading_report["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
+        output, stats = evaluate_cut(self.job, self._windows, work, envelopes, reading_report)
+        output = deliverable_output(output, stats, cut.number, self._state)
+        self.cuts.check_not_taken_over()
+        self._deliver(cut, output, redelivered)
 
 
 @contextmanager
-def epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) -> Iterator[Epoch]:
+def running_epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) -> Iterator[Epoch]:
     """An attempt at an epoch of an engine with one task: first what earlier attempts cut, then as many steps as are asked for.
 
     At the end it is saved, unless an error is raised; with the same `cuts`, the next call runs the next epoch. Another attempt
@@ -89,7 +89,7 @@ def epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) -> Iterato
     """
     if cuts.is_saved:
         cuts.begin_next_epoch()
-    planner.needed = cuts.begin["ledger"]
+    planner.oldest_needed_ledger = cuts.begin["ledger"]
     rules = ledger.load_ledger(job.folder, cuts.begin["ledger"], job.settings.schema).ledger.copy()
     state = task_windows(job, 0)
     with state.open_epoch(cuts.epoch, rules) as windows:

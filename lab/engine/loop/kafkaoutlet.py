@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from lab.engine.checkpoint.cuts import Cut, TakenOver
+from lab.engine.checkpoint.cuts import Cut, CutId, TakenOver
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs import cluster as clusters
@@ -24,7 +24,7 @@ class KafkaOutlet:
         self._topics = topics
         self._lost: KafkaError | None = None
 
-    def put(self, cut: Cut, output: TaskOutput, again: frozenset[tuple[int, int]]) -> None:
+    def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
         """Sends what comes of a cut; readers know alerts by their alertId."""
         for name, (keys, lines) in output.items():
             topic = self._topics[name]
@@ -60,7 +60,7 @@ class TransactionalOutlet(KafkaOutlet):
         attempt 1   7 ─► commit   8 ─► ┊ killed ┊
         attempt 2                                  init: 8 is aborted, attempt 1 fenced   7 is committed   8 ─► commit   9 ─► …
 
-    `committed`: (number, fingerprint) of cuts that earlier attempts have committed; they are not delivered again. `check`
+    `committed`: cuts that earlier attempts have committed; they are not delivered again. `check`
     raises an error if another attempt has taken over. The broker goes on with the producer that was initialized last, even
     if that is of an older attempt; so both sides of the initialization are checked. What was committed before it is final.
     """
@@ -68,7 +68,7 @@ class TransactionalOutlet(KafkaOutlet):
     def __init__(self, cluster: Cluster, topics: dict[str, str], name: str, check: Callable[[], None]):
         limit = {"transactional.id": name, "transaction.timeout.ms": WRITING["message.timeout.ms"]}
         super().__init__(cluster, topics, limit)
-        self.committed: frozenset[tuple[int, int]] = frozenset()
+        self.committed: frozenset[CutId] = frozenset()
         with self._fenced():
             self._initialize(check)
 
@@ -82,13 +82,13 @@ class TransactionalOutlet(KafkaOutlet):
                 if not failure.args[0].retriable():
                     raise
 
-    def put(self, cut: Cut, output: TaskOutput, again: frozenset[tuple[int, int]]) -> None:
+    def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
         """Sends and commits what comes of a cut. Raises TakenOver if the broker has fenced this producer."""
         if (cut.number, batch_fingerprint(cut.end)) in self.committed:
             return
         with self._fenced():
             self._producer.begin_transaction()
-            super().put(cut, output, again)
+            super().put(cut, output, redelivered)
             self._producer.commit_transaction()
 
     @contextmanager

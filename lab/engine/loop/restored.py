@@ -16,12 +16,12 @@ from lab.engine.loop.ends import CLOCKS_MS, FileLogs, KafkaLogs
 from lab.model.times import now_ms
 
 
-class CheckpointPutBack(ValueError):
+class CheckpointRestored(ValueError):
     """Logs have cuts of a checkpoint that it has not planned; the text says what to do."""
 
 
-def check_not_put_back(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, writer: str) -> None:
-    """Raises CheckpointPutBack if the logs have later, or other, cuts of `writer`, the checkpoint's id, than it has planned."""
+def check_not_restored(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, writer: str) -> None:
+    """Raises CheckpointRestored if the logs have later, or other, cuts of `writer`, the checkpoint's id, than it has planned."""
     newest = cut_mark(checkpoint.where) or {"at": 0}
     since_ms = newest["at"] or (read_record(checkpoint.where) or {}).get("id_since", now_ms())
     for log, last in logs.last_batches(writer, since_ms - CLOCKS_MS):
@@ -29,14 +29,14 @@ def check_not_put_back(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder,
         number = newest.get("number", -1)
         if last.number > number:
             ends = "before its first cut" if number < 0 else f"with cut {number}"
-            raise _put_back(checkpoint, f"it ends {ends}, and {log} has its cut {last.number}")
+            raise _restored(checkpoint, f"it ends {ends}, and {log} has its cut {last.number}")
         mine = cut_mark(checkpoint.where, last.number)
         if mine and last.fingerprint not in (None, batch_fingerprint(mine)):
-            raise _put_back(checkpoint, f"{log} has another cut {last.number} of it")
+            raise _restored(checkpoint, f"{log} has another cut {last.number} of it")
 
 
-def _put_back(checkpoint: CheckpointFolder, found: str) -> CheckpointPutBack:
-    return CheckpointPutBack(
+def _restored(checkpoint: CheckpointFolder, found: str) -> CheckpointRestored:
+    return CheckpointRestored(
         f"checkpoint {checkpoint} was put back: {found}. To go on from it: lab reprocess {checkpoint}, and start again. "
         "Then everything since comes again, alerts with the same alertId unless another version gave them; docs/operations.md, Upgrades"
     )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,11 @@ from lab.engine.records.columns import (
     PLACE,
     SOURCE,
     Columns,
-    arrival_column,
     in_log_order,
+    log_time_or_event_time,
     take_rows,
 )
-from lab.engine.records.decode import MicroBatch
+from lab.engine.records.decode import DecodedBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import int64_columns
 from lab.engine.windows.when import (
@@ -46,13 +47,18 @@ from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
 
 
-def route(
-    batch: MicroBatch, ledger: Ledger, changes: list[Change], settings: Settings
-) -> tuple[list[Envelope], Counter, list[int]]:
-    """A micro-batch under the rules of `ledger`, to which its changes are applied at their place in the log.
+class RoutedEvents(NamedTuple):
+    """What the tasks get of a micro-batch. The rows of an envelope are in log order."""
 
-    With its counts, and the newest event time before each change and of all, in ms. The rows of an envelope are in log order.
-    """
+    envelopes: list[Envelope]
+    counts: Counter
+    newest_event_times: list[int]  # before each change and of all, ms
+
+
+def route_events(
+    batch: DecodedBatch, ledger: Ledger, changes: list[Change], settings: Settings
+) -> RoutedEvents:
+    """A micro-batch under the rules of `ledger`, to which its changes are applied at their place in the log."""
     counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
     events = in_log_order(batch.events) if batch.events else {LOG_TIME: np.empty(0, np.int64)}
     events = with_take_back_column(events, settings.schema) if batch.events else events
@@ -68,7 +74,7 @@ def route(
             first = end
         if after < len(changes):
             ledger.apply(changes[after].message)
-    return envelopes, counts, newest[1:]
+    return RoutedEvents(envelopes, counts, newest[1:])
 
 
 def _between(
@@ -93,7 +99,7 @@ def _between(
         unclaimed[rows] = False
         key = [values for name, values in columns.items() if name.startswith("key:")]
         columns["keyGroup"] = key_groups_of(key, len(rows), settings.key_groups).astype(np.int64)
-        yield Envelope(after, plan.kept.store, columns)
+        yield Envelope(after, plan.entry.store, columns)
     unrouted = int(np.count_nonzero(unclaimed))
     counts.update(routed=len(unclaimed) - unrouted, unrouted=unrouted)
 
@@ -106,10 +112,10 @@ def alert_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray) -> C
 def arrival_times(events: Columns, schema: Schema) -> np.ndarray:
     """When each event was heard of, as these events alone tell; `Windows` knows those before."""
     times = np.asarray(events[schema.time_field], np.int64)
-    return arrival_column(events[LOG_TIME], np.maximum.accumulate(times))
+    return log_time_or_event_time(events[LOG_TIME], np.maximum.accumulate(times))
 
 
-def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envelope]]:
+def split_by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envelope]]:
     """An envelope cut by the tasks that own its rows' key-groups."""
     tasks = envelope.columns["keyGroup"] * settings.parallelism // settings.key_groups
     order = np.argsort(tasks, kind="stable")

@@ -12,8 +12,16 @@ import numpy as np
 from lab.engine.checkpoint import lease, ledger
 from lab.engine.loop.cut import ReadingWork
 from lab.engine.loop.job import Job
-from lab.engine.loop.route import by_task, route
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, PLACE, arrival_column, pack, unpack
+from lab.engine.loop.route import route_events, split_by_task
+from lab.engine.records.columns import (
+    BEFORE_ALL,
+    HEARD,
+    LOG_TIME,
+    PLACE,
+    log_time_or_event_time,
+    pack,
+    unpack,
+)
 from lab.engine.records.decode import decode
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows import shared
@@ -25,99 +33,118 @@ from lab.model.times import now_ms
 
 
 def read_and_route(job: Job, work: ReadingWork) -> tuple[list[Envelope], dict]:
-    """Reads, decodes and routes a share; also what task 0 is told of it (counts, dead letters, times), and all (newest event times)."""
+    """Reads, decodes and routes a share. The report: what task 0 is told (counts, dead letters, times), and all (newest event times)."""
     settings = job.settings
-    times = {"start": work.at, "decode": now_ms()}
+    times = {"start": work.planned_at_ms, "decode": now_ms()}
     batch = decode(
-        job.logs.feed("events").read(work.ranges, work.cut["from"]), settings.schema, settings.max_future_ms
+        job.logs.feed("events").read(work.event_ranges, work.cut_bounds["from"]),
+        settings.schema,
+        settings.max_future_ms,
     )
     times["route"] = now_ms()
-    rules, changes = ledger.load_ledger(job.folder, work.before, settings.schema).ledger, []
-    if work.after != work.before:
-        rules, changes = rules.copy(), ledger.load_ledger(job.folder, work.after, settings.schema).changes
-    envelopes, counts, newest = route(batch, rules, changes, settings)
-    if batch.like_seconds:
-        counts["datedLikeSeconds"] = batch.like_seconds
+    rules, changes = ledger.load_ledger(job.folder, work.ledger_before, settings.schema).ledger, []
+    if work.ledger_after != work.ledger_before:
+        rules, changes = (
+            rules.copy(),
+            ledger.load_ledger(job.folder, work.ledger_after, settings.schema).changes,
+        )
+    envelopes, counts, newest = route_events(batch, rules, changes, settings)
+    if batch.dated_like_seconds:
+        counts["datedLikeSeconds"] = batch.dated_like_seconds
     if batch.nan_as_null:
         counts["nanAsNull"] = batch.nan_as_null.total()
     times["evaluate"] = now_ms()
-    told = {"counts": dict(counts), "deadLetters": batch.dead_letters, "deadLettersBy": dict(batch.bad)}
-    return envelopes, told | {"times": times, "cut": work.cut, "newest": newest}
+    reading_report = {
+        "counts": dict(counts),
+        "deadLetters": batch.dead_letters,
+        "deadLettersBy": dict(batch.dead_letters_by_kind),
+    }
+    return envelopes, reading_report | {"times": times, "cut": work.cut_bounds, "newest": newest}
 
 
 def task_windows(job: Job, task: int) -> WindowState:
     """The windows of one task's key-groups."""
     owned = flink_range(task, job.settings.key_groups, job.settings.parallelism)
-    return open_windows(job.settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
+    return open_windows(job.settings, job.folder, shared.private_folder(job.start_id), owned[0], owned[-1])
 
 
 def evaluate_cut(
-    job: Job, windows: Windows, work: ReadingWork, envelopes: Iterable[Envelope], told: dict
+    job: Job, windows: Windows, work: ReadingWork, envelopes: Iterable[Envelope], reading_report: dict
 ) -> tuple[TaskOutput, BatchStats]:
     """What comes of a cut's events and control messages, and the counts."""
     changes = []
-    if work.after != work.before:
-        changes = ledger.load_ledger(job.folder, work.after, job.settings.schema).changes
+    if work.ledger_after != work.ledger_before:
+        changes = ledger.load_ledger(job.folder, work.ledger_after, job.settings.schema).changes
     stats = BatchStats(
-        told | {"engine": job.engine, "settings": job.settings.told()}, job.settings.key_groups
+        reading_report | {"engine": job.engine_id, "settings": job.settings.stats_fields()},
+        job.settings.key_groups,
     )
-    newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
-    alerts, acks = windows.evaluate(envelopes, changes, newest, work.cut["to"], stats)
-    letters = told.get("deadLetters", [])
+    newest = reading_report.get("newest", [BEFORE_ALL] * (len(changes) + 1))
+    alerts, acks = windows.evaluate(envelopes, changes, newest, work.cut_bounds["to"], stats)
+    letters = reading_report.get("deadLetters", [])
     output = {"alerts": alerts, "deadLetters": KeyedLines([""] * len(letters), JoinedLines(letters))}
     ids = [str(ack.get("ruleId", "")) for ack in acks]
     output["acks"] = KeyedLines(ids, JoinedLines(map(json.dumps, acks)))
     return output, stats
 
 
-def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: WindowState) -> TaskOutput:
+def deliverable_output(
+    output: TaskOutput, stats: BatchStats, cut_number: int, state: WindowState
+) -> TaskOutput:
     """A task's output with its line of the stats log; logs that get nothing are left out."""
     if state.low_key_group > 0:  # one task speaks for all
         del output["acks"]
     if stats.counts or state.low_key_group == 0:
-        head = {"batch": number, "keyGroups": [state.low_key_group, state.high_key_group]}
+        head = {"batch": cut_number, "keyGroups": [state.low_key_group, state.high_key_group]}
         windows = state.windows
         line = stats.to_json_line(head, windows.stores.values(), windows.all_waits, state.chain)
         output["stats"] = KeyedLines([str(state.low_key_group)], JoinedLines([line]))
     return {log: lines for log, lines in output.items() if lines.keys}
 
 
-def evaluate_task_share(
-    job: Job, task: int, work: ReadingWork, envelopes: Iterable[Envelope], told: dict
+def evaluate_and_save_share(
+    job: Job, task: int, work: ReadingWork, envelopes: Iterable[Envelope], reading_report: dict
 ) -> TaskOutput:
     """Evaluates what one task owns of an epoch of one cut. Raises Fenced if another engine has taken over since it was planned."""
     lease.check_lease(job.folder, job.lease)
     state = task_windows(job, task)
-    rules = ledger.load_ledger(job.folder, work.before, job.settings.schema).ledger
-    with state.open_epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
-        output, stats = evaluate_cut(job, windows, work, envelopes, told)
-    return with_stats(output, stats, work.number, state)
+    rules = ledger.load_ledger(job.folder, work.ledger_before, job.settings.schema).ledger
+    with state.open_epoch(
+        work.epoch, rules if work.ledger_after == work.ledger_before else rules.copy()
+    ) as windows:
+        output, stats = evaluate_cut(job, windows, work, envelopes, reading_report)
+    return deliverable_output(output, stats, work.cut_number, state)
 
 
 def run_single_task(job: Job, work: ReadingWork) -> TaskOutput:
     """A whole epoch of one cut in one task."""
-    return evaluate_task_share(job, 0, work, *read_and_route(job, work))
+    return evaluate_and_save_share(job, 0, work, *read_and_route(job, work))
 
 
 # -- between tasks -----------------------------------------------------------------------------------------------------
 
 
-def to_envelopes(job: Job, number: int, work: ReadingWork) -> Iterator[tuple[int, bytes]]:
-    """What the reading task `number` sends: (task, payload)."""
-    envelopes, told = read_and_route(job, work)
+def route_to_payloads(job: Job, share_number: int, work: ReadingWork) -> Iterator[tuple[int, bytes]]:
+    """What the reading task `share_number` sends: (task, payload)."""
+    envelopes, reading_report = read_and_route(job, work)
     for task in range(job.settings.parallelism):
-        head = {"before": work.before, "after": work.after, "newest": told["newest"]}
-        head |= {"number": work.number, "epoch": work.epoch, "share": number, "reached": work.cut["to"]}
-        head |= told if task == 0 else {}
+        head = {"before": work.ledger_before, "after": work.ledger_after, "newest": reading_report["newest"]}
+        head |= {
+            "number": work.cut_number,
+            "epoch": work.epoch,
+            "share": share_number,
+            "reached": work.cut_bounds["to"],
+        }
+        head |= reading_report if task == 0 else {}
         yield task, b"{" + json.dumps(head).encode()
     for envelope in envelopes:
-        for task, part in by_task(envelope, job.settings):
-            yield task, pack(part.columns, [number, part.control_messages_before, part.store_number])
+        for task, part in split_by_task(envelope, job.settings):
+            yield task, pack(part.columns, [share_number, part.control_messages_before, part.store_number])
 
 
-def evaluate_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
+def evaluate_payloads(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
     """Evaluates what the reading tasks sent to a task, in whatever order it came."""
-    told: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
+    reading_report: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
     parts: list[tuple[int, Envelope]] = []
     newest: dict[int, list[int]] = {}  # of each share
     for payload in payloads:
@@ -127,13 +154,15 @@ def evaluate_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOu
             continue
         head = json.loads(payload[1:])
         newest[head["share"]] = head["newest"]
-        told["newest"] = list(map(max, head["newest"], told.get("newest", head["newest"])))
+        reading_report["newest"] = list(
+            map(max, head["newest"], reading_report.get("newest", head["newest"]))
+        )
         for name in ("counts", "deadLettersBy"):
-            told[name].update(head.get(name, {}))
-        told["deadLetters"] += head.get("deadLetters", [])
-        told["cut"] = head.get("cut")
+            reading_report[name].update(head.get(name, {}))
+        reading_report["deadLetters"] += head.get("deadLetters", [])
+        reading_report["cut"] = head.get("cut")
         for name, time in head.get("times", {}).items():
-            told["times"][name] = max(told["times"].get(name, 0), time)
+            reading_report["times"][name] = max(reading_report["times"].get(name, 0), time)
     for number, part in parts:
         if PLACE in part.columns:
             part.columns[PLACE] = part.columns[PLACE] + (number << 32)
@@ -142,9 +171,9 @@ def evaluate_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOu
                 times[part.control_messages_before] for share, times in newest.items() if share < number
             ]
             of_others = np.maximum(part.columns[HEARD], max(earlier, default=BEFORE_ALL))
-            part.columns[HEARD] = arrival_column(part.columns[LOG_TIME], of_others)
+            part.columns[HEARD] = log_time_or_event_time(part.columns[LOG_TIME], of_others)
     work = ReadingWork(
         {}, {"to": head["reached"]}, head["before"], head["after"], 0, head["number"], head["epoch"]
     )
     envelopes = [envelope for _, envelope in sorted(parts, key=lambda part: part[0])]
-    return evaluate_task_share(job, task, work, envelopes, told)
+    return evaluate_and_save_share(job, task, work, envelopes, reading_report)

@@ -38,7 +38,7 @@ def narrow_integers(values: np.ndarray | pa.Array) -> tuple[pa.Array, int]:
     return array, 0
 
 
-def to_batch(columns: Columns, meta: dict[str, Any] | None = None) -> pa.RecordBatch:
+def to_narrowed_batch(columns: Columns, meta: dict[str, Any] | None = None) -> pa.RecordBatch:
     """Columns as one Arrow record batch, integers narrowed; `meta` is any JSON."""
     arrays, bases = [], {}
     for name, values in columns.items():
@@ -67,7 +67,7 @@ def pack(columns: Columns, meta: Any = None) -> bytes:
     >>> columns["time"].tolist(), meta
     ([5, 7], {'route': 'payeeId'})
     """
-    return to_bytes(to_batch(columns, meta))
+    return to_bytes(to_narrowed_batch(columns, meta))
 
 
 def unpack(data: bytes) -> tuple[Columns, Any]:
@@ -120,13 +120,13 @@ def take_rows(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | p
     return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
 
 
-def arrival_column(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
-    """A column HEARD; `newest`: event times.
+def log_time_or_event_time(log_time: np.ndarray, newest_event_time: np.ndarray | int) -> np.ndarray:
+    """When each record arrived, the column HEARD: its log time, or in a log that is not live (log time 0) an event time.
 
-    >>> arrival_column(np.array([5, 0]), 7).tolist()
+    >>> log_time_or_event_time(np.array([5, 0]), 7).tolist()
     [5, 7]
     """
-    return np.where(log_time > 0, log_time, newest)
+    return np.where(log_time > 0, log_time, newest_event_time)
 
 
 def writable_int64(values: np.ndarray) -> np.ndarray:

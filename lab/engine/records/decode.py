@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,21 +26,21 @@ MANY, FEW = 3200, 64  # lines read at once, and lines next to a bad one that are
 
 
 @dataclass
-class MicroBatch:
+class DecodedBatch:
     """What a micro-batch brought: events as columns (for each run of records), and what was bad."""
 
     events: list[Columns] = field(default_factory=list)
     dead_letters: list[str] = field(default_factory=list)
-    bad: Counter[str] = field(default_factory=Counter)  # what was bad about them: kind -> how many
+    dead_letters_by_kind: Counter[str] = field(default_factory=Counter)
     records: int = 0
     # field -> its values that were NaN or the like
     nan_as_null: Counter[str] = field(default_factory=Counter)
-    like_seconds: int = 0  # events logged today and dated as if seconds had been taken for ms
+    dated_like_seconds: int = 0  # events logged today and dated as if seconds had been taken for ms
 
 
-def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> MicroBatch:
+def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> DecodedBatch:
     """Decodes runs of records of the events' log."""
-    batch = MicroBatch()
+    batch = DecodedBatch()
     for columns, bad, nan_as_null in parallel_map(
         lambda records: _decode_run(records, schema, max_future_ms), runs
     ):
@@ -47,9 +48,9 @@ def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> Micro
         batch.records += events + len(bad)
         batch.dead_letters += [dead_letter(*record) for record in bad]
         batch.nan_as_null += nan_as_null
-        batch.bad.update(error_kind(reason) for reason, _, _ in bad)
+        batch.dead_letters_by_kind.update(error_kind(reason) for reason, _, _ in bad)
         if events:
-            batch.like_seconds += _like_seconds(columns[schema.time_field], columns[LOG_TIME])
+            batch.dated_like_seconds += _like_seconds(columns[schema.time_field], columns[LOG_TIME])
             batch.events.append(columns)
     return batch
 
@@ -66,13 +67,29 @@ def _like_seconds(times: pa.Array, log_times: np.ndarray) -> int:
     return int(((times.to_numpy() < LIKE_SECONDS) & (log_times > 10 * LIKE_SECONDS)).sum())
 
 
+class BadLine(NamedTuple):
+    """A record that is no event."""
+
+    reason: str
+    place: str
+    data: bytes
+
+
+class DecodedRecords(NamedTuple):
+    """The events of a run of records as columns, decimals scaled to int64; an update in a change log is two events."""
+
+    columns: Columns
+    record_of_event: np.ndarray  # the number of each event's record in the run, from 0
+    bad: list[BadLine]
+
+
 def decode_records(
     records: Records,
     schema: Schema,
     max_future_ms: int = MAX_FUTURE_MS,
     nan_as_null: Counter[str] | None = None,
-) -> tuple[Columns, np.ndarray, list[tuple[str, str, bytes]]]:
-    """The good records as columns (decimals scaled to int64), which they are, and the bad ones: (reason, place, raw bytes).
+) -> DecodedRecords:
+    """Decodes a run of records.
 
     `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
     `nan_as_null` counts values that were NaN or the like, by field.
@@ -112,8 +129,8 @@ def decode_records(
         columns[ID_TEXT] = _id_texts([columns[name] for name in schema.id_fields])
         columns[ID] = pa.array(_digests(columns[ID_TEXT]))
     places = records.places([row for _, row in bad])
-    letters = [(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
-    return columns, np.searchsorted(lines.records, rows), letters
+    bad_lines = [BadLine(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
+    return DecodedRecords(columns, np.searchsorted(lines.records, rows), bad_lines)
 
 
 def _id_texts(columns: list[pa.Array]) -> pa.Array:
@@ -160,7 +177,7 @@ class RecordLines:
     def _first(self) -> np.ndarray:
         return self.text.take(self.starts, mode="clip")
 
-    def plain(self) -> np.ndarray:
+    def arrow_readable(self) -> np.ndarray:
         """Which lines hold one JSON object as far as can be seen from outside, and nothing that Arrow reads otherwise than we do."""
         data, text, lengths = self._data, self.text, self.ends - self.starts
         plain = (self._first() == ord("{")) & (text[self.ends - 1] == ord("}")) & (lengths <= MAX_LINE_BYTES)
@@ -187,7 +204,7 @@ def _read_at_once(lines: RecordLines, schema: Schema) -> Iterator[tuple[np.ndarr
     """Rows and their values, of all lines but those that have a bad one nearby and those that are not plain."""
     if schema.records == "csv":
         return
-    plain = lines.plain()
+    plain = lines.arrow_readable()
     text, rows = lines.text, np.flatnonzero(plain)
     if not plain.all():
         text = text.copy()

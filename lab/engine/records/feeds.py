@@ -70,7 +70,7 @@ class Feed(Protocol):
     def ends(self) -> Positions:
         """How far each source has come."""
 
-    def ends_with(self, other: "Feed") -> tuple[Positions, Positions]:
+    def ends_of_both(self, other: "Feed") -> tuple[Positions, Positions]:
         """The ends of this log and another one."""
         return self.ends(), other.ends()
 
@@ -81,7 +81,7 @@ class Feed(Protocol):
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         """How far each had come before a log time (ms), none further than `ends`; nobody asks about records before `starts`."""
 
-    def size(self, source: int, start: int, end: int) -> int:
+    def estimated_records(self, source: int, start: int, end: int) -> int:
         """About how many records lie between two positions."""
         return end - start
 
@@ -93,10 +93,10 @@ class Feed(Protocol):
         """The records of ranges (source -> start, end)."""
 
 
-def join_records(values: Sequence[bytes]) -> bytes:
+def join_unless_multiline(values: Sequence[bytes]) -> bytes:
     """Records as `Records.data` has them.
 
-    >>> join_records([b"a", b"b"]), join_records([b"a", b"b\\nc"])
+    >>> join_unless_multiline([b"a", b"b"]), join_unless_multiline([b"a", b"b\\nc"])
     (b'a\\nb', b'')
     """
     joined = b"\n".join(values)
@@ -159,7 +159,7 @@ class PartitionRecords:
     @property
     def data(self) -> bytes:
         """One record a line, as far as that is possible; else nothing."""
-        return join_records(self.values)
+        return join_unless_multiline(self.values)
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(place, value) of each record."""
@@ -206,7 +206,7 @@ class FileFeed(Feed):
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         return {0: min(self.log.end(log_time), ends[0])}
 
-    def size(self, source: int, start: int, end: int) -> int:
+    def estimated_records(self, source: int, start: int, end: int) -> int:
         return -(-(end - start) // BYTES_A_RECORD)
 
     def position_after(self, source: int, start: int, end: int, records: int) -> int:

@@ -35,9 +35,9 @@ class KafkaFeed(Feed):
     def ends(self) -> Positions:
         return self._partitions.end_offsets()
 
-    def ends_with(self, other: Feed) -> tuple[Positions, Positions]:
+    def ends_of_both(self, other: Feed) -> tuple[Positions, Positions]:
         if not isinstance(other, KafkaFeed) or other.cluster != self.cluster:
-            return super().ends_with(other)
+            return super().ends_of_both(other)
         mine, its = topic_end_offsets([self._partitions, other._partitions])
         return mine, its
 
@@ -110,7 +110,7 @@ class ConsumerGroupFollower:
         self.topic, self._committed, self._at = topic, {}, 0.0
         self._consumer = cluster.metadata_client
 
-    def reached(self, events: Positions) -> None:
+    def commit_progress(self, events: Positions) -> None:
         """Commits how far the engine has come, once a second while it goes on, and again later: a broker that restarts may lose commits."""
         pause_s = COMMIT_S if events != self._committed else COMMIT_AGAIN_S
         if time.monotonic() > self._at + pause_s:

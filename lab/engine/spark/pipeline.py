@@ -25,12 +25,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
-from lab.engine.checkpoint.record import Batches
+from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.codecache import check_code_cache_writable
-from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs, check_exactly_once_possible, check_reach
-from lab.engine.loop.job import Job
-from lab.engine.loop.restored import check_not_put_back
+from lab.engine.loop.ends import (
+    WRITTEN,
+    FileLogs,
+    KafkaLogs,
+    check_exactly_once_possible,
+    check_tasks_can_reach,
+)
+from lab.engine.loop.job import EngineId, Job
+from lab.engine.loop.restored import check_not_restored
 from lab.engine.spark import source
 from lab.engine.spark.runner import tell_to_stop
 from lab.engine.windows import shared
@@ -64,9 +70,9 @@ def start(
     it or writes one of the logs, ValueError if it was made with other settings or the logs are out of Spark's reach,
     RuntimeError if Spark has ended.
     """
-    check_spark(spark)
+    check_spark_is_running(spark)
     folder, master = CheckpointFolder(checkpoint), spark.sparkContext.master
-    check_reach(logs, master)
+    check_tasks_can_reach(logs, master)
     if settings.exactly_once:
         check_exactly_once_possible(logs, folder, once)
     check_code_cache_writable()
@@ -74,27 +80,27 @@ def start(
         lease = until_stopped.enter_context(Lease(folder))
         if isinstance(logs, FileLogs):
             for name in WRITTEN:
-                until_stopped.enter_context(FolderLock(logs.path(name), what="log"))
+                until_stopped.enter_context(FolderLock(logs.log_folder(name), what="log"))
         writer_id = settings.bind(checkpoint)
-        check_not_put_back(logs, folder, writer_id)
-        start = f"{os.getpid()}-{uuid4().hex[:8]}"
-        job = Job(settings, logs, folder.where, start, lease.name, (writer_id, now_ms()), once)
-        until_stopped.callback(shutil.rmtree, shared.private_folder(job.start), ignore_errors=True)
+        check_not_restored(logs, folder, writer_id)
+        start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
+        job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
+        until_stopped.callback(shutil.rmtree, shared.private_folder(job.start_id), ignore_errors=True)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
         spark.dataSource.register(source.engine_source_class(job))
-        rows = spark.readStream.format(f"lab-{job.start}").load()
+        rows = spark.readStream.format(f"lab-{job.start_id}").load()
         if settings.parallelism > 1:
             rows = rows.repartitionById(settings.parallelism, "task")
             rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
         trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
-        sink = rows.writeStream.format("noop") if job.loops else logs.sink(rows, folder, writer_id)
+        sink = rows.writeStream.format("noop") if job.runs_loop else logs.sink(rows, folder, writer_id)
         writer = sink.option("checkpointLocation", folder.spark_uri).trigger(**trigger)
         conf = {"spark.sql.redaction.options.regex": HIDDEN, TRACEBACK: "false"}
         with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
             return Engine(writer.start(), until_stopped.pop_all(), job)
 
 
-def check_spark(spark: SparkSession) -> None:
+def check_spark_is_running(spark: SparkSession) -> None:
     """Raises RuntimeError if Spark has ended; PySpark's own error would say nothing."""
     if spark.sparkContext._jsc is None:
         raise RuntimeError("this Spark session has ended: open another one with lab.session()")
@@ -130,7 +136,7 @@ class Engine:
     def stop(self) -> None:
         """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
         with self.until_stopped:
-            if self.job.loops:
+            if self.job.runs_loop:
                 self._end_loop()
             self.query.stop()
 
@@ -145,7 +151,7 @@ class Engine:
         tell_to_stop(self.job)
         deadline = time.monotonic() + STOP_S
         while self.query.isActive and time.monotonic() < deadline:
-            batches = Batches.read(self.job.checkpoint)
+            batches = BatchProgress.read(self.job.checkpoint)
             if batches.planned == batches.done:
                 return
             time.sleep(0.01)

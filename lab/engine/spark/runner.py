@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint import lease
-from lab.engine.checkpoint.cuts import FOLDER, Cut, CutLog, is_closed
+from lab.engine.checkpoint.cuts import FOLDER, Cut, CutLog, is_closed_to_tasks
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.loop.cut import Mark, Planner, mark_positions
 from lab.engine.loop.ends import READ, FileOutlet, KafkaLogs
-from lab.engine.loop.epochs import epoch
+from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
@@ -32,9 +32,9 @@ class ParentGone(RuntimeError):
     """The process that started this worker has ended: another one may do its work."""
 
 
-def run_loop(job: Job, batch: int) -> None:
+def run_loop(job: Job, batch_id: int) -> None:
     """Runs a micro-batch of epochs in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint."""
-    parent, flag = os.getppid(), shared.private_folder(job.start) / STOP
+    parent, flag = os.getppid(), shared.private_folder(job.start_id) / STOP
     ends = time.monotonic() + _batch_s(job)
 
     def over() -> bool:
@@ -43,16 +43,16 @@ def run_loop(job: Job, batch: int) -> None:
         return flag.exists() or time.monotonic() > ends
 
     planner = _planner(job)
-    cuts = CutLog(job.folder, _before(job, planner, batch), job.lease)
+    cuts = CutLog(job.folder, _before(job, planner, batch_id), job.lease)
 
     def check() -> None:
         lease.check_lease(job.folder, job.lease)
-        cuts.check()
+        cuts.check_not_taken_over()
 
     outlet, pause = _outlet(job, cuts.taken, check), GATHER_S
     while not over():
         lease.check_lease(job.folder, job.lease)
-        with epoch(job, planner, cuts, outlet.put) as running:
+        with running_epoch(job, planner, cuts, outlet.put) as running:
             # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
             save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
             while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
@@ -60,39 +60,39 @@ def run_loop(job: Job, batch: int) -> None:
                     time.sleep(pause)
                     # what has come may be stamped later than the clock says it is
                     pause = GATHER_S if running.step() else min(2 * pause, REST_S)
-                job.logs.reached(mark_positions(cuts.mark["events"]))
+                job.logs.report_progress(mark_positions(cuts.mark["events"]))
             outlet.flush()
 
 
 def _batch_s(job: Job) -> float:
     """How long a micro-batch is: as long as the engine has run before it, within bounds."""
-    ran_s = (now_ms() - job.engine[1]) / 1000 if job.engine else BATCH_S
+    ran_s = (now_ms() - job.engine_id.started_ms) / 1000 if job.engine_id else BATCH_S
     return min(max(ran_s, EPOCH_S), BATCH_S)
 
 
-def _before(job: Job, planner: Planner, batch: int) -> Mark | None:
+def _before(job: Job, planner: Planner, batch_id: int) -> Mark | None:
     """The mark at which a micro-batch begins, None if the one before ran the loop."""
-    before = planned_end(job.checkpoint, batch - 1) if batch else planner.earliest()
+    before = planned_end(job.checkpoint, batch_id - 1) if batch_id else planner.earliest_mark()
     return None if runs_loop(before) else before
 
 
-def finish_loop(job: Job, batch: int) -> None:
+def finish_epoch_and_close_loop(job: Job, batch_id: int) -> None:
     """Carries out the cuts that an epoch has, ends it, and closes the loop: from now on the driver chooses the cuts."""
     alone = replace(job, settings=replace(job.settings, parallelism=1))
     lease.check_lease(job.folder, job.lease)
-    if is_closed(job.folder / FOLDER, job.lease):
+    if is_closed_to_tasks(job.folder / FOLDER, job.lease):
         return  # by another attempt
     planner, outlet = _planner(alone), job.logs.outlet(_writer(job))
-    cuts = CutLog(job.folder, _before(alone, planner, batch), job.lease)
-    with epoch(alone, planner, cuts, outlet.put):
+    cuts = CutLog(job.folder, _before(alone, planner, batch_id), job.lease)
+    with running_epoch(alone, planner, cuts, outlet.put):
         outlet.flush()
-    cuts.close()
+    cuts.close_to_tasks()
 
 
 def rerun_planned_cut(job: Job, begin: Mark, end: Mark) -> None:
     """Runs a micro-batch of one cut that the driver of an earlier start has chosen."""
     [work] = _planner(job).plan_reading(begin, end)
-    cut = Cut(work.number, begin, end)
+    cut = Cut(work.cut_number, begin, end)
     outlet = _outlet(job, [cut], partial(lease.check_lease, job.folder, job.lease))
     outlet.put(cut, run_single_task(job, work), frozenset())
     outlet.flush()
@@ -105,25 +105,25 @@ def _outlet(job: Job, taken: Sequence[Cut], check: Callable[[], None]) -> "FileO
 
 
 def _writer(job: Job) -> str:
-    return job.engine[0] if job.engine else job.start
+    return job.engine_id.checkpoint_id if job.engine_id else job.start_id
 
 
 _planners: dict[str, Planner] = {}  # of this worker, by start
 
 
 def _planner(job: Job) -> Planner:
-    if job.start not in _planners:
+    if job.start_id not in _planners:
         _planners.clear()
         events, control = map(job.logs.feed, READ)
-        _planners[job.start] = Planner(events, control, job.folder, job.settings)
-    return _planners[job.start]
+        _planners[job.start_id] = Planner(events, control, job.folder, job.settings)
+    return _planners[job.start_id]
 
 
 def is_told_to_stop(job: Job) -> bool:
     """Whether the engine has been told to stop."""
-    return (shared.private_folder(job.start) / STOP).exists()
+    return (shared.private_folder(job.start_id) / STOP).exists()
 
 
 def tell_to_stop(job: Job) -> None:
     """The loop ends at its next cut, and does not begin again."""
-    (shared.private_folder(job.start) / STOP).touch()
+    (shared.private_folder(job.start_id) / STOP).touch()

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.record import Batches, last_saved_mark, runs_loop
+from lab.engine.checkpoint.record import BatchProgress, last_saved_mark, runs_loop
 from lab.engine.loop.cut import Ends, Mark, Planner, ReadingWork, mark_positions
 from lab.engine.loop.ends import READ
 from lab.engine.loop.job import Job
@@ -45,13 +45,13 @@ class EngineSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return f"lab-{cls.job.start}"
+        return f"lab-{cls.job.start_id}"
 
     def schema(self) -> StructType:
         return OUTPUT if self.job.settings.parallelism == 1 else SENT
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return LoopReader(self.job) if self.job.loops else MicroBatchReader(self.job)
+        return LoopReader(self.job) if self.job.runs_loop else MicroBatchReader(self.job)
 
 
 class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -68,7 +68,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Planner(events, control, job.folder, job.settings, job.lease)
 
     def initialOffset(self) -> Mark:
-        return self._planner.initial()
+        return self._planner.initial_mark()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self.job.settings.max_batch_records)
@@ -77,14 +77,14 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._upto = self._planner.current_ends()
 
     def latestOffset(self, start: Mark, limit: ReadLimit) -> Mark:
-        begin, planned = self._mark(start), Batches.read(self.job.checkpoint).planned
+        begin, planned = self._mark(start), BatchProgress.read(self.job.checkpoint).planned
         after = -1 if runs_loop(start) else begin["epoch"]
-        if cuts.may_have_cuts_after(self.job.folder / cuts.FOLDER, after, self.job.lease):
+        if cuts.may_have_cuts_after_epoch(self.job.folder / cuts.FOLDER, after, self.job.lease):
             return {"batch": 0 if planned is None else planned + 1}
-        self.job.logs.reached(mark_positions(begin["events"]))  # batches up to `start` are done
+        self.job.logs.report_progress(mark_positions(begin["events"]))  # batches up to `start` are done
         at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
-        due = None if self._upto else self._planner.absence_check_due(begin)
-        end = self._planner.next_mark(begin, at_most, self._upto, due)
+        due_ms = None if self._upto else self._planner.next_absence_check_ms(begin)
+        end = self._planner.advance_mark(begin, at_most, self._upto, due_ms)
         if end != begin:
             return end
         # Spark compares texts, and runs a first batch also of nothing
@@ -94,8 +94,8 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _mark(self, offset: dict) -> Mark:
         """The mark that the end of a micro-batch means."""
         if runs_loop(offset):
-            return last_saved_mark(self.job.checkpoint) or self._planner.earliest()
-        planned = Batches.read(self.job.checkpoint).planned
+            return last_saved_mark(self.job.checkpoint) or self._planner.earliest_mark()
+        planned = BatchProgress.read(self.job.checkpoint).planned
         number = -1 if planned is None else planned  # older versions gave none
         return {"number": number, "epoch": number} | offset
 
@@ -106,16 +106,16 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [ReadingShare(number, work) for number, work in enumerate(works)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from lab.engine.loop.task import run_single_task, to_envelopes
+        from lab.engine.loop.task import route_to_payloads, run_single_task
 
         if not isinstance(partition, ReadingShare):
-            from lab.engine.spark.runner import finish_loop
+            from lab.engine.spark.runner import finish_epoch_and_close_loop
 
-            return finish_loop(self.job, partition.value)
+            return finish_epoch_and_close_loop(self.job, partition.value)
         if self.job.settings.parallelism == 1:
             yield output_rows(self.job, run_single_task(self.job, partition.work))
             return
-        for task, payload in to_envelopes(self.job, partition.number, partition.work):
+        for task, payload in route_to_payloads(self.job, partition.number, partition.work):
             yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=ARROW_SENT)
 
 
@@ -134,7 +134,7 @@ class LoopReader(DataSourceStreamReader):
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         from lab.engine.spark.runner import is_told_to_stop
 
-        planned = Batches.read(self.job.checkpoint).planned
+        planned = BatchProgress.read(self.job.checkpoint).planned
         return start if is_told_to_stop(self.job) else {"batch": 0 if planned is None else planned + 1}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
@@ -147,7 +147,7 @@ class LoopReader(DataSourceStreamReader):
         if runs_loop(end):
             run_loop(self.job, _number(end))
         else:  # planned by an engine that chose its cuts on the driver, and died
-            number = Batches.read(self.job.checkpoint).planned
+            number = BatchProgress.read(self.job.checkpoint).planned
             rerun_planned_cut(self.job, self._begin(start, end), {"number": number, "epoch": number} | end)
         yield from ()
 
@@ -172,21 +172,21 @@ class ReadingShare(InputPartition):
 
 def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` runs it: rows of SENT → rows of OUTPUT."""
-    from lab.engine.loop.task import evaluate_envelopes
+    from lab.engine.loop.task import evaluate_payloads
 
     payloads: dict[int, list[bytes]] = {}
     for batch in batches:
         for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
             payloads.setdefault(task, []).append(payload)
     for task, sent_to_it in payloads.items():
-        yield output_rows(job, evaluate_envelopes(job, task, sent_to_it))
+        yield output_rows(job, evaluate_payloads(job, task, sent_to_it))
 
 
 def output_rows(job: Job, lines: "TaskOutput") -> pa.RecordBatch:
     """A task's lines as rows."""
     topics, keys, values = [], [], []
     for log, of_log in lines.items():
-        of_keys, of_values = job.logs.rows(*of_log)
+        of_keys, of_values = job.logs.to_sink_rows(*of_log)
         topics += [job.logs.topic(log)] * len(of_values)
         keys += of_keys
         values += of_values

@@ -17,7 +17,14 @@ from lab.engine.checkpoint.ledger import Change, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import ROW, STAMP
 from lab.engine.compiled.rulenumbers import AggregateKey
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, arrival_column, in_log_order
+from lab.engine.records.columns import (
+    BEFORE_ALL,
+    HEARD,
+    LOG_TIME,
+    Columns,
+    in_log_order,
+    log_time_or_event_time,
+)
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import arrays, shared
@@ -58,7 +65,7 @@ class Windows:
     def __init__(self, settings: Settings, folder: Path):
         self.settings, self.schema, self.folder = settings, settings.schema, folder
         self.late_ms = settings.max_out_of_orderness_ms
-        self.ledger = Ledger.of((), settings.schema)
+        self.ledger = Ledger.from_rules((), settings.schema)
         self.stores: dict[int, RouteStore] = {}
         self.waits: dict[int, list[Waits]] = {}  # of each store
         self.begin_epoch(0, BEFORE_ALL)
@@ -79,7 +86,7 @@ class Windows:
 
     def open_store(self, plan: RoutePlan, kept_aggregates: tuple[AggregateKey, ...] = ()) -> RouteStore:
         """The store of a route, with what its shared memory holds; `kept_aggregates`: the aggregates that are in there."""
-        path, fields = self.memory_file(plan.kept.store), list(plan.kept.fields)
+        path, fields = self.memory_file(plan.entry.store), list(plan.entry.fields)
         key_groups = self.settings.key_groups
         return RouteStore(
             path, self.schema, plan.route, fields, plan.rules, key_groups, self.late_ms, kept_aggregates
@@ -172,7 +179,7 @@ class Windows:
         policy = LATE_POLICIES.index(self.settings.late_policy)
         fates, fired = store.evaluate(columns, seq, policy)
         if HEARD in columns:
-            columns[HEARD] = arrival_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
+            columns[HEARD] = log_time_or_event_time(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
         waits = self.waits.get(number, ())
         due = [alert for each in waits for alert in each.add_events(store, columns, fates, seq)]
         first = first_row_of_each_alert(store, fired)
@@ -198,13 +205,13 @@ class Windows:
         acks = []
         widest = {number: store.widest_ms for number, store in self.stores.items()}
         forgotten: dict[int, int] = {}  # store -> the time from before which it forgets events, ms
-        before = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
+        before = {plan.entry.store: plan.entry.joined_by_rule_id for plan in self.ledger.plans}
         for change, newest in changes:
             never += self._advance_to(change.log_time, newest)
             ack = self.ledger.apply(change.message)
             self._end_waits(ack)
             acks.append(ack | {"place": change.place, "logTime": change.log_time})
-            for kept in self.ledger.kept.values() if widest else ():
+            for kept in self.ledger.entries.values() if widest else ():
                 reach_ms = widest.get(kept.store, kept.widest_ms)
                 if kept.widest_ms > reach_ms:
                     before_ms = newest - reach_ms - self.late_ms
@@ -226,7 +233,7 @@ class Windows:
 
     def _sync_stores(self, before: dict[int, dict[int, int]], forgotten: dict[int, int]) -> None:
         """Makes the stores those of the ledger; `before`: store -> when each of its rules had joined."""
-        plans = {plan.kept.store: plan for plan in self.ledger.plans}
+        plans = {plan.entry.store: plan for plan in self.ledger.plans}
         for number in self.stores.keys() - plans.keys():
             arrays.remove_store(self.stores.pop(number).path)
         for number, plan in plans.items():
@@ -238,10 +245,10 @@ class Windows:
             if number in forgotten:
                 store.forget_events_before(forgotten[number])
                 self.forgot = True
-            if (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
-                joined = plan.kept.joined
+            if (plan.rules, list(plan.entry.fields)) != (store.rules, store.fields):
+                joined = plan.entry.joined_by_rule_id
                 gone = {rule for rule, since in before[number].items() if joined.get(rule) != since}
-                store.change_rules(list(plan.kept.fields), plan.rules, gone)
+                store.change_rules(list(plan.entry.fields), plan.rules, gone)
         known = {each.path for each in self.all_waits}
         for number, rule in active_absence_rules_by_store(plans.values()):
             if (path := self.waits_file(number, rule)) not in known:
@@ -258,7 +265,7 @@ class Windows:
 
 def active_absence_rules_by_store(plans: Iterable[RoutePlan]) -> list[tuple[int, Rule]]:
     """The rules in force that say `absence`, with their stores."""
-    rules = ((plan.kept.store, rule) for plan in plans for rule in plan.rules)
+    rules = ((plan.entry.store, rule) for plan in plans for rule in plan.rules)
     return [(number, rule) for number, rule in rules if rule.absence and rule.state == "ACTIVE"]
 
 

@@ -88,7 +88,7 @@ class WindowState:
         At hand are those of the worker that wrote the note: another may have made the files of shared memory anew.
         """
         note = json.loads(noted) if noted else {}
-        plans = {plan.kept.store: plan for plan in self.windows.ledger.plans}
+        plans = {plan.entry.store: plan for plan in self.windows.ledger.plans}
         paths = [
             *(part for store in plans for part in event_and_aggregate_files(self.windows.memory_file(store))),
             *(self.windows.waits_file(*each) for each in active_absence_rules_by_store(plans.values())),
@@ -127,7 +127,7 @@ class WindowState:
                     is_wait = rows["waits"].is_valid()
                     self._await(number, rows.filter(is_wait))
                     rows = rows.filter(pc.invert(is_wait))
-                self._fill(self.windows.stores[number], rows, plans[number].kept.joined)
+                self._fill(self.windows.stores[number], rows, plans[number].entry.joined_by_rule_id)
         for file, key_group in find_epoch_gaps(self.chain):
             if any(
                 kg == key_group and self.windows.retains(number, kg, at)
@@ -203,7 +203,7 @@ class WindowState:
 
     def _rows(self, start: int) -> pa.Table:
         """Events and resets since a seq, as far as they are held."""
-        joined = {plan.kept.store: plan.kept.joined for plan in self.windows.ledger.plans}
+        joined = {plan.entry.store: plan.entry.joined_by_rule_id for plan in self.windows.ledger.plans}
 
         end = first_seq(self.number + 1)
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.stages import Entry, Stages
+from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, statefiles, waits
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
@@ -31,7 +31,7 @@ def batches(log: list[Entry], at: list[int]) -> list[list[Entry]]:
     return [log[first:end] for first, end in zip([0, *at], [*at, len(log)], strict=True)]
 
 
-def assert_same(stages: Stages, reference: Reference) -> None:
+def assert_same(stages: InProcessEngine, reference: Reference) -> None:
     def without(line: str, *names: str) -> str:
         return json.dumps({name: value for name, value in json.loads(line).items() if name not in names})
 
@@ -62,7 +62,7 @@ def told(tallies: RouteTallies) -> dict[str, tuple]:
 class Dated:
     """Engine and reference on one log; what the reference tells has the log times that the engine's lines have."""
 
-    def __init__(self, stages: Stages, reference: Reference):
+    def __init__(self, stages: InProcessEngine, reference: Reference):
         self.stages, self.reference = stages, reference
         self.told: list[Alert | Withdrawal] = []
         self.now = MAX_TIME
@@ -115,7 +115,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(waits, "ROOM_AT_FIRST", room),
         patch.object(statefiles, "MERGED_AT_ONCE", merged),
-        Stages(Settings(schema, parallelism=1, **settings)) as stages,
+        InProcessEngine(Settings(schema, parallelism=1, **settings)) as stages,
     ):
         both = Dated(stages, Reference(schema, **settings))
         for number, (first, end) in enumerate(pairwise([0, *at, len(log)])):
@@ -157,7 +157,7 @@ def count_rule(operator: str, limit: int, window: str) -> Entry:
 def test_what_is_no_longer_held_never_counts(log, event_ids, lose_memory):
     reference = evaluate_log(LOGINS, log, max_out_of_orderness_ms=0, key_groups=1)
     assert [alert.event_id for alert in reference.alerts] == event_ids
-    with Stages(Settings(LOGINS, key_groups=1, parallelism=1, max_out_of_orderness_ms=0)) as stages:
+    with InProcessEngine(Settings(LOGINS, key_groups=1, parallelism=1, max_out_of_orderness_ms=0)) as stages:
         for entries in batches(log, [3, 4]):
             stages.run_batch(entries)
             if lose_memory:
@@ -173,7 +173,7 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start(lose_memory):
     log += [("control", b'{"ruleId": 1, "ruleState": "DELETE"}'), ("control", rule), login(3, 120)]
     reference = evaluate_log(LOGINS, log)
     assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         for entries in batches(log, [4, 6]):
             stages.run_batch(entries)
             if lose_memory:
@@ -183,7 +183,7 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start(lose_memory):
 
 def test_an_aborted_first_batch_leaves_nothing_behind():
     log = [count_rule(">", 0, "1m"), login(1, 100)]
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         initial = stages.mark
         stages.run_batch(log)
         stages.lose_memory()
@@ -214,7 +214,7 @@ def test_the_stats_log_tells_what_each_route_dropped(parallelism):
         payment(1, 1000, 1, "4"),
     ]
     settings = Settings(key_groups=4, parallelism=parallelism)
-    with Stages(settings) as stages:
+    with InProcessEngine(settings) as stages:
         stages.run_batch(log)
         assert_same(stages, evaluate_log(settings.schema, log, key_groups=4))
         (route,) = [
@@ -258,7 +258,7 @@ def test_the_example_of_duplicates_is_that_of_the_reference(at):
     ]
     log += [("event", json.dumps(line).encode()) for line in lines]
     reference = evaluate_log(LOGINS, log)
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         for entries in batches(log, at):
             stages.run_batch(entries)
         (example,) = [
@@ -293,7 +293,7 @@ def test_few_examples_are_looked_up_however_many_routes_have_duplicates():
         "device": "d",
     }
     log += [("event", json.dumps(line).encode())] * 2
-    with Stages(Settings(LOGINS)) as stages:
+    with InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(log)
         (stats,) = map(json.loads, stages.out["stats"])
     assert [route["duplicates"] for route in stats["routes"].values()] == [1] * 5

@@ -15,7 +15,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark, Planner
 from lab.engine.loop.ends import READ, FileLogs
 from lab.engine.loop.job import Job
-from lab.engine.loop.task import evaluate_envelopes, run_single_task, to_envelopes
+from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
 from lab.engine.records.feeds import FileFeed
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import TaskOutput
@@ -26,28 +26,28 @@ Entry = tuple[str, bytes]  # ("event", line) or ("control", message)
 _starts = count()
 
 
-class Stages:
+class InProcessEngine:
     """An engine on file logs that runs a micro-batch when it is told to.
 
     >>> from lab.model.schema import PAYMENTS
-    >>> with Stages(Settings(PAYMENTS)) as stages:
-    ...     stages.run_batch([("control", b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")])
-    ...     stages.run_batch([("event", b"1,2013-01-01 00:00:00,25,12,CSH,50.01")])
-    ...     [line.split(",")[3] for line in stages.out["alerts"]]
+    >>> with InProcessEngine(Settings(PAYMENTS)) as engine:
+    ...     engine.run_batch([("control", b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")])
+    ...     engine.run_batch([("event", b"1,2013-01-01 00:00:00,25,12,CSH,50.01")])
+    ...     [line.split(",")[3] for line in engine.out["alerts"]]
     ['"key":"{payeeId=25}"']
     """
 
     def __init__(self, settings: Settings, logs: FileLogs | None = None):
-        self.folder = Path(tempfile.mkdtemp(prefix="lab-stages-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="lab-inprocess-"))
         self.settings, self.logs = settings, logs or FileLogs(self.folder / "logs")
         self.out: dict[str, list[str]] = defaultdict(list)
         self._log_time = MAX_TIME  # of logs of its own, after any event; others have the real time
         clock = {} if logs else {"clock": self._clock}
-        start = f"{id(self)}-{next(_starts)}"
-        self.job = Job(settings, self.logs, str(self.folder / "checkpoint"), start)
-        events, control = (FileFeed(self.logs.path(name), **clock) for name in READ)
+        start_id = f"{id(self)}-{next(_starts)}"
+        self.job = Job(settings, self.logs, str(self.folder / "checkpoint"), start_id)
+        events, control = (FileFeed(self.logs.log_folder(name), **clock) for name in READ)
         self.planner = Planner(events, control, self.job.folder, settings)
-        self.mark: Mark = self.planner.initial()
+        self.mark: Mark = self.planner.initial_mark()
 
     def _clock(self) -> int:
         """Of logs of its own."""
@@ -61,7 +61,7 @@ class Stages:
 
     def close(self) -> None:
         """Removes what it wrote, but for the logs that it was given."""
-        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
+        rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
         rmtree(self.folder)
 
     def run_batch(self, entries: Sequence[Entry]) -> None:
@@ -73,30 +73,30 @@ class Stages:
 
     def step(self) -> bool:
         """Runs a micro-batch of what is new in the logs; False if nothing is."""
-        due = self.planner.absence_check_due(self.mark)
-        end = self.planner.next_mark(self.mark, self.settings.max_batch_records, due=due)
+        due_ms = self.planner.next_absence_check_ms(self.mark)
+        end = self.planner.advance_mark(self.mark, self.settings.max_batch_records, due_ms=due_ms)
         if end == self.mark:
             return False
-        for lines in self.run(self.mark, end):
+        for lines in self.run_tasks(self.mark, end):
             for log, (_, values) in lines.items():
                 self.out[log] += values
         self.mark = end
         return True
 
-    def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
+    def run_tasks(self, start: Mark, end: Mark) -> list[TaskOutput]:
         """What the tasks of the current micro-batch give, between two marks; the batch is not yet done with that."""
         works = self.planner.plan_reading(start, end)
         if self.settings.parallelism == 1:
             return [run_single_task(self.job, works[0])]
         payloads: dict[int, list[bytes]] = defaultdict(list)
         for number, work in enumerate(works):
-            for task, payload in to_envelopes(self.job, number, work):
+            for task, payload in route_to_payloads(self.job, number, work):
                 payloads[task].append(payload)
-        return [evaluate_envelopes(self.job, task, of) for task, of in payloads.items()]
+        return [evaluate_payloads(self.job, task, of) for task, of in payloads.items()]
 
     def lose_memory(self) -> None:
         """As if all workers had died: the next micro-batch finds only what is in files."""
-        for note in shared.private_folder(self.job.start).glob("*/lock"):
+        for note in shared.private_folder(self.job.start_id).glob("*/lock"):
             note.write_text("")
 
 
@@ -114,12 +114,12 @@ def split_at_messages(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]
 def compile_kernels() -> None:
     """Has Numba compile the window loop into its cache, so that the first micro-batch need not wait for it."""
     rule = b"%d,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
-    with Stages(Settings()) as stages:
+    with InProcessEngine(Settings()) as engine:
         for number in (1, 2):
-            stages.run_batch(
+            engine.run_batch(
                 [
                     ("control", rule % number),
                     *[("event", b"%d,2013-01-01 00:00:00,25,12,CSH,51" % number)] * 2,
                 ]
             )
-            stages.lose_memory()
+            engine.lose_memory()
