@@ -57,7 +57,9 @@ def _data(wasm: bytes) -> str:
     }
     schemas = [_schema(schema) for schema in (PAYMENTS, LOGINS)]
     words = {language: _words(language) for language in translations.languages()}
-    messages = {language: translations.page_reasons(language) for language in translations.languages()}
+    messages = {
+        language: translations.page_refusal_translations(language) for language in translations.languages()
+    }
     data: dict[str, Any] = {"wasm": base64.b64encode(wasm).decode(), "layout": page_layout()}
     data |= {"schemas": schemas, "rules": texts, "words": words, "messages": messages}
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")

@@ -17,7 +17,7 @@ from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.times import DAY_MS
 from lab.teach.exercises.given import rule_from_message
-from lab.teach.judge import Refused, ValueExercise
+from lab.teach.judge import AnswerRefused, ValueExercise
 
 LOGS = 60
 BEGIN_MS = 1_704_067_200_000  # a Monday, 00:00
@@ -52,12 +52,12 @@ class DrawnLogs:
         ]
 
     def __call__(self, answer: object) -> list[list[int]]:
-        """Of each log, the numbers of the events at which the rule alerts. Raises Refused."""
+        """Of each log, the numbers of the events at which the rule alerts. Raises AnswerRefused."""
         if isinstance(answer, str) and not WITH_ID.match(answer):
             answer = f"1: {answer}"
         rule = rule_from_message(answer, self.name, self.schema)
         if rule.state != "ACTIVE":
-            raise Refused(say("{name} is paused, so it never alerts", name=self.name))
+            raise AnswerRefused(say("{name} is paused, so it never alerts", name=self.name))
         return self._alerts(replace(rule, severity=None, title=None, labels=(), event_fields=()))
 
     @cache  # noqa: B019  (there is one of these for each exercise)

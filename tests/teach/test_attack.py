@@ -70,8 +70,8 @@ def test_the_history_the_answers_and_the_reason_are_told_and_drawn():
         r"At b expected: a, b. Your function gave: b.\na is missing: it is exactly \d+ min before b",
         verdict.text,
     )
-    assert verdict.picture.startswith("<svg") and ">a: missing<" in verdict.picture
-    assert verdict.picture in verdict._repr_html_()
+    assert verdict.picture_html.startswith("<svg") and ">a: missing<" in verdict.picture_html
+    assert verdict.picture_html in verdict._repr_html_()
 
 
 @pytest.mark.parametrize(

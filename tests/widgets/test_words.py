@@ -76,15 +76,15 @@ def _not_said(tree: ast.Module, known: set[str]):
     assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
     shown |= {id(node.value) for node in assigned if getattr(node.targets[0], "attr", "") in SHOWN}
     for node in ast.walk(tree):
-        text = str(node.value) if sentences.is_text(node) and id(node) not in aside else ""
+        text = str(node.value) if sentences.is_string_constant(node) and id(node) not in aside else ""
         words = sentences.SENTENCE.search(text) or (id(node) in shown and re.search("[A-Za-z]{2}", text))
         if words and text not in known and not CODE.match(text):
             yield text
 
 
 def test_every_sentence_for_a_learner_is_said():
-    errors = {part for text in sentences.error_sentences() for part in speaking.PLACEHOLDER.split(text)}
-    known = {*sentences.said_sentences(), *errors, *RULES, *NO_WORDS}
+    errors = {part for text in sentences.error_templates() for part in speaking.PLACEHOLDER.split(text)}
+    known = {*sentences.sentences_given_to_say(), *errors, *RULES, *NO_WORDS}
     assert not {
         path.name: left
         for path in FOR_LEARNERS

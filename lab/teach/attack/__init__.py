@@ -10,9 +10,9 @@ from typing import Any
 
 from lab.teach import exercise_of
 from lab.teach.attack.search import Game, find_counterexample
-from lab.teach.comparing import is_open
+from lab.teach.comparing import is_unanswered
 from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict
-from lab.teach.learner import Raised, answer_text, plain_or_raised
+from lab.teach.learner import FailureText, answer_text, plain_value_or_failure
 
 ALIKE = 60  # histories on which a typical mistake and the learner's function give the same
 
@@ -38,10 +38,10 @@ class Attack:
 
     def judge(self, function: object) -> Verdict:
         """Judges a function; no function makes it raise."""
-        if is_open(function):
+        if is_unanswered(function):
             return Verdict(OPEN, "not answered yet")
         if not callable(function):
-            return Verdict(WRONG, f"expected a function, not {answer_text(plain_or_raised(function))}")
+            return Verdict(WRONG, f"expected a function, not {answer_text(plain_value_or_failure(function))}")
         first = self.game.run(function, self.game.history(0, 1))
         if any(answer is ... for answer in first):
             return Verdict(OPEN, "not answered yet")
@@ -51,7 +51,7 @@ class Attack:
                 RIGHT, f"no difference from the reference in {found.tried:,} histories. {self.because}"
             )
         told = self.game.describe_difference(found.history, found.difference)
-        says = "" if isinstance(found.difference.got, Raised) else self._typical(function, found.history)
+        says = "" if isinstance(found.difference.got, FailureText) else self._typical(function, found.history)
         picture = self.game.draw_difference(found.history, found.difference)
         return Verdict(WRONG, "\n".join(filter(None, (says, told))), picture)
 

@@ -19,7 +19,7 @@ from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
 from lab.teach.attack.search import ENDLESS, Difference, play_with_time_limit
-from lab.teach.learner import Raised, answer_text, call_plainly
+from lab.teach.learner import FailureText, answer_text, plain_result_or_failure
 
 KEYS = (("userId",), ("userId",), ("userId", "country"), ("country", "userId"), ("country",), ())
 FILTERS: tuple[dict[str, list[str]], ...] = (
@@ -101,8 +101,10 @@ class RouteGame:
                 answers.append(None)
                 if isinstance(entry, Login):
                     answers[-1] = ENDLESS
-                    answers[-1] = _copies(call_plainly(function, dict(entry.fields), _copied(rules)))
-                    if isinstance(answers[-1], Raised):
+                    answers[-1] = _copies(
+                        plain_result_or_failure(function, dict(entry.fields), _copied(rules))
+                    )
+                    if isinstance(answers[-1], FailureText):
                         return
 
         play_with_time_limit(play)
@@ -131,7 +133,7 @@ class RouteGame:
     def describe_difference(self, history: History, difference: Difference) -> str:
         lines = ["Your function differs from the reference. The shortest history that shows it:"]
         lines += [f"{n:3}. {_said(entry)}" for n, entry in enumerate(history[: difference.at + 1], 1)]
-        if isinstance(difference.got, Raised):
+        if isinstance(difference.got, FailureText):
             return "\n".join([*lines, f"Your function {difference.got}."])
         lines.append(f"Expected {_listed(difference.expected)}.")
         lines.append(f"Your function gave {_listed(difference.got)}.")
@@ -139,7 +141,7 @@ class RouteGame:
 
     def draw_difference(self, history: History, difference: Difference) -> str:
         """The copies side by side: those that both send, those that are missing, those that are too much."""
-        if isinstance(difference.got, Raised):
+        if isinstance(difference.got, FailureText):
             return ""
         both = [copy for copy in difference.expected if copy in difference.got]
         rows = [("✓ both", copy) for copy in both]
@@ -248,15 +250,15 @@ def _whole(fields: dict) -> dict:
 
 def _copies(given: Any) -> Any:
     """An answer as it is compared, or why it is none."""
-    if given is ... or isinstance(given, Raised):
+    if given is ... or isinstance(given, FailureText):
         return given
     if given is None:
-        return Raised("gave None; expected a list of copies, empty if none is sent")
+        return FailureText("gave None; expected a list of copies, empty if none is sent")
     try:
         copies = [(sorted(ids), dict(group), dict(fields)) for ids, group, fields in given]
         return sorted(copies, key=lambda copy: (copy[0], sorted(copy[1])))
     except (TypeError, ValueError):
-        return Raised(f"gave {answer_text(given)}; expected a list of (rule ids, group, fields)")
+        return FailureText(f"gave {answer_text(given)}; expected a list of (rule ids, group, fields)")
 
 
 def _plainer(entry: PublishedRule | Login) -> Iterator[PublishedRule | Login]:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lab.teach.learner import Raised, TooLong, call_with_time_limit
+from lab.teach.learner import FailureText, TimeLimitExceeded, call_with_time_limit
 
 HISTORIES, LONGEST = 400, 8  # how many are tried, and the events of the last ones
 SECONDS, SHRINKING_S = 30, 4
 CALL_S = 2  # of computing; a history takes a function less than a hundredth of that, unless it does not end
 
 
-ENDLESS = Raised(f"did not finish within {CALL_S:g} s: is there a loop that never ends?")
+ENDLESS = FailureText(f"did not finish within {CALL_S:g} s: is there a loop that never ends?")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Game(Protocol):
         """A history with so many events."""
 
     def run(self, function: Callable, history: Any) -> list:
-        """What the function answers to each entry; after a `Raised` no more."""
+        """What the function answers to each entry; after a `FailureText` no more."""
 
     def difference(self, history: Any, answers: list) -> Difference | None:
         """The first answer that is not the reference's."""
@@ -105,5 +105,5 @@ def play_with_time_limit(play: Callable[[], None]) -> None:
     """Plays a history, at most as long as a function should take for it."""
     try:
         call_with_time_limit(CALL_S, play)
-    except TooLong:
+    except TimeLimitExceeded:
         pass  # what was asked last has no answer yet: `ENDLESS`

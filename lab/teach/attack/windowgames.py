@@ -28,7 +28,7 @@ from lab.teach.attack.timeline import (
     simpler_histories,
 )
 from lab.teach.attack.words import OUTSIDE, entry_said, explain_difference, join_names
-from lab.teach.learner import Raised, answer_text, call_plainly, error_suffix
+from lab.teach.learner import FailureText, answer_text, error_suffix, plain_result_or_failure
 
 EVER = 10**6  # minutes
 TOO_OLD = object()  # the reference drops it, and a function may do as it likes
@@ -79,7 +79,7 @@ class TimelineGame:
                     case Crash():
                         memory, again = deepcopy(saved), batch
             except Exception as error:  # noqa: BLE001  (a learner may put anything into memory)
-                answers[latest] = Raised(
+                answers[latest] = FailureText(
                     f"put something into `memory` that cannot be saved{error_suffix(error)}"
                 )
                 return
@@ -87,12 +87,12 @@ class TimelineGame:
                 event, latest = cast(Event, history.entries[at]), at
                 answers[at] = ENDLESS
                 given = memory[event.payee], event, history.width_at(at), getattr(history, self.more)
-                answers[at] = self.answer(call_plainly(function, *given), history)
-                if isinstance(answers[at], Raised):
+                answers[at] = self.answer(plain_result_or_failure(function, *given), history)
+                if isinstance(answers[at], FailureText):
                     return
 
     def answer(self, given: Any, history: History) -> Any:
-        """As it is compared; `Raised` if it is of the wrong kind."""
+        """As it is compared; `FailureText` if it is of the wrong kind."""
         raise NotImplementedError
 
     def read(self, alert: Any, events: list[Event]) -> Any:
@@ -104,9 +104,9 @@ class TimelineGame:
         if not history.has_no_late_events:
             return None
         for at, (expected, got) in enumerate(zip(self._expected(history, history.late), answers)):
-            if expected is TOO_OLD or (expected == got and not isinstance(got, Raised)):
+            if expected is TOO_OLD or (expected == got and not isinstance(got, FailureText)):
                 continue
-            if isinstance(got, Raised) or self._expected(history, EVER)[at] == expected:
+            if isinstance(got, FailureText) or self._expected(history, EVER)[at] == expected:
                 return Difference(at, expected, got)
         return None
 
@@ -151,7 +151,7 @@ class TimelineGame:
             f"{n:3}. {entry_said(history, place)}" for n, place in enumerate(range(len(history.entries)), 1)
         ]
         expected = self.shown(difference.expected, history)
-        if isinstance(difference.got, Raised):
+        if isinstance(difference.got, FailureText):
             return "\n".join([*lines, f"At {name} your function {difference.got}. Expected: {expected}."])
         got = self.shown(difference.got, history)
         lines.append(f"At {name} expected: {expected}. Your function gave: {got}.")
@@ -166,7 +166,7 @@ class TimelineGame:
         return event, history.names[event]
 
     def draw_difference(self, history: History, difference: Difference) -> str:
-        got = None if isinstance(difference.got, Raised) else difference.got
+        got = None if isinstance(difference.got, FailureText) else difference.got
         return draw_timeline(history, difference.at, difference.expected, got)
 
 
@@ -184,13 +184,15 @@ class WindowGame(TimelineGame):
         }
 
     def answer(self, given: Any, history: History) -> Any:
-        if given is None or given is ... or isinstance(given, Raised):
+        if given is None or given is ... or isinstance(given, FailureText):
             return given
         if not isinstance(given, (list, tuple, set)):
-            return Raised(f"gave {answer_text(given)}; expected a list of events, or None for a duplicate")
+            return FailureText(
+                f"gave {answer_text(given)}; expected a list of events, or None for a duplicate"
+            )
         known = [tuple(event) for event in history.names]
         if wrong := [one for one in given if one not in known]:
-            return Raised(f"gave a list with {answer_text(wrong[0])} in it; expected a list of events")
+            return FailureText(f"gave a list with {answer_text(wrong[0])} in it; expected a list of events")
         return sorted(given)
 
     def read(self, alert: Any, events: list[Event]) -> Any:
@@ -221,11 +223,11 @@ class CountGame(TimelineGame):
         }
 
     def answer(self, given: Any, history: History) -> Any:
-        if isinstance(given, Raised) or given is ...:
+        if isinstance(given, FailureText) or given is ...:
             return given
         if given is None or isinstance(given, bool):
             return bool(given)
-        return Raised(f"gave {answer_text(given)}; expected True or False")
+        return FailureText(f"gave {answer_text(given)}; expected True or False")
 
     def read(self, alert: Any, events: list[Event]) -> Any:
         return alert is not None

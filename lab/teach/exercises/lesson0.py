@@ -8,7 +8,7 @@ from lab.model.reference import Reference
 from lab.model.rules import rule_in_english
 from lab.model.schema import PAYMENTS
 from lab.teach.exercises.given import control_message_text, rule_from_message
-from lab.teach.judge import Mistake, Refused, ValueExercise
+from lab.teach.judge import AnswerRefused, Mistake, ValueExercise
 
 PAID = [(0, 10), (1, 20), (11, 20), (21, 20)]  # minute, amount
 RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
@@ -20,9 +20,9 @@ def alerting(rule: object) -> list[Id]:
     said = rule_from_message(rule, "rule_1")
     numbers = (said.limit != GIVEN.limit) + (said.window_ms != GIVEN.window_ms)
     if numbers == 2:
-        raise Refused(say("two numbers have changed, the limit and the window; change only one"))
+        raise AnswerRefused(say("two numbers have changed, the limit and the window; change only one"))
     if replace(said, limit=GIVEN.limit, window_ms=GIVEN.window_ms) != GIVEN:
-        raise Refused(
+        raise AnswerRefused(
             say(
                 "more than one number has changed. The rule above is {given}, rule_1 is {answer}",
                 given=rule_in_english(GIVEN),

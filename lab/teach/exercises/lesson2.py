@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from lab.teach.exercises.given import canonical_rule_text, rule_from_message
-from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
+from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 
 WRONG = [
     "1,(active),(payeeId),,(paymentAmount),(TOTAL),(>),(50),(20)",
@@ -18,7 +18,7 @@ def meant(messages: object) -> dict[str, str]:
     """What the engine makes of the three messages."""
     if not isinstance(messages, (list, tuple)) or len(messages) != len(WRONG):
         count = f"; this has {len(messages)}" if isinstance(messages, (list, tuple)) else ""
-        raise Refused(f"expected a list of the three corrected messages{count}")
+        raise AnswerRefused(f"expected a list of the three corrected messages{count}")
     read = {}
     for number, message in enumerate(messages, 1):
         rule = rule_from_message(message, f"message {number}")

@@ -128,7 +128,7 @@ EXERCISES = {
         ),
         right=_running,
         draw=_times_amounts_window,
-        also=_walks,
+        extra_check=_walks,
         because="An event enters once and leaves once.",
         hints=(
             "Keep a running total, and the index of the oldest event that is still in the window.",
