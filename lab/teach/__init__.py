@@ -78,7 +78,7 @@ def predict(question: str, options: Sequence[str]) -> "VBox":
     """
     import ipywidgets as widgets
 
-    from lab.widgets.look import Fit
+    from lab.widgets.look import StylesAndAccessibility
 
     right, because = _answers()["predictions"][question]
     buttons = widgets.RadioButtons(
@@ -93,7 +93,7 @@ def predict(question: str, options: Sequence[str]) -> "VBox":
 
     buttons.observe(judge, "value")
     label = widgets.HTML(f"<b>{_say('Before you run the next cell:')}</b> {escape(question)}")
-    asked = widgets.VBox([label, buttons, said, Fit()])
+    asked = widgets.VBox([label, buttons, said, StylesAndAccessibility()])
     asked.add_class("lab-asked")
     return asked
 

@@ -14,7 +14,7 @@ from lab.teach.progress import (
     saved_progress,
     solved_exercises,
 )
-from lab.widgets.look import Fit, sentence_html
+from lab.widgets.look import StylesAndAccessibility, sentence_html
 
 MARKS = {True: "✓", False: "○"}
 FILE = "progress.jsonl"
@@ -33,7 +33,7 @@ class ProgressBoard(widgets.VBox):
         parts: list[widgets.Widget] = [self.table]
         if lesson is None:
             parts += [widgets.HBox(self._buttons()), self.said]
-        super().__init__([*parts, Fit()])
+        super().__init__([*parts, StylesAndAccessibility()])
         self.add_class("lab")
         register_board(self)
         self.update()

@@ -32,7 +32,7 @@ GRADED: dict[str, dict[str, Any]] = {  # what nbgrader reads
     "check": {"grade": True, "locked": True, "solution": False, "points": 1},
 }
 LESSON_LINK = re.compile(r"(?<=\]\()([^/()\s]+\.ipynb)")
-FIRST_CALL = re.compile(r"^(?=lab\.(?:running_time|FrontDoor)\(\))", re.MULTILINE)
+FIRST_CALL = re.compile(r"^(?=lab\.(?:running_time|ControlRoomLauncher)\(\))", re.MULTILINE)
 ASKED = "lab.predict("
 SENTENCES = {"words": sentences.sentences_given_to_say, "messages": sentences.error_templates}
 EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)

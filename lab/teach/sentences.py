@@ -91,7 +91,7 @@ PARTS = (  # what these modules put together out of values
     ),
     *("Unterminated string starting at", "Invalid control character at"),
     "lesson and number, such as 3.4",
-    # of what a front door starts or connects to
+    # of what the launcher of the control room starts or connects to
     "the engine has stopped, so there will be no answer; run the cell that started it to start a new one",
     "there is no topic {topic} on {address}; `lab run` makes those it needs",
     "{coordinates} could not be fetched: {reason}.",

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 from lab.contrast.windows import Event, Window, WindowResults, account_payments, compare, crossing
 from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
-from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence_html
+from lab.widgets.look import BLUE, FAINT, ORANGE, RED, StylesAndAccessibility, figure, sentence_html
 
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
 # events are below 0, the lanes one above the other
@@ -116,7 +116,7 @@ class WindowScope(widgets.VBox):
         controls = [self.window, self.slide, self.gap, self.limit]
         for control in controls:
             control.observe(self._draw, "value")
-        super().__init__([*controls, self.figure, self.said, Fit()])
+        super().__init__([*controls, self.figure, self.said, StylesAndAccessibility()])
         self._draw()
 
     @property

@@ -10,7 +10,7 @@ import lab
 from book import api, check, execute, make, widgets
 from lab.teach.lessons import lesson_sources
 from lab.widgets.figures import Figure
-from lab.widgets.slider import Slider
+from lab.widgets.slider import TextSlider
 from lab.widgets.table import Table
 
 
@@ -44,7 +44,7 @@ def test_controls_are_shown_as_they_stand_and_cannot_be_used():
 
     table = Table(("rule", "alerts"), "Rules", numeric=(1,))
     table.rows = [["1", "<b>sum</b>", "17"]]
-    slider = Slider("window", print)
+    slider = TextSlider("window", print)
     slider.texts, slider.position, slider.text = ["1 s", "1 min"], 1, "1 min"
     hidden = ipywidgets.HTML("unseen")
     hidden.layout.display = "none"

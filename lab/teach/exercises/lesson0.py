@@ -15,7 +15,7 @@ RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
 GIVEN = rule_from_message(RULE.format(50, 20), "the rule above")
 
 
-def alerting(rule: object) -> list[Id]:
+def alerting_payments(rule: object) -> list[Id]:
     """The payments on which a rule alerts, counted from 1."""
     said = rule_from_message(rule, "rule_1")
     numbers = (said.limit != GIVEN.limit) + (said.window_ms != GIVEN.window_ms)
@@ -39,7 +39,7 @@ def alerting(rule: object) -> list[Id]:
 EXERCISES = {
     "0.1": ValueExercise(
         right=[3, 4],
-        read=alerting,
+        read=alerting_payments,
         because="Payments 3 and 4 alert, and no others.",
         hints=(
             "The third payment sees a sum of exactly 50. Which limit is less than 50, but not less than 30?",

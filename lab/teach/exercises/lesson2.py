@@ -14,8 +14,8 @@ WRONG = [
 MENDED = [WRONG[0].replace("TOTAL", "SUM"), WRONG[1].replace("SUM", "COUNT"), WRONG[2].replace("1day", "1d")]
 
 
-def meant(messages: object) -> dict[str, str]:
-    """What the engine makes of the three messages."""
+def rule_texts_of_messages(messages: object) -> dict[str, str]:
+    """The canonical text of the rule in each of the three messages."""
     if not isinstance(messages, (list, tuple)) or len(messages) != len(WRONG):
         count = f"; this has {len(messages)}" if isinstance(messages, (list, tuple)) else ""
         raise AnswerRefused(f"expected a list of the three corrected messages{count}")
@@ -33,8 +33,8 @@ def _mended(number: int, message: str) -> list[str]:
 
 EXERCISES = {
     "2.1": ValueExercise(
-        right=lambda *_: meant(MENDED),
-        read=meant,
+        right=lambda *_: rule_texts_of_messages(MENDED),
+        read=rule_texts_of_messages,
         because="Each message now means what the analyst wanted.",
         hints=(
             "One contains a word that does not exist, one sums strings where a count was meant, one has an unknown unit.",

@@ -2,6 +2,7 @@
 
 from itertools import groupby
 from types import SimpleNamespace
+from typing import Any
 
 from lab.teach.exercises.given import canonical_rule_text, control_message_text, rule_from_message
 from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
@@ -17,8 +18,8 @@ def _once(alerts: list[dict]) -> list[dict]:
     return list(first.values())
 
 
-def in_force(message: object, studio) -> str:
-    """What the engine has made of rule 6. Nothing is sent that would replace another rule."""
+def publish_rule_6(message: object, studio: Any) -> str:
+    """Publishes rule 6 and returns its canonical text if the engine accepts it. Nothing is sent that would replace another rule."""
     rule = rule_from_message(message, "rule_6")
     if rule.rule_id != 6:
         raise AnswerRefused(f"rule_6 must have the id 6, not {rule.rule_id}")
@@ -31,7 +32,7 @@ def in_force(message: object, studio) -> str:
 EXERCISES = {
     "7.1": ValueExercise(
         right=canonical_rule_text(rule_from_message(RULE, "rule_6")),
-        read=in_force,
+        read=publish_rule_6,
         given_on_recheck=(SimpleNamespace(ask=lambda message: {"status": "accepted"}),),
         because="The rule is in force.",
         hints=(
