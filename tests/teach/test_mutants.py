@@ -11,7 +11,7 @@ import pytest
 
 from lab.teach import exercise_of, judge
 from lab.teach.attack import AttackExercise
-from lab.teach.attack.search import first_difference
+from lab.teach.attack.search import first_counterexample
 from lab.teach.judge import RIGHT
 from tests.teach.mutation import mutants
 from tests.teach.test_exercises import NAMES, SOLUTIONS, judged, made_by
@@ -43,7 +43,7 @@ def passes(name: str, code: str) -> bool:
         return False
     exercise = exercise_of(name)
     if isinstance(exercise, AttackExercise):
-        return first_difference(exercise.game, answer).difference is None
+        return first_counterexample(exercise.game, answer).difference is None
     return judged(name, answer).state == RIGHT
 
 
