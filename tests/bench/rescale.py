@@ -116,7 +116,7 @@ def main() -> None:
         print(f"\n{len(keys.size):,} keys, {keys.total_bytes / 1e6:,.0f} MB, 3 to 4 subtasks\n")
         print("| way | MB read | MB kept | seeks | index KB | seconds |\n|---|---|---|---|---|---|")
         for cost in costs:
-            print("| " + " | ".join(cost.row()) + " |")
+            print("| " + " | ".join(cost.as_texts()) + " |")
 
 
 if __name__ == "__main__":
