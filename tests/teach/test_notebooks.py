@@ -73,9 +73,9 @@ SMALLER = {
     },
     "06-making-it-fast": {
         "payment_lines(300_000)": "payment_lines(60_000)",
-        "lines[:1_500], rule, per_batch=500": "lines[:300], rule, per_batch=100",
-        "lines[:60_000], rule, per_batch=20_000": "lines[:12_000], rule, per_batch=4_000",
-        "lines, rule, per_batch=100_000": "lines, rule, per_batch=20_000",
+        "lines[:1_500], rule, events_per_batch=500": "lines[:300], rule, events_per_batch=100",
+        "lines[:60_000], rule, events_per_batch=20_000": "lines[:12_000], rule, events_per_batch=4_000",
+        "lines, rule, events_per_batch=100_000": "lines, rule, events_per_batch=20_000",
         "lines[:30_000]": "lines[:6_000]",
         "lines[:20_000]": "lines[:3_000]",
     },
