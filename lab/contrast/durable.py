@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from lab.contrast.alone import VALUE, decode_at_once, parse_rule
+from lab.contrast.oneprocess import VALUE, decode_at_once, parse_rule
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.windows.statefiles import StateFile, StateFiles, files_to_merge, first_seq, stores_table

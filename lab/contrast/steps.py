@@ -3,7 +3,7 @@
     textbook     a state per key, a row per event; each look at the state is a message to the JVM
     key-groups   a state per key-group, read and written whole; a row per event
     envelopes    the same, but the events of a key-group come packed as columns
-    …            what changes inside a worker: `lab.contrast.alone`
+    …            what changes inside a worker: `lab.contrast.oneprocess`
     engine       all of it, with durable state
 
 One rule, `SUM(…) per … > limit`, on a log in order of event time. Source of the idea: "Advanced Flink Application Patterns" part 3.
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from lab.contrast import mapstate
-from lab.contrast.alone import CENTS, KEY, VALUE, RecomputedSum, StepResult, evaluate_tuples, parse_rule
+from lab.contrast.oneprocess import CENTS, KEY, VALUE, RecomputedSum, StepResult, evaluate_tuples, parse_rule
 from lab.contrast.parts import FilePerAppend
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
