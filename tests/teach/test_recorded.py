@@ -40,7 +40,7 @@ def test_a_recorded_cell_is_shown_and_any_other_runs(monkeypatch):
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     monkeypatch.setattr(recorded, "_recorded", lambda: {"07": [{"source": "a = 1\nspark(a)"}]})
     use_recorded_outputs("07")
-    assert "show('07', 0)" in shell.transform_cell("a = 1\nspark(a)\n")
+    assert "show_recorded_output('07', 0)" in shell.transform_cell("a = 1\nspark(a)\n")
     assert shell.transform_cell("a = 2\nspark(a)\n") == "a = 2\nspark(a)\n"
 
 
