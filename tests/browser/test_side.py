@@ -19,7 +19,7 @@ LATE = """async (source) => {
   model.shown = true;
   told["change:shown"]();
   const room = document.querySelector(".lab-room"), opened = room.classList.contains("lab-open");
-  document.dispatchEvent(new KeyboardEvent("keydown", {key: "EscapeKeyListener"}));
+  document.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
   end();
   return [opened, model.shown];
 }"""
@@ -29,5 +29,5 @@ def test_a_room_that_is_attached_late_still_gives_the_panel_its_place(browser):
     page = browser.new_page()
     page.set_content(PAGE)
     source = f"data:text/javascript,{quote(str(EscapeKeyListener._esm))}"
-    assert page.evaluate(LATE, source) == [True, False], "opened, and closed by EscapeKeyListener"
+    assert page.evaluate(LATE, source) == [True, False], "opened, and closed by Escape"
     page.close()

@@ -1,4 +1,4 @@
-"""RefreshingStatus, scopes, panel and room, without a browser."""
+"""Status, scopes, panel and room, without a browser."""
 
 import numpy as np
 

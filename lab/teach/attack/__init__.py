@@ -1,4 +1,4 @@
-"""AttackExercise my engine: a learner's function against the reference, and the shortest history on which they differ.
+"""Attack my engine: a learner's function against the reference, and the shortest history on which they differ.
 
 seeded histories, short ones first ──► function ──┐
                                   └──► reference ─┴─ differ? ──► made shorter, entry by entry ──► told and drawn

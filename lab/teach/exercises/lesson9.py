@@ -1,4 +1,4 @@
-"""AttackExercise my engine: functions of one's own against random logs, and a batch killed between two steps."""
+"""Attack my engine: functions of one's own against random logs, and a batch killed between two steps."""
 
 from lab.teach.attack import AttackExercise
 from lab.teach.attack.routegame import RouteGame
