@@ -87,7 +87,7 @@ class AlertsOnRandomLogs:
 
 @dataclass(frozen=True)
 class RuleExercise(ValueExercise):
-    """A `ValueExercise` whose `read` is a `AlertsOnRandomLogs`."""
+    """A `ValueExercise` whose `read` is an `AlertsOnRandomLogs`."""
 
     def _differs(self, got: Any, expected: Any) -> str:
         return self.read.describe_shortest_difference(got, expected)  # type: ignore[attr-defined]
