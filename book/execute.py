@@ -27,7 +27,7 @@ LOOK = "__import__('pathlib').Path({!r}).write_text(__import__('json').dumps(__i
 
 def execute(source: Path) -> None:
     """Runs a lesson with its solutions. Raises CellExecutionError."""
-    notebook, copy = build_notebook(source, solved=True), OUT / f"{source.stem}.ipynb"
+    notebook, copy = build_notebook(source, with_solutions=True), OUT / f"{source.stem}.ipynb"
     version = hashlib.sha256(nbformat.writes(notebook).encode()).hexdigest()
     if copy.exists() and nbformat.read(copy, as_version=4).metadata.get("version") == version:
         return

@@ -139,7 +139,9 @@ def name_parts(site: Path) -> None:
 def lesson(source: Path) -> nbformat.NotebookNode:
     """A lesson as it was last run; solutions, checks and answers are folded."""
     run = execute.OUT / f"{source.stem}.ipynb"
-    notebook = nbformat.read(run, as_version=4) if run.exists() else build_notebook(source, solved=True)
+    notebook = (
+        nbformat.read(run, as_version=4) if run.exists() else build_notebook(source, with_solutions=True)
+    )
     widgets.make_static(notebook)
     for cell in notebook.cells:
         tags = cell.metadata.setdefault("tags", [])

@@ -76,9 +76,9 @@ from lab.widgets.alertfeed import AlertFeed as AlertFeed
 from lab.widgets.controlroom import ControlRoom as ControlRoom
 from lab.widgets.controlroom import Room as Room
 from lab.widgets.faultroom import FaultRoom as FaultRoom
-from lab.widgets.frontdoor import FrontDoor as FrontDoor
 from lab.widgets.keygroupscope import KeyGroupScope as KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope as LatencyScope
+from lab.widgets.launcher import ControlRoomLauncher as ControlRoomLauncher
 from lab.widgets.look import figure as figure
 from lab.widgets.ruledesk import RuleDesk as RuleDesk
 from lab.widgets.streampanel import StreamPanel as StreamPanel

@@ -102,7 +102,7 @@ from lab.widgets.ruleform import RuleForm
 
 async def main():
     await asyncio.sleep(0)
-    scopes = lab.AlertFeed(), lab.KeyGroupScope(), lab.LatencyScope(), lab.RuleDesk(), lab.WindowScope(), lab.FrontDoor()
+    scopes = lab.AlertFeed(), lab.KeyGroupScope(), lab.LatencyScope(), lab.RuleDesk(), lab.WindowScope(), lab.ControlRoomLauncher()
     Backtest(lab.Past(lab.PAYMENTS)), RuleForm(lab.PAYMENTS, print), lab.pictures.bars({{"a": [1]}}), lab.figure()
     with lab.Studio(rate=200, rules=["{RULE}"]) as studio:
         room = lab.ControlRoom(studio)
@@ -111,8 +111,8 @@ async def main():
             await asyncio.sleep(0.05)
             if studio.fired[1] and studio.fired[2] and len(studio.past):
                 break
-        room.pulse.tick()
-        print(room.pulse.kind, room.pulse.text, len(room.parts["Rules"].table.rows))
+        room.status.refresh_now()
+        print(room.status.kind, room.status.text, len(room.parts["Rules"].table.rows))
         room.parts["Rules"].backtest.show(studio.book.rules[1])
         print(room.parts["Rules"].backtest.said.value)
         room.end()

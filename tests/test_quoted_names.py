@@ -18,6 +18,7 @@ ALSO_CODE = (
 # of Flink and its demo, of Spark and Java, and of file formats
 OTHERS = {
     *("DynamicEvaluationFunction", "ListState", "ValueState", "id_count", "getUnionListState", "webapp", "Long", "RulesBootstrapper"),
+    "Rule.RuleState",
     *("com.ververica.field.dynamicrules.Alert", "com.ververica.field.dynamicrules.Rule"),
     *("com.ververica.field.dynamicrules.RuleParser", "com.ververica.field.dynamicrules.Transaction"),
     *("KeyGroupRangeAssignment.assignToKeyGroup", "computeDefaultMaxParallelism"),

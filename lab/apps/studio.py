@@ -219,7 +219,7 @@ class Studio(EngineView):
         return self._closed
 
     def state(self) -> tuple[str, str]:
-        """How it goes, for `lab.widgets.pulse.Pulse`: good, warning or bad, and a sentence."""
+        """How it goes, for `lab.widgets.refreshingstatus.RefreshingStatus`: good, warning or bad, and a sentence."""
         if self._closed:
             return "warning", say("stopped")
         if reason := self._failure():

@@ -17,10 +17,10 @@ def add_commands(commands: Subparsers) -> None:
         from rich.text import Text
 
         from lab.model.words import escape_control_characters
-        from lab.teach import titles
-        from lab.teach.report import class_page, class_table, hardest_exercises, read_class
+        from lab.teach import lesson_and_exercise_titles
+        from lab.teach.report import class_page, class_table, hardest_exercises, read_class_report
 
-        found, named = read_class(options.folder), titles()
+        found, named = read_class_report(options.folder), lesson_and_exercise_titles()
         learners = found.learners
         columns, rows = class_table(learners)
         shown = Table(title="Wrong answers and errors by lesson (–: not all solved)")
@@ -30,11 +30,12 @@ def add_commands(commands: Subparsers) -> None:
             shown.add_row(*map(Text, map(escape_control_characters, row)))
         console = Console(highlight=False)
         console.print(shown, markup=False)
-        for name, tries, solved, tried, said in hardest_exercises(learners)[:WORST]:
-            often = f": {said[0][0]}" if said else ""
-            told = f"{name} {named.get(name, '')}, {tries} tries, {solved} of {tried} solved it{often}"
+        for hard in hardest_exercises(learners)[:WORST]:
+            title = f"{hard.exercise} {named.get(hard.exercise, '')}"
+            often = f": {hard.frequent_messages[0][0]}" if hard.frequent_messages else ""
+            told = f"{title}, {hard.failed_tries} tries, {hard.solved_by} of {hard.tried_by} solved it{often}"
             console.print(escape_control_characters(told), markup=False, soft_wrap=True)
-        for sentence in found.bad:
+        for sentence in found.problems:
             console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
         options.out.write_text(class_page(found, named))
         Console(stderr=True, highlight=False).print(f"the full report is in {options.out}", markup=False)

@@ -18,7 +18,7 @@ def add_command_to(commands: Subparsers) -> None:
         print("forget the solved exercises")
         if not options.yes and not _agreed():
             raise Usage("nothing was changed: answer y, or use --yes")
-        print(reset.reset(plan))
+        print(reset.carry_out_reset(plan))
 
     command = add_command(
         commands,

@@ -24,8 +24,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.apps.run import raise_if_ended
 from lab.contrast.parts import FilePerAppend
-from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
-from lab.contrast.windows import Event, compare, crossing
+from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, session_with_short_batches
+from lab.contrast.windows import Event, compare_window_types, crossing
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.spark.pipeline import start
@@ -52,20 +52,20 @@ Key = tuple[int, int]
 class Delays:
     """How late the frauds were seen, ms after the event that crossed the limit; one value for each fraud that was seen.
 
-    `slide_ms` 0: the engine, a window per event. `wait`: to the end of the first window that holds the fraud, computed.
-    `total`: to the result, measured. The rest is Spark's: micro-batches, and for sliding windows the watermark.
+    `slide_ms` 0: the engine, a window per event. `wait_ms`: to the end of the first window that holds the fraud, computed.
+    `total_ms`: to the result, measured. The rest is Spark's: micro-batches, and for sliding windows the watermark.
     """
 
     slide_ms: int
-    wait: list[int]
-    total: list[int]
+    wait_ms: list[int]
+    total_ms: list[int]
     missed: int
     batch_ms: float = 0  # median of the query's micro-batches, or of the engine's cuts
 
     @property
-    def rest(self) -> list[int]:
+    def rest_ms(self) -> list[int]:
         """What micro-batches and watermark took, ms."""
-        return [total - wait for total, wait in zip(self.total, self.wait)]
+        return [total - wait for total, wait in zip(self.total_ms, self.wait_ms)]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _query(
         for row in found:
             outs[row.slide_ms].setdefault((row.payeeId, row.beneficiaryId), now)
 
-    events = short_batches(spark).readStream.schema(FIELDS).json(f"{folder}/parts")
+    events = session_with_short_batches(spark).readStream.schema(FIELDS).json(f"{folder}/parts")
     writer = over_limit(events, window_ms, slides_ms).writeStream.foreachBatch(note).outputMode("append")
     return writer.option("checkpointLocation", f"{folder}/sliding").start()
 
@@ -217,23 +217,27 @@ def _frauds(lines: Sequence[str]) -> dict[Key, list[Event]]:
 
 
 def measured_delays(
-    frauds: dict[Key, list[Event]], window_ms: int, slide_ms: int, out: dict[Key, int], batch_ms: float = 0
+    frauds: dict[Key, list[Event]],
+    window_ms: int,
+    slide_ms: int,
+    result_ms_by_key: dict[Key, int],
+    batch_ms: float = 0,
 ) -> Delays:
-    """The measured delays, next to the expected ones. `out`: when the result of each pair came out, in ms since the epoch.
+    """The measured delays, next to the expected ones. `result_ms_by_key`: when the result of each pair came out, in ms since the epoch.
 
     >>> fraud = {(1, 2): [Event(1_000, 11_000_000, 1), Event(1_300, 11_000_000, 2)]}
     >>> measured_delays(fraud, 20_000, 1_000, {(1, 2): 2_450})
-    Delays(slide_ms=1000, wait=[700], total=[1150], missed=0, batch_ms=0)
+    Delays(slide_ms=1000, wait_ms=[700], total_ms=[1150], missed=0, batch_ms=0)
     """
     wait, total, missed = [], [], 0
     for key, events in frauds.items():
-        seen = compare(events, window_ms, slide_ms or window_ms, window_ms, LIMIT)
+        seen = compare_window_types(events, window_ms, slide_ms or window_ms, window_ms, LIMIT)
         expected_ms = seen["sliding" if slide_ms else "per event"].delay_ms
-        if key not in out or expected_ms is None:
+        if key not in result_ms_by_key or expected_ms is None:
             missed += 1
             continue
         wait.append(expected_ms)
-        total.append(out[key] - crossing(events, window_ms, LIMIT)[-1].time_ms)
+        total.append(result_ms_by_key[key] - crossing(events, window_ms, LIMIT)[-1].time_ms)
     return Delays(slide_ms, wait, total, missed, batch_ms)
 
 
@@ -249,12 +253,12 @@ def describe_race(engine: Delays, sliding: Sequence[Delays]) -> str:
     >>> print(describe_race(Delays(0, [0], [90], 0, 60), [busy]).splitlines()[-1])
     Watermark and micro-batches took 39.6 s more, 2.2 batches. A batch is longer than the longest slide, 1 s: this machine was busy, so the picture shows the load and not the effect of the slides. Close other kernels and run the race again.
     """
-    seen = [run for run in sliding if run.total]
-    if not seen or not engine.total:
+    seen = [run for run in sliding if run.total_ms]
+    if not seen or not engine.total_ms:
         return "Not a single fraud was found: this machine was too busy. Close other kernels and run the race again."
     batch_ms, longest_ms = median(run.batch_ms for run in seen), max(run.slide_ms for run in sliding)
-    share = sum(sum(run.wait) / run.slide_ms for run in seen) / sum(len(run.wait) for run in seen)
-    rest_ms = median(ms for run in seen for ms in run.rest)
+    share = sum(sum(run.wait_ms) / run.slide_ms for run in seen) / sum(len(run.wait_ms) for run in seen)
+    rest_ms = median(ms for run in seen for ms in run.rest_ms)
     gap = f"Watermark and micro-batches took {rest_ms / 1_000:.1f} s more, {rest_ms / batch_ms:.1f} batches"
     busy = (
         f". A batch is longer than the longest slide, {longest_ms / 1_000:g} s: this machine was busy, so the picture shows the load "

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from lab.contrast.alone import VALUE, at_once, parse_rule
+from lab.contrast.oneprocess import VALUE, decode_at_once, parse_rule
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.windows.statefiles import StateFile, StateFiles, first_seq, plan_merge, stores_to_table
@@ -21,8 +21,8 @@ from lab.engine.windows.store import RouteStore
 from lab.model.schema import PAYMENTS
 
 
-def state_file_writes(
-    lines: Sequence[bytes], text: str, batches: int, rewrite: bool
+def bytes_written_and_files_kept(
+    lines: Sequence[bytes], text: str, batches: int, rewrite_all: bool
 ) -> list[tuple[int, int]]:
     """(bytes written, files kept) after each micro-batch of the engine's state files, or if all were written anew each time."""
     rule = parse_rule(text)
@@ -35,10 +35,10 @@ def state_file_writes(
         for batch_id, (first, end) in enumerate(
             pairwise(np.linspace(0, len(lines), batches + 1).astype(int).tolist())
         ):
-            columns = at_once(b"\n".join(lines[first:end]))
+            columns = decode_at_once(b"\n".join(lines[first:end]))
             columns["keyGroup"] = np.zeros(end - first, np.int64)
             store.evaluate(columns, first_seq(batch_id), 0)
-            taken, level = (len(chain), 0) if rewrite else plan_merge(chain, end - first)
+            taken, level = (len(chain), 0) if rewrite_all else plan_merge(chain, end - first)
             since = chain[len(chain) - taken].first_epoch if taken else batch_id
             rows = stores_to_table(
                 [(0, *store.export_events_and_resets(first_seq(since), first_seq(batch_id + 1)))]

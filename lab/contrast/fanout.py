@@ -38,7 +38,7 @@ class RoutedBatch:
     copies: int
     envelopes: int
     bytes: int
-    headers: int  # bytes that the envelopes would have without any rows
+    header_bytes: int  # bytes that the envelopes would have without any rows
 
     @property
     def bytes_per_event(self) -> float:

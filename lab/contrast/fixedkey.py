@@ -29,7 +29,7 @@ def where_the_keys_are(totals: DataFrame) -> list[str]:
     return [re.split(", (?:state info|REQUIRED)", step)[0] for step in steps]
 
 
-def run(totals: DataFrame, checkpoint: Path) -> list[str]:
+def run_and_list_changes(totals: DataFrame, checkpoint: Path) -> list[str]:
     """Runs the query over what is new since the checkpoint, and stops it; returns the totals that changed.
 
     `payeeId=25: 70`, sorted. Raises what ends the query, such as a state that does not fit it.

@@ -34,16 +34,16 @@ class RaceOutcome:
     """Of one run: events whose two operators disagreed, and alerts against those of the log in order."""
 
     events: int
-    mixed: int  # routed under one rule set, evaluated under another
-    alerts: int  # that are right: those of the reference
-    lost: int  # of them
-    wrong: int  # alerts that the reference does not give, or not with this aggregate
+    mixed_events: int  # routed under one rule set, evaluated under another
+    right_alerts: int  # those that are right: those of the reference
+    lost_alerts: int  # of them
+    wrong_alerts: int  # alerts that the reference does not give, or not with this aggregate
 
 
 class EvaluationOperator(Reference):
     """Evaluation with rules of its own: it judges the copies of an event that routing has sent, on its routes."""
 
-    def copies(self, event: dict, routes: Sequence[Route]) -> None:
+    def evaluate_copies(self, event: dict, routes: Sequence[Route]) -> None:
         """A copy on a route that it does not know is neither judged nor held.
 
         `DynamicAlertFunction` does not judge a copy of a rule that it does not know either, but puts the event into its window.
@@ -96,8 +96,8 @@ def race(log: Log, delay_ms: float, way: str = "two copies", seed: int = 1) -> R
     """Plays the log with changes that reach an operator after `delay_ms` on average, in their order; events do not wait.
 
     >>> race(scenario(), 200, "log order")
-    RaceOutcome(events=1500, mixed=0, alerts=1742, lost=0, wrong=0)
-    >>> race(scenario(), 200).mixed > 0
+    RaceOutcome(events=1500, mixed_events=0, right_alerts=1742, lost_alerts=0, wrong_alerts=0)
+    >>> race(scenario(), 200).mixed_events > 0
     True
     """
     if way not in WAYS:
@@ -119,8 +119,8 @@ def race(log: Log, delay_ms: float, way: str = "two copies", seed: int = 1) -> R
         if kind == "event":
             events += 1
             mixed += routed != evaluated
-            evaluate.copies(PAYMENTS.parse(text), list(routing.routes()))
-    found, right = alert_set(evaluate.alerts), reference_alert_set(tuple(log))
+            evaluate.evaluate_copies(PAYMENTS.parse(text), list(routing.routes()))
+    found, right = comparable_alerts(evaluate.alerts), comparable_reference_alerts(tuple(log))
     return RaceOutcome(events, mixed, len(right), len(right - found), len(found - right))
 
 
@@ -134,14 +134,14 @@ def _arrivals(rng: Random, changes: list[tuple[int, bytes]], mean_ms: float) -> 
 
 
 @cache
-def reference_alert_set(log: tuple) -> frozenset:
-    """The alerts of `lab.Reference` on the log in its order, as `alert_set` has them."""
+def comparable_reference_alerts(log: tuple) -> frozenset:
+    """The alerts of `lab.Reference` on the log in its order, as `comparable_alerts` has them."""
     reference = Reference(PAYMENTS)
     for _, kind, text in log:
         (reference.event if kind == "event" else reference.control)(text)
-    return alert_set(reference.alerts)
+    return comparable_alerts(reference.alerts)
 
 
-def alert_set(alerts: Iterable[Alert]) -> frozenset:
+def comparable_alerts(alerts: Iterable[Alert]) -> frozenset:
     """What two runs must agree on: (rule, version, group, event, aggregate) of each alert."""
     return frozenset((a.rule_id, a.rule_version, a.group, a.event_id, a.aggregate) for a in alerts)

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lab.contrast.sliding import short_batches
+from lab.contrast.sliding import session_with_short_batches
 from lab.engine.loop.ends import KafkaLogs
 from lab.logs.kafka import KafkaLog
 from lab.machine import broker
@@ -28,11 +28,13 @@ ENOUGH, PATIENCE_S = 30, 30  # outputs of each run, and the seconds to wait for 
 
 
 @dataclass(frozen=True)
-class RealTime:
+class RealTimeResult:
     """What was measured, and what real-time mode says to operators that it does not take."""
 
-    latencies: dict[str, list[int]]  # of each trigger: ms from the append of an event to that of its output
-    refused: dict[str, str]  # of each operator: Spark's words
+    latencies_ms_by_trigger: dict[
+        str, list[int]
+    ]  # of each trigger: ms from the append of an event to that of its output
+    refusals_by_operator: dict[str, str]  # of each operator: Spark's words
 
 
 def large_payments(events: DataFrame) -> DataFrame:
@@ -46,7 +48,7 @@ def in_python(events: DataFrame) -> DataFrame:
     return events.select("value").mapInArrow(lambda batches: batches, "value binary")
 
 
-def in_windows(events: DataFrame) -> DataFrame:
+def count_in_windows(events: DataFrame) -> DataFrame:
     """A count in sliding windows."""
     windows = events.withWatermark("timestamp", "0 seconds").groupBy(
         F.window("timestamp", "10 seconds", "1 second")
@@ -61,23 +63,23 @@ def without_duplicates(events: DataFrame) -> DataFrame:
     )
 
 
-def each_window_once(events: DataFrame) -> DataFrame:
+def deduplicated_windows(events: DataFrame) -> DataFrame:
     """Sliding windows that have events, each once: a second operator with state behind the first."""
-    return in_windows(events).dropDuplicates(["value"])
+    return count_in_windows(events).dropDuplicates(["value"])
 
 
 TRIED = {
     "Python": in_python,
-    "sliding windows": in_windows,
+    "sliding windows": count_in_windows,
     "dropDuplicates": without_duplicates,
-    "sliding windows, then dropDuplicates": each_window_once,
+    "sliding windows, then dropDuplicates": deduplicated_windows,
 }
 
 
-def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> RealTime:
+def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> RealTimeResult:
     """Starts a broker and a player, runs `large_payments` with each trigger for some seconds, then tries the others.
 
-    >>> try_real_time(spark).latencies["real time"][:3]  # doctest: +SKIP
+    >>> try_real_time(spark).latencies_ms_by_trigger["real time"][:3]  # doctest: +SKIP
     [11, 9, 10]
     """
     latencies, refused = {}, {}
@@ -106,12 +108,12 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
                 refused[name] = _refusal(_writer(spark, out, operator, f"{folder}/{operator.__name__}"))
         finally:
             player.stop()
-    return RealTime(latencies, refused)
+    return RealTimeResult(latencies, refused)
 
 
 def _writer(spark: SparkSession, out: KafkaLog, operator: Callable[[DataFrame], DataFrame], checkpoint: str):
     """A query from the events to a topic; only its trigger is missing."""
-    events = short_batches(spark).readStream.format("kafka").option("subscribe", "events")
+    events = session_with_short_batches(spark).readStream.format("kafka").option("subscribe", "events")
     rows = operator(events.option("kafka.bootstrap.servers", out.cluster.address).load())
     writer = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", out.cluster.address)
     return writer.option("topic", out.topic).option("checkpointLocation", checkpoint).outputMode("update")

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.apps.run import raise_if_ended
 from lab.contrast.delays import plant_bursts
-from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
+from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, session_with_short_batches
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import LOGS, KafkaLogs
 from lab.engine.spark.pipeline import start
@@ -49,7 +49,7 @@ TOO_BUSY = "nothing came out: this machine is too busy; shut down other kernels 
 Group = tuple[int, int]
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """A line of output, as a topic has it."""
 
     append_ms: int
@@ -57,7 +57,7 @@ class Line(NamedTuple):
     limit: int
 
 
-class Change(NamedTuple):
+class LimitChange(NamedTuple):
     """A change of the limit: seconds to the first line under the new one, and the frauds that were over it meanwhile and are in no line."""
 
     seconds: float
@@ -66,15 +66,15 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class DetectionResult:
-    """How frauds were told. `delays`: ms from the append of the payment that crossed the limit to that of the first line about it.
+    """How frauds were told. `delays_ms`: from the append of the payment that crossed the limit to that of the first line about it.
 
     `missed`: frauds in no line; `repeated`: lines about a fraud after its first.
     """
 
-    delays: list[int]
+    delays_ms: list[int]
     missed: int
     repeated: int
-    change: Change
+    change: LimitChange
 
 
 def race_real_time(
@@ -114,7 +114,7 @@ class RealTimeWindows:
         """Starts the query with this limit, in place of the one before."""
         self.close()
         kafka = {"kafka.bootstrap.servers": self._logs.address}
-        reader = short_batches(self._spark).readStream.format("kafka").options(**kafka)
+        reader = session_with_short_batches(self._spark).readStream.format("kafka").options(**kafka)
         values = reader.option("subscribe", self._logs.log("events").topic).load()
         events = values.select(F.from_json(F.col("value").cast("string"), FIELDS).alias("event")).select(
             "event.*"
@@ -127,14 +127,14 @@ class RealTimeWindows:
         writer = writer.option("checkpointLocation", str(self._folder / str(limit))).outputMode("update")
         self._query = writer.trigger(realTime="5 seconds").start()
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[OutputLine]:
         """All that was written. Raises what ended the query."""
         if self._query:
             raise_if_ended(self._query)
         found = []
         for record in _records(self._logs, "alerts"):
             row = json.loads(record.line)
-            found.append(Line(record.log_time_ms, (row[KEYS[0]], row[KEYS[1]]), row["limit"]))
+            found.append(OutputLine(record.log_time_ms, (row[KEYS[0]], row[KEYS[1]]), row["limit"]))
         return found
 
     def close(self) -> None:
@@ -156,14 +156,14 @@ class EngineOnKafka:
         with closing(self._logs.log("control")) as control:
             control.publish([json.dumps(rule)], ["1"])
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[OutputLine]:
         """All alerts."""
         found = []
         for record in _records(self._logs, "alerts"):
             alert = Alert.from_json(record.line)
             group = dict(alert.group or ())
             found.append(
-                Line(record.log_time_ms, (int(group[KEYS[0]]), int(group[KEYS[1]])), int(alert.limit))
+                OutputLine(record.log_time_ms, (int(group[KEYS[0]]), int(group[KEYS[1]])), int(alert.limit))
             )
         return found
 
@@ -202,7 +202,7 @@ def _detection_result(
         [min(lines[group]) - counted[group] for group in told],
         len(counted) - len(told),
         sum(len(lines[group]) - 1 for group in told),
-        Change((in_force - changed) / 1_000, sum(not lines[group] for group in meanwhile)),
+        LimitChange((in_force - changed) / 1_000, sum(not lines[group] for group in meanwhile)),
     )
 
 

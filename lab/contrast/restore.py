@@ -30,15 +30,15 @@ class RestoreCost:
     """What the restore of all new subtasks took together. `index_bytes`: what had to be known beforehand."""
 
     way: str
-    read: int
-    kept: int
+    read_bytes: int
+    kept_bytes: int
     seeks: int
     index_bytes: int
     seconds: float
 
-    def row(self) -> tuple[str, ...]:
+    def as_texts(self) -> tuple[str, ...]:
         """As text: way, MB read, MB kept, seeks, KB of index, seconds."""
-        mb = (f"{size / 1e6:,.1f}" for size in (self.read, self.kept))
+        mb = (f"{size / 1e6:,.1f}" for size in (self.read_bytes, self.kept_bytes))
         return self.way, *mb, f"{self.seeks:,}", f"{self.index_bytes / 1e3:,.1f}", f"{self.seconds:.2f}"
 
 
@@ -49,7 +49,7 @@ class RestoreCosts(list[RestoreCost]):
         return html_table(
             say("Costs of restoring"),
             (say("way"), say("MB read"), say("MB kept"), say("seeks"), say("index KB"), say("seconds")),
-            [c.row() for c in self],
+            [c.as_texts() for c in self],
         )
 
 
@@ -66,7 +66,7 @@ class Keys:
     def generate(cls, keys: int, bytes_per_key: int, key_groups: int = 128) -> "Keys":
         """Keys of equal size.
 
-        >>> Keys.generate(1000, 50).total
+        >>> Keys.generate(1000, 50).total_bytes
         50000
         """
         return cls.from_arrays(np.arange(keys), np.full(keys, bytes_per_key), key_groups)
@@ -79,11 +79,11 @@ class Keys:
         return cls(group, np.asarray(sizes, np.int64), np.argsort(hashed, kind="stable"), key_groups)
 
     @property
-    def total(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes of all keys."""
         return int(self.size.sum())
 
-    def subtask(self, parallelism: int) -> np.ndarray:
+    def subtasks(self, parallelism: int) -> np.ndarray:
         """The subtask of each key."""
         return self.key_group * parallelism // self.key_groups
 
@@ -95,7 +95,7 @@ class Snapshot:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     snapshot = Snapshot(Path(folder), Keys.generate(3000, 100), 3)
     ...     costs = [snapshot.restore(way, 4) for way in WAYS]
-    >>> [(cost.way, cost.read, cost.kept) for cost in costs]
+    >>> [(cost.way, cost.read_bytes, cost.kept_bytes) for cost in costs]
     [('naive', 1200000, 300000), ('index', 300000, 300000), ('ranges', 300000, 300000)]
     >>> [cost.seeks for cost in costs if cost.way != "index"]
     [12, 6]
@@ -104,7 +104,7 @@ class Snapshot:
     def __init__(self, folder: Path, keys: Keys, parallelism: int):
         self.folder, self.keys, self.parallelism = Path(folder), keys, parallelism
         self.folder.mkdir(parents=True, exist_ok=True)
-        old = keys.subtask(parallelism)
+        old = keys.subtasks(parallelism)
         in_groups = keys.order[np.argsort(keys.key_group[keys.order], kind="stable")]
         self._files: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = {}  # keys in order, their offsets
         for layout, order in (("hash", keys.order), ("groups", in_groups)):
@@ -133,7 +133,7 @@ class Snapshot:
         """
         if way not in WAYS:
             raise ValueError(f"way: {way!r}, expected one of {', '.join(WAYS)}")
-        layout, new = "groups" if way == "ranges" else "hash", self.keys.subtask(parallelism)
+        layout, new = "groups" if way == "ranges" else "hash", self.keys.subtasks(parallelism)
         read = kept = seeks = 0
         # key or group -> offset
         index = {"naive": 0, "index": 16 * len(new), "ranges": 8 * self.keys.key_groups}[way]

@@ -48,7 +48,7 @@ def over_limit(
     return reduce(DataFrame.union, map(of, slides_ms))
 
 
-def short_batches(spark: SparkSession) -> SparkSession:
+def session_with_short_batches(spark: SparkSession) -> SparkSession:
     """A session beside the given one, with the engine's settings for short micro-batches and one small partition."""
     session = spark.newSession()
     for name, value in (SHORT_BATCHES | {"spark.sql.shuffle.partitions": 1}).items():
@@ -79,7 +79,7 @@ def cost_of_sliding(
         parts = FilePerAppend(Path(name, "events"))
         for part in range(batches):
             parts.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
-        stream = short_batches(spark).readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
+        stream = session_with_short_batches(spark).readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
         over = over_limit(stream.json(str(parts.folder)), window_ms, [slide_ms])
         writer = over.writeStream.format("noop").outputMode("append").trigger(availableNow=True)
         query = writer.option("checkpointLocation", f"{name}/checkpoint").start()

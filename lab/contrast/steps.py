@@ -3,7 +3,7 @@
     textbook     a state per key, a row per event; each look at the state is a message to the JVM
     key-groups   a state per key-group, read and written whole; a row per event
     envelopes    the same, but the events of a key-group come packed as columns
-    …            what changes inside a worker: `lab.contrast.alone`
+    …            what changes inside a worker: `lab.contrast.oneprocess`
     engine       all of it, with durable state
 
 One rule, `SUM(…) per … > limit`, on a log in order of event time. Source of the idea: "Advanced Flink Application Patterns" part 3.
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from lab.contrast import mapstate
-from lab.contrast.alone import CENTS, KEY, VALUE, RecomputedSum, Step, evaluate_tuples, parse_rule
+from lab.contrast.oneprocess import CENTS, KEY, VALUE, RecomputedSum, StepResult, evaluate_tuples, parse_rule
 from lab.contrast.parts import FilePerAppend
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
@@ -49,11 +49,11 @@ class PerKeyGroup(StatefulProcessor):
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
         walk = RecomputedSum(self.rule.window_ms)
         if self.state.exists():
-            walk.held.update(pickle.loads(self.state.get()[0]))
+            walk.events_by_key.update(pickle.loads(self.state.get()[0]))
         limit = int(self.rule.limit * CENTS)
         for event_id, total in evaluate_tuples(walk, self._events(rows), limit).items():
             yield Row(alert=f"{event_id} {total}")
-        self.state.update((pickle.dumps(dict(walk.held)),))
+        self.state.update((pickle.dumps(dict(walk.events_by_key)),))
 
     def _events(self, rows: Iterable[Row]) -> list[tuple]:
         if not self.packed:
@@ -77,18 +77,18 @@ def pack_envelopes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.record_batch([pa.array(rows, pa.int64()), pa.array(payloads)], ["key_group", "payload"])
 
 
-def on_spark(
-    spark: SparkSession, name: str, lines: Sequence[bytes], text: str, per_batch: int = 1000
-) -> Step:
+def time_on_spark(
+    spark: SparkSession, step: str, lines: Sequence[bytes], text: str, events_per_batch: int = 1000
+) -> StepResult:
     """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up. Raises RuntimeError if Spark has ended."""
     check_spark_is_running(spark)
     rule = parse_rule(text)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         parts = FilePerAppend(Path(folder, "events"))
-        for first in range(0, len(lines), per_batch):
-            parts.append(lines[first : first + per_batch])
+        for first in range(0, len(lines), events_per_batch):
+            parts.append(lines[first : first + events_per_batch])
         stream = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
-        found = _plan(name, stream.json(str(Path(folder, "events"))), rule)
+        found = _plan(step, stream.json(str(Path(folder, "events"))), rule)
         spark.conf.set("spark.sql.shuffle.partitions", 2)
         writer = found.writeStream.format("memory").queryName("steps")
         query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
@@ -96,7 +96,7 @@ def on_spark(
         seconds = _seconds(query)
         shown = [row.alert for row in spark.table("steps").collect()]
         spark.catalog.dropTempView("steps")
-    return Step(name, "Spark", len(lines) - per_batch, seconds, dict(map(_read, shown)))
+    return StepResult(step, "Spark", len(lines) - events_per_batch, seconds, dict(map(_read, shown)))
 
 
 def _plan(name: str, events: DataFrame, rule: Rule) -> DataFrame:
@@ -119,19 +119,21 @@ def _read(alert: str) -> tuple[Id, int]:
     return int(event_id), int(total)
 
 
-def time_engine(spark: SparkSession, lines: Sequence[bytes], text: str, per_batch: int, **settings) -> Step:
+def time_engine(
+    spark: SparkSession, lines: Sequence[bytes], text: str, events_per_batch: int, **settings
+) -> StepResult:
     """Times the engine; the first micro-batch is warm-up. `settings`: others than `lab.Settings` has."""
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         logs = FileLogs(Path(folder))
         logs.log("control").append([text], log_time_ms=0)
         log = logs.log("events")
         log.append(lines, log_time_ms=0)
-        records = max(-(-log.end() * per_batch // (len(lines) * BYTES_A_RECORD)), 1)
+        records = max(-(-log.end() * events_per_batch // (len(lines) * BYTES_A_RECORD)), 1)
         chosen = Settings(max_batch_records=records, **settings)
         with start(spark, logs, Path(folder, "checkpoint"), chosen, once=True) as running:
             running.query.awaitTermination()
         alerts = dict(map(_read, logs.log("alerts").read()))
-        return Step("engine", "Spark", len(lines) - per_batch, _seconds(running.query), alerts)
+        return StepResult("engine", "Spark", len(lines) - events_per_batch, _seconds(running.query), alerts)
 
 
 def _seconds(query) -> float:

@@ -120,17 +120,17 @@ class WindowResults:
     """What one approach made of the events: all its windows, those over the limit, and how long the first of them took."""
 
     windows: list[Window]
-    over: list[Window]
+    over_limit: list[Window]
     # from the event that completes the fraud to the report; None: no report, or no fraud
     delay_ms: int | None
 
 
-def compare(
+def compare_window_types(
     events: Sequence[Event], window_ms: int, slide_ms: int, gap_ms: int, limit: float
 ) -> dict[str, WindowResults]:
     """Each lane's windows and what they saw. Amounts are above zero; the fraud is complete at the last event of `crossing`.
 
-    >>> seen = compare([Event(12, 5, 1), Event(20, 7, 2)], 20, 10, gap_ms=15, limit=10)
+    >>> seen = compare_window_types([Event(12, 5, 1), Event(20, 7, 2)], 20, 10, gap_ms=15, limit=10)
     >>> {lane: seen[lane].delay_ms for lane in seen}
     {'tumbling': None, 'sliding': 10, 'session': 15, 'per event': 0}
     """

@@ -14,7 +14,7 @@ from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
 from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.page.layout import page_layout
-from lab.page.wasm import module
+from lab.page.wasm import cached_module
 from lab.stream.datasets import dataset
 from lab.teach import translations
 from lab.widgets.look import CSS
@@ -29,7 +29,7 @@ RATE = 200  # that the first rules' limits suit
 OPTIONAL = ("ingestionTimestamp", "amount")  # fields that files of the built-in schemas may lack
 
 
-def page(wasm: bytes) -> str:
+def page_html(wasm: bytes) -> str:
     """The whole page."""
     engine = f"const LAYOUT = {json.dumps(page_layout())};\n" + _joined(ENGINE)
     room = _widget("table.js", "renderTable") + _widget("slider.js", "renderSlider")
@@ -57,7 +57,9 @@ def _data(wasm: bytes) -> str:
     }
     schemas = [_schema(schema) for schema in (PAYMENTS, LOGINS)]
     words = {language: _words(language) for language in translations.languages()}
-    messages = {language: translations.page_reasons(language) for language in translations.languages()}
+    messages = {
+        language: translations.page_refusal_translations(language) for language in translations.languages()
+    }
     data: dict[str, Any] = {"wasm": base64.b64encode(wasm).decode(), "layout": page_layout()}
     data |= {"schemas": schemas, "rules": texts, "words": words, "messages": messages}
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
@@ -105,7 +107,7 @@ def _policy(*scripts: str) -> str:
 
 def main(folder: Path) -> None:
     """Writes the page and says how large it is."""
-    text = page(module(folder / "page")).encode()
+    text = page_html(cached_module(folder / "page")).encode()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "control-room.html").write_bytes(text)
     print(f"{folder / 'control-room.html'}: {len(text):,} bytes")

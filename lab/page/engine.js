@@ -158,7 +158,7 @@ class Engine {
     frame.set([BigInt(batch.addresses.keys), BigInt(rows), BigInt(width)], at.KEYS);
     frame.set([BigInt(batch.addresses.key_groups), BigInt(rows)], at.KEY_GROUPS);
     frame[at.DONE] = BigInt(this.keyGroups);
-    this.call("key_groups");
+    this.call("compute_key_groups");
   }
 
   // -- alerts

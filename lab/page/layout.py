@@ -34,7 +34,7 @@ SIZES = layout.RETURNS + 1
 def page_layout() -> dict[str, Any]:
     """Ready for JSON; `never` is a text, as it is no number of JavaScript's."""
     frame = {name: getattr(loop, name) for name in FRAME}
-    frame["RULES_FIRING"] = loop.places(loop.RULES_ARRAYS, loop.RULES)["firing_rules"]
+    frame["RULES_FIRING"] = loop.frame_slots(loop.RULES_ARRAYS, loop.RULES)["firing_rules"]
     return {
         "places": {name: getattr(layout, name) for name in PLACES},
         "kinds": {name: getattr(aggregates, name) for name in KINDS},

@@ -90,14 +90,14 @@ assert (
 )
 
 
-def places(arrays: dict[str, tuple[int, int]], first: int) -> dict[str, int]:
+def frame_slots(arrays: dict[str, tuple[int, int]], first_slot: int) -> dict[str, int]:
     """Where in the frame the address of each array stands; its lengths follow."""
-    starts = accumulate((1 + dimensions for _, dimensions in arrays.values()), initial=first)
+    starts = accumulate((1 + dimensions for _, dimensions in arrays.values()), initial=first_slot)
     return dict(zip(arrays, starts))
 
 
-def _end(arrays: dict[str, tuple[int, int]], first: int) -> int:
-    return first + sum(1 + dimensions for _, dimensions in arrays.values())
+def _end(arrays: dict[str, tuple[int, int]], first_slot: int) -> int:
+    return first_slot + sum(1 + dimensions for _, dimensions in arrays.values())
 
 
 STORE, OTHER = 0, _end(STORE_ARRAYS, 0)
@@ -110,7 +110,7 @@ TEXT, DIGEST = KEY_GROUPS + 2, KEY_GROUPS + 4
 SELF = DIGEST + 2  # the frame itself, as an array
 # numbers that go in and come out
 FIRST_SEQ, START_ROW, WIDEST, OUT_OF_ORDER, LATE_POLICY, DONE, FIRED = range(SELF + 2, SELF + 9)
-BEFORE, REACH, HELD = FIRST_SEQ, WIDEST, DONE  # of `move`
+BEFORE, REACH, HELD = FIRST_SEQ, WIDEST, DONE  # of `move_events`
 FRAME = SELF + 9  # int64s
 
 IV = np.array(
@@ -170,9 +170,9 @@ def _read(of: Any, arrays: list[tuple[int, types.Array]]) -> Callable:
     return read
 
 
-def _tuple(of: type, arrays: dict[str, tuple[int, int]], first: int) -> Callable:
+def _tuple(of: type, arrays: dict[str, tuple[int, int]], first_slot: int) -> Callable:
     kinds = [types.Array({8: types.int64, 4: types.int32}[size], n, "C") for size, n in arrays.values()]
-    return _read(types.NamedTuple(kinds, of), list(zip(places(arrays, first).values(), kinds)))
+    return _read(types.NamedTuple(kinds, of), list(zip(frame_slots(arrays, first_slot).values(), kinds)))
 
 
 def _single(kind: types.Type, dimensions: int, place: int) -> Callable:
@@ -212,16 +212,16 @@ def evaluate(frame):
 
 
 @njit_without_allocation
-def count(frame):
-    """HELD: how many events `move` would move."""
+def count_events_to_move(frame):
+    """HELD: how many events `move_events` would move."""
     number, old, held = _numbers(frame), _store(frame), 0
     for j in range(old.scalars[EVENTS]):
-        held += is_held(old, j, number[BEFORE], number[REACH])
+        held += is_still_needed(old, j, number[BEFORE], number[REACH])
     number[HELD] = held
 
 
 @njit_without_allocation
-def move(frame):
+def move_events(frame):
     """Takes the events of one store that are not older than BEFORE and than REACH before the newest into another, empty one.
 
     And where rules were reset, of the rules in FIRING of the frame's Rules. What expired, and all that is running, stays behind.
@@ -234,7 +234,7 @@ def move(frame):
     key = old.groups[:, KEY:]
     for j in range(old.scalars[EVENTS]):
         row = NOTHING
-        if is_held(old, j, before, reach):
+        if is_still_needed(old, j, before, reach):
             row = new.scalars[EVENTS]
             new.scalars[EVENTS] += 1
             for column in range(old.events.shape[1]):
@@ -263,14 +263,16 @@ def move(frame):
 
 
 @njit_without_allocation
-def is_held(store, j, before, reach):
+def is_still_needed(store, event_row, before_ms, reach_ms):
     """Whether an event is not older than a time, and than what its key-group holds."""
-    t = store.events[j, TIME]
-    return t >= before and t >= store.newest_ms[store.groups[store.events[j, GROUP], KEY_GROUP]] - reach
+    t = store.events[event_row, TIME]
+    return (
+        t >= before_ms and t >= store.newest_ms[store.groups[store.events[event_row, GROUP], KEY_GROUP]] - reach_ms
+    )
 
 
 @njit_without_allocation
-def key_groups(frame):
+def compute_key_groups(frame):
     """`lab.model.keygroups.key_groups_of` of the rows of KEYS; how many key-groups there are stands in DONE."""
     keys, found, of = _keys(frame), _key_group(frame), np.uint64(_numbers(frame)[DONE])
     for i in range(len(found)):
@@ -309,34 +311,34 @@ def blake2b(frame):
             for n in range(8):
                 a, b, c, d = n & 3, 4 + ((n & 3) + (n >> 2) & 3), 8 + ((n & 3) + 2 * (n >> 2) & 3), 12
                 d += (n & 3) + 3 * (n >> 2) & 3
-                mix(word, a, b, c, d, SIGMA[turn % 10, 2 * n], SIGMA[turn % 10, 2 * n + 1])
+                blake2b_mix(word, a, b, c, d, SIGMA[turn % 10, 2 * n], SIGMA[turn % 10, 2 * n + 1])
         for n in range(8):
             word[n] ^= word[8 + n] ^ word[16 + n]
 
 
 @njit_without_allocation
-def mix(word, a, b, c, d, x, y):
+def blake2b_mix(word, a, b, c, d, x, y):
     """G of BLAKE2b; the working vector is in words 8 … 23, the message in 24 … 39."""
     a, b, c, d = a + 8, b + 8, c + 8, d + 8
     word[a] += word[b] + word[24 + x]
-    word[d] = turned(word[d] ^ word[a], 32)
+    word[d] = rotated_right(word[d] ^ word[a], 32)
     word[c] += word[d]
-    word[b] = turned(word[b] ^ word[c], 24)
+    word[b] = rotated_right(word[b] ^ word[c], 24)
     word[a] += word[b] + word[24 + y]
-    word[d] = turned(word[d] ^ word[a], 16)
+    word[d] = rotated_right(word[d] ^ word[a], 16)
     word[c] += word[d]
-    word[b] = turned(word[b] ^ word[c], 63)
+    word[b] = rotated_right(word[b] ^ word[c], 63)
 
 
 @njit_without_allocation
-def turned(value, by):
-    return (value >> np.uint64(by)) | (value << np.uint64(64 - by))
+def rotated_right(value, bits):
+    return (value >> np.uint64(bits)) | (value << np.uint64(64 - bits))
 
 
 EXPORTS: dict[str, Any] = {
     "evaluate": evaluate,
-    "count": count,
-    "move": move,
-    "key_groups": key_groups,
+    "count_events_to_move": count_events_to_move,
+    "move_events": move_events,
+    "compute_key_groups": compute_key_groups,
     "blake2b": blake2b,
 }

@@ -132,7 +132,7 @@ class Route {
     engine.frame[LAYOUT.frame.BEFORE] = before;
     engine.frame[LAYOUT.frame.REACH] = BigInt(widestMs + engine.lateMs);
     old.into(engine.frame, LAYOUT.frame.STORE);
-    engine.call("count");
+    engine.call("count_events_to_move");
     const held = Number(engine.frame[LAYOUT.frame.HELD]);
     const groups = Math.min(sizes[GROUPS], held) + (more.groups ?? 0), lanes = this.numbers.lanes;
     const group = powerOfTwo(Math.max(groups, ROOM_AT_FIRST) + 1);
@@ -146,7 +146,7 @@ class Route {
     frame[firing + 1] = BigInt(kept.length);
     old.into(frame, LAYOUT.frame.STORE);
     this.store.into(frame, LAYOUT.frame.OTHER);
-    engine.call("move");
+    engine.call("move_events");
     memory.give(rules, 8 * kept.length);
     old.release();
   }

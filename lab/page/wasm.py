@@ -27,7 +27,7 @@ EXPORT = 7
 MAGIC = b"\0asm\1\0\0\0"
 
 
-def module(folder: Path) -> bytes:
+def cached_module(folder: Path) -> bytes:
     """The WebAssembly module; `folder` keeps it for as long as its sources are the same."""
     from lab.engine.compiled.layout import STAMP
 
@@ -40,7 +40,7 @@ def module(folder: Path) -> bytes:
     return made.read_bytes()
 
 
-def compiled() -> bytes:
+def compile_module() -> bytes:
     """The module, made anew; in a process with the environment `PLAIN`."""
     import llvmlite.binding as llvm
     from numba import njit, types
@@ -151,4 +151,4 @@ def _read(data: bytes, at: int) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_bytes(compiled())
+    Path(sys.argv[1]).write_bytes(compile_module())

@@ -9,12 +9,16 @@ from functools import cache
 from html import escape
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab.model.language import say as _say
 from lab.model.language import translated as _translated
 from lab.teach import progress as _progress
 from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, ValueExercise, Verdict
-from lab.teach.learner import answer_text, plain_or_raised
+from lab.teach.learner import answer_text, plain_value_or_failure
+
+if TYPE_CHECKING:
+    from ipywidgets import VBox
 
 ANSWERS = Path(__file__).with_name("answers.json")  # made from the lessons' sources: `make lessons`
 _wrong: dict[str, list[str]] = {}  # exercise -> the wrong answers so far
@@ -33,7 +37,9 @@ def check(exercise: str | float, answer: object, *given: object) -> Verdict:
     ✗ That is in ms. The answer is in whole seconds.
     """
     return _with_hints(
-        str(exercise), exercise_of(exercise).judge(answer, *given), answer_text(plain_or_raised(answer))
+        str(exercise),
+        exercise_of(exercise).judge(answer, *given),
+        answer_text(plain_value_or_failure(answer)),
     )
 
 
@@ -65,11 +71,14 @@ def solution(exercise: str | float) -> Verdict:
     return Verdict(RIGHT, _answers()["solutions"][str(exercise)], is_code=True)
 
 
-def predict(question: str, options: Sequence[str]):
-    """Radio buttons: the reader commits to an answer before the next cell gives it. Raises KeyError if no lesson asks this."""
+def predict(question: str, options: Sequence[str]) -> "VBox":
+    """Radio buttons: the reader commits to an answer before the next cell gives it, and is told whether it is right, and why.
+
+    Raises KeyError if no lesson asks this.
+    """
     import ipywidgets as widgets
 
-    from lab.widgets.look import Fit
+    from lab.widgets.look import StylesAndAccessibility
 
     right, because = _answers()["predictions"][question]
     buttons = widgets.RadioButtons(
@@ -84,7 +93,7 @@ def predict(question: str, options: Sequence[str]):
 
     buttons.observe(judge, "value")
     label = widgets.HTML(f"<b>{_say('Before you run the next cell:')}</b> {escape(question)}")
-    asked = widgets.VBox([label, buttons, said, Fit()])
+    asked = widgets.VBox([label, buttons, said, StylesAndAccessibility()])
     asked.add_class("lab-asked")
     return asked
 
@@ -103,12 +112,12 @@ def exercise_of(name: str | float) -> ValueExercise | FunctionExercise:
     try:
         return import_module(f"lab.teach.exercises.lesson{lesson}").EXERCISES[name]
     except (KeyError, ModuleNotFoundError):
-        there = [known for known in titles() if known.startswith(f"{lesson}.")]
+        there = [known for known in lesson_and_exercise_titles() if known.startswith(f"{lesson}.")]
         known = f"one of {', '.join(there)}" if there else "lesson and number, such as 3.4"
         raise NoExercise(f"exercise {name!r}: no lesson has it, expected {known}") from None
 
 
-def titles() -> dict[str, str]:
+def lesson_and_exercise_titles() -> dict[str, str]:
     """What lessons and exercises are called: "3" and "3.2"."""
     return _answers()["titles"]
 

@@ -6,18 +6,24 @@ from html import escape
 import ipywidgets as widgets
 
 from lab.model.language import say
-from lab.teach import titles
-from lab.teach.progress import load_progress, register_board, reset, saved_progress, solved_exercises
-from lab.widgets.look import Fit, sentence_html
+from lab.teach import lesson_and_exercise_titles
+from lab.teach.progress import (
+    forget_progress_and_stop_log,
+    load_progress,
+    register_board,
+    saved_progress,
+    solved_exercises,
+)
+from lab.widgets.look import StylesAndAccessibility, sentence_html
 
 MARKS = {True: "✓", False: "○"}
 FILE = "progress.jsonl"
 
 
-class Board(widgets.VBox):
+class ProgressBoard(widgets.VBox):
     """A table that follows the checks of its kernel; `lesson`: one of them, with its exercises, or None for all.
 
-    >>> Board(3).table.value.count("○") > 0
+    >>> ProgressBoard(3).table.value.count("○") > 0
     True
     """
 
@@ -27,7 +33,7 @@ class Board(widgets.VBox):
         parts: list[widgets.Widget] = [self.table]
         if lesson is None:
             parts += [widgets.HBox(self._buttons()), self.said]
-        super().__init__([*parts, Fit()])
+        super().__init__([*parts, StylesAndAccessibility()])
         self.add_class("lab")
         register_board(self)
         self.update()
@@ -39,7 +45,10 @@ class Board(widgets.VBox):
 
         def take(change: dict) -> None:
             if change["new"]:
-                count = sum(load_progress(bytes(file["content"]), titles()) for file in change["new"])
+                count = sum(
+                    load_progress(bytes(file["content"]), lesson_and_exercise_titles())
+                    for file in change["new"]
+                )
                 upload.value = ()
                 self.update()
                 self.said.value = sentence_html(
@@ -58,7 +67,7 @@ class Board(widgets.VBox):
 
         def forget(_) -> None:
             toggle()
-            self.said.value = sentence_html(reset())
+            self.said.value = sentence_html(forget_progress_and_stop_log())
 
         ask.on_click(toggle)
         sure.on_click(forget)
@@ -66,7 +75,7 @@ class Board(widgets.VBox):
 
     def update(self) -> None:
         """Redraws the table."""
-        done, named = solved_exercises(), titles()
+        done, named = solved_exercises(), lesson_and_exercise_titles()
         address = f"data:application/jsonl;base64,{b64encode(saved_progress().encode()).decode()}"
         self.link.value = (
             f'<a class="lab-link" download="{FILE}" href="{address}">{say("Save as a file")}</a>'
@@ -89,9 +98,9 @@ class Board(widgets.VBox):
         self.table.value = f'<div class="lab-table lab-plain" tabindex="0">{body}</div>'
 
 
-def progress(lesson: int | None = None) -> Board:
+def progress(lesson: int | None = None) -> ProgressBoard:
     """What is solved on this machine: of all lessons, or the exercises of one."""
-    return Board(lesson)
+    return ProgressBoard(lesson)
 
 
 def _lesson(lesson: str, named: dict[str, str], done: set[str]) -> str:

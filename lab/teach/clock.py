@@ -14,19 +14,19 @@ QUIET_S, EVERY_S = 3.0, 2.0
 
 
 class CellTimer:
-    """Tells below a cell how long it has been running; `before` and `after` are called by IPython around each cell."""
+    """Tells below a cell how long it has been running; `before_cell` and `after_cell` are called by IPython around each cell."""
 
     def __init__(self, show: Any):
         self._show = show  # as IPython.display.display: text and display_id give a handle with `update`
         self._ended, self._telling = threading.Event(), threading.Thread()
 
-    def before(self, *_: object) -> None:
+    def before_cell(self, *_: object) -> None:
         """A cell begins."""
         self._ended = threading.Event()
         self._telling = threading.Thread(target=self._tell, args=(self._ended,), name="clock", daemon=True)
         self._telling.start()
 
-    def after(self, *_: object) -> None:
+    def after_cell(self, *_: object) -> None:
         """It has ended; what it took is told before the next one begins."""
         self._ended.set()
         if self._telling.is_alive():
@@ -40,28 +40,28 @@ class CellTimer:
         def passed() -> str:
             return f"{time.monotonic() - began:.0f}"
 
-        handle = self._show(Line(say("Running for {seconds} s …", seconds=passed())), display_id=True)
+        handle = self._show(SmallText(say("Running for {seconds} s …", seconds=passed())), display_id=True)
         while not ended.wait(EVERY_S):
-            handle.update(Line(say("Running for {seconds} s …", seconds=passed())))
-        handle.update(LastLine(say("This cell took {seconds} s.", seconds=passed())))
+            handle.update(SmallText(say("Running for {seconds} s …", seconds=passed())))
+        handle.update(SmallTextReadAloud(say("This cell took {seconds} s.", seconds=passed())))
 
 
-class Line(str):
+class SmallText(str):
     """A line of text that a notebook shows in small print."""
 
-    spoken = ""
+    aria_attributes = ""
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f'<small{self.spoken} style="opacity:.75">{self}</small>'
+        return f'<small{self.aria_attributes} style="opacity:.75">{self}</small>'
 
 
-class LastLine(Line):
+class SmallTextReadAloud(SmallText):
     """One that is also read aloud, unlike those that change every two seconds."""
 
-    spoken = ' role="status" aria-live="polite"'
+    aria_attributes = ' role="status" aria-live="polite"'
 
 
 _clock: CellTimer | None = None
@@ -77,5 +77,5 @@ def running_time() -> None:
     if shell is None or _clock is not None or sys.platform == "emscripten":  # a browser has no threads
         return
     _clock = CellTimer(display)
-    shell.events.register("pre_run_cell", _clock.before)
-    shell.events.register("post_run_cell", _clock.after)
+    shell.events.register("pre_run_cell", _clock.before_cell)
+    shell.events.register("post_run_cell", _clock.after_cell)

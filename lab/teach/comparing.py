@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from lab.model.language import say
-from lab.teach.learner import Raised, answer_text
+from lab.teach.learner import FailureText, answer_text
 
 TRUTHS = {"True": True, "False": False}
 KINDS = {int: "a number", float: "a number", list: "a list", tuple: "a list", dict: "a dictionary"}
@@ -14,10 +14,10 @@ SHOWN = 3  # differing entries
 NUMBERS = (int, float, Decimal, Fraction)
 
 
-def is_open(answer: object) -> bool:
+def is_unanswered(answer: object) -> bool:
     """Whether an answer was not given yet, or not all of it.
 
-    >>> is_open(...), is_open({"a": True, "b": ...}), is_open(0)
+    >>> is_unanswered(...), is_unanswered({"a": True, "b": ...}), is_unanswered(0)
     (True, True, False)
     """
     if type(answer) is dict:
@@ -25,19 +25,19 @@ def is_open(answer: object) -> bool:
     return answer is ... or answer is None
 
 
-def as_list(answer: object) -> object:
+def tuple_to_list(answer: object) -> object:
     """A tuple as a list: what was meant counts."""
     return list(answer) if isinstance(answer, tuple) else answer
 
 
-def as_meant(answer: object, expected: object) -> tuple[object, str]:
+def correct_slips(answer: object, expected: object) -> tuple[object, str]:
     """The answer with small slips corrected, and a note about them.
 
-    >>> as_meant("21", 20)
+    >>> correct_slips("21", 20)
     (21, ' (A number is written without quotes: 21.)')
-    >>> as_meant((4, 8), [4])
+    >>> correct_slips((4, 8), [4])
     ([4, 8], '')
-    >>> as_meant({"a": "True"}, {"a": False})
+    >>> correct_slips({"a": "True"}, {"a": False})
     ({'a': True}, ' (True and False are written without quotes.)')
     """
     if isinstance(expected, dict) and isinstance(answer, dict):
@@ -51,7 +51,7 @@ def as_meant(answer: object, expected: object) -> tuple[object, str]:
         except ValueError:
             return answer, ""
         return number, say(" (A number is written without quotes: {number}.)", number=number)
-    return (as_list(answer), "") if isinstance(expected, list) else (answer, "")
+    return (tuple_to_list(answer), "") if isinstance(expected, list) else (answer, "")
 
 
 def equal_answers(got: object, expected: object) -> bool:
@@ -65,7 +65,7 @@ def equal_answers(got: object, expected: object) -> bool:
     try:
         if isinstance(expected, float) and isinstance(got, NUMBERS):
             return math.isclose(got, expected, rel_tol=1e-9)
-        got, expected = as_list(got), as_list(expected)
+        got, expected = tuple_to_list(got), tuple_to_list(expected)
         if isinstance(got, list) and isinstance(expected, list):
             return len(got) == len(expected) and all(map(equal_answers, got, expected))
         return type(got) in (type(expected), *NUMBERS) and got == expected
@@ -83,7 +83,7 @@ def describe_difference(got: object, expected: object) -> str:
     >>> describe_difference({8, 4}, [4, 8])
     'gave {8, 4}, expected a list: [4, 8]'
     """
-    if isinstance(got, Raised):
+    if isinstance(got, FailureText):
         return say("{did}; expected {expected}", did=got, expected=answer_text(expected))
     if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
         kind = KINDS.get(type(expected))
@@ -112,12 +112,12 @@ def describe_difference(got: object, expected: object) -> str:
     parts = [
         say(
             "{entries} is not expected" if len(extra) == 1 else "{entries} are not expected",
-            entries=list_first_entries(extra),
+            entries=first_entries_text(extra),
         )
     ] * bool(extra) + [
         say(
             "{entries} is missing" if len(missing) == 1 else "{entries} are missing",
-            entries=list_first_entries(missing),
+            entries=first_entries_text(missing),
         )
     ] * bool(missing)
     return say(
@@ -130,10 +130,10 @@ def describe_difference(got: object, expected: object) -> str:
     )
 
 
-def list_first_entries(entries: Sequence) -> str:
+def first_entries_text(entries: Sequence) -> str:
     """The first entries, for people.
 
-    >>> list_first_entries([16]), list_first_entries([1, 2, 3, 4])
+    >>> first_entries_text([16]), first_entries_text([1, 2, 3, 4])
     ('16', '1, 2, 3, …')
     """
     return ", ".join(map(answer_text, entries[:SHOWN])) + ", …" * (len(entries) > SHOWN)

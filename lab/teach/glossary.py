@@ -18,7 +18,7 @@ The terms of the lessons, and the lesson that introduces each. `make lessons` ge
 
 
 @dataclass(frozen=True)
-class Entry:
+class GlossaryEntry:
     """A row of a lesson's table: several words may share a meaning."""
 
     words: tuple[str, ...]
@@ -26,30 +26,30 @@ class Entry:
     meaning: str
 
 
-def glossary_entries(sources: list[Path]) -> list[Entry]:
+def glossary_entries(sources: list[Path]) -> list[GlossaryEntry]:
     """The rows of all lessons' tables, in the order of the lessons."""
     found = []
     for source in sources:
-        for row in lesson_table(source.read_text()):
+        for row in word_table_rows(source.read_text()):
             words, meaning = (cell.strip() for cell in row.strip("|").split("|", 1))
             plain = re.sub(r"[*`]", "", re.sub(r" \(.*?\)", "", words))
-            found.append(Entry(tuple(plain.split(", ")), source.stem.partition("-")[0], meaning))
+            found.append(GlossaryEntry(tuple(plain.split(", ")), source.stem.partition("-")[0], meaning))
     return found
 
 
-def lesson_table(text: str) -> list[str]:
+def word_table_rows(text: str) -> list[str]:
     """The rows of a lesson's table of words.
 
-    >>> lesson_table("**Words**\\n\\n| word | meaning |\\n|---|---|\\n| lag | what waits |\\n")
+    >>> word_table_rows("**Words**\\n\\n| word | meaning |\\n|---|---|\\n| lag | what waits |\\n")
     ['| lag | what waits |']
     """
     table = WORDS.search(text)
     return table.group(1).splitlines()[2:] if table else []
 
 
-def first_explanations(sources: list[Path]) -> dict[str, Entry]:
+def first_explanations(sources: list[Path]) -> dict[str, GlossaryEntry]:
     """Each word with the row that explains it first."""
-    first: dict[str, Entry] = {}
+    first: dict[str, GlossaryEntry] = {}
     for entry in glossary_entries(sources):
         for word in entry.words:
             first.setdefault(word, entry)

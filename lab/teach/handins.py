@@ -11,14 +11,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from lab.model.jsontext import BadRecord, is_valid_unicode, parse_json_object
 from lab.model.words import escape_control_characters, expected_message
-from lab.teach import exercise_of, titles
+from lab.teach import exercise_of, lesson_and_exercise_titles
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.learner import answer_text
-from lab.teach.replay import is_right, read_answer
+from lab.teach.replay import answer_from_text, is_right
 
 LONGEST = 64 << 10  # bytes of a line
 LARGEST = 4 << 20  # bytes of a hand-in; a class of fifty exercises writes a tenth of it
@@ -31,8 +31,15 @@ CONFIRMED, UNCHECKED = "confirmed", "unchecked"
 NOT_CONFIRMED = "the file says right, but the answer in it is wrong"
 
 
-def read_hand_ins(folder: Path) -> tuple[dict[str, list[dict]], list[str]]:
-    """The lines of each file, and a sentence for each file with others, or with right answers that are wrong.
+class HandIns(NamedTuple):
+    """The lines of each file, and a sentence for each file with others, or with right answers that are wrong."""
+
+    lines_by_file: dict[str, list[dict]]
+    problems: list[str]
+
+
+def read_and_recheck_hand_ins(folder: Path) -> HandIns:
+    """Reads the hand-ins in a folder and its subfolders, and judges their right answers again.
 
     A right answer has `checked`, CONFIRMED or UNCHECKED; one that is not right has become a wrong one.
     """
@@ -66,7 +73,7 @@ def read_hand_ins(folder: Path) -> tuple[dict[str, list[dict]], list[str]]:
             files[name] = lines
         if refuted := _check_again(lines):
             bad.append(f"{name}: {NOT_CONFIRMED}, in {', '.join(refuted)}")
-    return files, bad
+    return HandIns(files, bad)
 
 
 def _check_again(lines: list[dict]) -> list[str]:
@@ -76,7 +83,7 @@ def _check_again(lines: list[dict]) -> list[str]:
     left = MOST_CHECKED
     for line in lines:
         name = line.get("exercise", "")
-        if line["state"] != RIGHT or name not in titles():
+        if line["state"] != RIGHT or name not in lesson_and_exercise_titles():
             continue
         if left and confirmed.get(name) is not True:
             left -= 1
@@ -94,7 +101,7 @@ def _right(exercise: str, answer: str | None) -> bool | None:
     if answer is None:
         return None
     try:
-        return is_right(exercise_of(exercise), read_answer(answer))
+        return is_right(exercise_of(exercise), answer_from_text(answer))
     except BadRecord:
         return False
 
@@ -142,7 +149,7 @@ def _stumble(line: bytes) -> dict[str, Any]:
     for name in ("learner", "state"):
         if not found.get(name):
             raise BadRecord(expected_message(name, found.get(name), "a text"))
-    if "exercise" in found and found["exercise"] not in titles():
+    if "exercise" in found and found["exercise"] not in lesson_and_exercise_titles():
         raise BadRecord(
             expected_message("exercise", found["exercise"], "an exercise of a lesson, such as 3.4")
         )

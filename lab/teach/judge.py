@@ -19,22 +19,22 @@ from typing import Any
 from lab.model.language import say
 from lab.teach.comparing import (
     KINDS,
-    as_list,
-    as_meant,
+    correct_slips,
     describe_difference,
     equal_answers,
-    is_open,
-    list_first_entries,
+    first_entries_text,
+    is_unanswered,
+    tuple_to_list,
 )
 from lab.teach.learner import (
     COMPUTING_S,
-    Raised,
-    TooLong,
+    FailureText,
+    TimeLimitExceeded,
     answer_text,
-    call_plainly,
     call_with_time_limit,
     error_suffix,
-    plain_or_raised,
+    plain_result_or_failure,
+    plain_value_or_failure,
 )
 
 RIGHT, OPEN, WRONG = "right", "open", "wrong"
@@ -51,7 +51,7 @@ DRAWS = 100  # cases drawn at random
 Case = tuple  # (arguments, expected) or (arguments, expected, why)
 
 
-class Refused(ValueError):
+class AnswerRefused(ValueError):
     """The reason why an answer cannot be read, as a sentence for the learner."""
 
 
@@ -61,9 +61,9 @@ class Verdict:
 
     state: str
     text: str
-    picture: str = ""
+    picture_html: str = ""
     is_code: bool = False
-    judged: Any = None  # the answer, made plain: of a function, what it gave for each case
+    plain_answer: Any = None  # the answer, made plain: of a function, what it gave for each case
 
     def __repr__(self) -> str:
         return f"{MARKS[self.state]} {self.text}"
@@ -76,7 +76,7 @@ class Verdict:
         heard = f'role="img" aria-label="{say("wrong")}"' if self.state == WRONG else 'aria-hidden="true"'
         return (
             f'<div role="status" aria-live="polite" style="{style}"><b {heard}>{MARKS[self.state]}</b> {escape(self.text)}</div>'
-            f"{self.picture}"
+            f"{self.picture_html}"
         )
 
 
@@ -93,7 +93,7 @@ class ValueExercise:
     """An exercise whose answer is a value.
 
     `right`: the right one, or a function of what `lab.check` was given beside the answer. `read(answer, *given)` makes what
-    is compared; raises Refused. `given_again`: what stands in for `given` when a hand-in is checked again, None if nothing can.
+    is compared; raises AnswerRefused. `given_on_recheck`: what stands in for `given` when a hand-in is checked again, None if nothing can.
     """
 
     right: object
@@ -102,23 +102,23 @@ class ValueExercise:
     mistakes: tuple[Mistake, ...]
     unit: str = ""
     read: Callable = field(default=lambda answer, *given: answer)
-    given_again: tuple | None = ()
+    given_on_recheck: tuple | None = ()
 
     def judge(self, answer: object, *given: object) -> Verdict:
         """Judges an answer; no answer makes it raise."""
-        plain = answer = plain_or_raised(answer)
-        if isinstance(answer, Raised):
+        plain = answer = plain_value_or_failure(answer)
+        if isinstance(answer, FailureText):
             return Verdict(WRONG, say("the answer cannot be read: it {did}", did=answer))
-        if is_open(answer):
+        if is_unanswered(answer):
             several = answer if isinstance(answer, dict) else {}
             missing = [str(name) for name in several if several[name] is ...]
             some = 0 < len(missing) < len(several)
             return Verdict(OPEN, say("not answered yet") + f": {', '.join(missing)}" * some)
         expected = self.right(*given) if callable(self.right) else self.right
-        answer, word = as_meant(answer, expected)
+        answer, word = correct_slips(answer, expected)
         try:
             got = self.read(answer, *given)
-        except Refused as error:
+        except AnswerRefused as error:
             return Verdict(WRONG, self._typical(answer, None, given) or str(error))
         except Exception as error:  # noqa: BLE001  (a learner's answer may be anything)
             unread = say(
@@ -130,7 +130,7 @@ class ValueExercise:
         if equal_answers(got, expected):
             told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else answer_text(answer)
             text = say("right: {answer}. {because}", answer=told, because=say(self.because))
-            return Verdict(RIGHT, text + word, judged=plain)
+            return Verdict(RIGHT, text + word, plain_answer=plain)
         return Verdict(WRONG, (self._typical(answer, got, given) or self._differs(got, expected)) + word)
 
     def _typical(self, answer: object, got: object, given: tuple) -> str:
@@ -174,7 +174,7 @@ class ValueExercise:
                     "{entries} is not in the right list"
                     if len(extra) == 1
                     else "{entries} are not in the right list",
-                    entries=list_first_entries(extra),
+                    entries=first_entries_text(extra),
                 )
             ] * bool(extra)
             parts += [
@@ -190,7 +190,7 @@ class FunctionExercise:
     """An exercise whose answer is a function: it is called with each case's arguments, and with drawn ones.
 
     `right` answers what `draw` draws, from small to large: `draw(random, size)` with sizes from 1 to `DRAWS`.
-    `also`: what else is wrong with a function whose answers are right; nothing if it is empty.
+    `extra_check`: what else is wrong with a function whose answers are right; nothing if it is empty.
     """
 
     cases: Sequence[Case]
@@ -199,10 +199,10 @@ class FunctionExercise:
     mistakes: tuple[Mistake, ...]
     right: Callable
     draw: Callable[[Random, int], tuple]
-    also: Callable[[Callable], str] = field(default=lambda function: "")
+    extra_check: Callable[[Callable], str] = field(default=lambda function: "")
 
     @cached_property
-    def tried(self) -> list[Case]:
+    def all_cases(self) -> list[Case]:
         """The cases that explain something, then the drawn ones."""
         drawn = [self.draw(Random(size), size) for size in range(1, DRAWS + 1)]
         return [*self.cases, *((arguments, self.right(*deepcopy(arguments))) for arguments in drawn)]
@@ -214,14 +214,17 @@ class FunctionExercise:
 
     def judge(self, function: object) -> Verdict:
         """Judges a function; no function makes it raise. The first case that differs is shown."""
-        if is_open(function):
+        if is_unanswered(function):
             return Verdict(OPEN, say("not answered yet"))
         if not callable(function):
             return Verdict(
-                WRONG, say("expected a function, not {answer}", answer=answer_text(plain_or_raised(function)))
+                WRONG,
+                say(
+                    "expected a function, not {answer}", answer=answer_text(plain_value_or_failure(function))
+                ),
             )
         verdict = self.judge_answers(self._answers(function), function_name(function))
-        if verdict.state == RIGHT and (slow := self._limited(lambda: self.also(function))):
+        if verdict.state == RIGHT and (slow := self._limited(lambda: self.extra_check(function))):
             return Verdict(WRONG, slow)
         return verdict
 
@@ -232,17 +235,18 @@ class FunctionExercise:
                 "{name} returns nothing: write return before the answer (print only displays it)", name=name
             )
             return Verdict(WRONG, nothing)
-        if all(is_open(answer) for answer in answers):
+        if all(is_unanswered(answer) for answer in answers):
             return Verdict(OPEN, say("not answered yet"))
         wrong = next(
-            (n for n, (_, right, *_) in enumerate(self.tried) if not equal_answers(answers[n], right)), None
+            (n for n, (_, right, *_) in enumerate(self.all_cases) if not equal_answers(answers[n], right)),
+            None,
         )
         if wrong is None:
             text = say(
-                "right in all {count} cases. {because}", count=len(self.tried), because=say(self.because)
+                "right in all {count} cases. {because}", count=len(self.all_cases), because=say(self.because)
             )
-            return Verdict(RIGHT, text, judged=answers)
-        arguments, expected, *why = self.tried[wrong]
+            return Verdict(RIGHT, text, plain_answer=answers)
+        arguments, expected, *why = self.all_cases[wrong]
         call = f"{name}({', '.join(map(answer_text, arguments))})"
         told = f"{call} {describe_difference(answers[wrong], expected)}"
         for mistake, its_answers in zip(self.mistakes, self._known):
@@ -255,17 +259,17 @@ class FunctionExercise:
         answers: list = []
 
         def ask() -> None:
-            for arguments, *_ in self.tried:
-                answers.append(as_list(call_plainly(function, *deepcopy(arguments))))
+            for arguments, *_ in self.all_cases:
+                answers.append(tuple_to_list(plain_result_or_failure(function, *deepcopy(arguments))))
 
         if late := self._limited(ask):
-            answers += [Raised(late)] * (len(self.tried) - len(answers))
+            answers += [FailureText(late)] * (len(self.all_cases) - len(answers))
         return answers
 
     def _limited(self, does: Callable[[], str | None]) -> str:
         try:
             return call_with_time_limit(COMPUTING_S, does) or ""
-        except TooLong:
+        except TimeLimitExceeded:
             return say(
                 "did not finish within {seconds} s: is there a loop that never ends?",
                 seconds=f"{COMPUTING_S:g}",

@@ -1,9 +1,9 @@
 """Learners' code and what it gives: called with a limit, and made plain before anybody compares or prints it.
 
-    function ──► within(2 s of computing) ──► plain() ──► numbers, texts, lists, dictionaries of Python's own
-                  └─ TooLong, an error ──► Raised
+    function ──► call_with_time_limit(2 s of computing) ──► plain_value() ──► numbers, texts, lists, dictionaries of Python's own
+                  └─ TimeLimitExceeded, an error ──► FailureText
 
-An object may claim to equal everything, fail when printed, or print a gigabyte. `plain_text` therefore keeps the types of
+An object may claim to equal everything, fail when printed, or print a gigabyte. `plain_value` therefore keeps the types of
 Python only, turns their subclasses into them, and of anything else keeps how it reads.
 """
 
@@ -31,11 +31,11 @@ ARRAYS = ("numpy", "pandas")
 VIEWS = (type({}.keys()), type({}.values()))
 
 
-class Raised(str):
+class FailureText(str):
     """What a function did in place of giving an answer: "raised …", "did not end …"."""
 
 
-class TooLong(BaseException):
+class TimeLimitExceeded(BaseException):
     """The function runs on and on; no `except Exception` of its own stops this."""
 
 
@@ -49,21 +49,21 @@ class OpaqueValue:
         return self.text
 
 
-def call_with_time_limit(seconds: float, function: Callable, *arguments: Any) -> Any:
-    """What a function gives. Raises TooLong in it when it has computed for so long, again and again until it ends.
+def call_with_time_limit(cpu_seconds: float, function: Callable, *arguments: Any) -> Any:
+    """What a function gives. Raises TimeLimitExceeded in it when it has computed for so long, again and again until it ends.
 
     Works in every thread and on every system. It stops Python code; a single call of compiled code ends by itself first.
     """
     if sys.platform == "emscripten":
-        return _within_a_browser(seconds, function, *arguments)
+        return _within_a_browser(cpu_seconds, function, *arguments)
     thread, ended = threading.get_ident(), threading.Event()
-    end, latest = time.process_time() + seconds, time.monotonic() + WAITING_S
+    end, latest = time.process_time() + cpu_seconds, time.monotonic() + WAITING_S
     over = [False]
 
     def watch() -> None:
         while not ended.wait(LOOK_S) and not over[0]:
             if time.process_time() > end or time.monotonic() > latest:
-                _raise_in(thread, ctypes.py_object(TooLong))
+                _raise_in(thread, ctypes.py_object(TimeLimitExceeded))
 
     def stop() -> None:
         ended.set()
@@ -80,24 +80,24 @@ def call_with_time_limit(seconds: float, function: Callable, *arguments: Any) ->
         )
         try:
             stop()
-        except TooLong:
+        except TimeLimitExceeded:
             try:
                 stop()
-            except TooLong:
+            except TimeLimitExceeded:
                 stop()
 
 
-def _within_a_browser(seconds: float, function: Callable, *arguments: Any) -> Any:
+def _within_a_browser(cpu_seconds: float, function: Callable, *arguments: Any) -> Any:
     """`call_with_time_limit` where there is no second thread: the interpreter looks at the clock at each call and each turn of a loop."""
     monitoring: Any = getattr(sys, "monitoring")  # noqa: B009  (from Python 3.12 on)
     if monitoring.get_tool(WATCH):
         return function(*arguments)  # within another call of this, whose limit holds
-    end = time.monotonic() + BROWSER_SLOWER * seconds
+    end = time.monotonic() + BROWSER_SLOWER * cpu_seconds
     events = monitoring.events.PY_START, monitoring.events.JUMP
 
     def look(*_: object) -> None:
         if time.monotonic() > end:
-            raise TooLong
+            raise TimeLimitExceeded
 
     monitoring.use_tool_id(WATCH, "limit")
     try:
@@ -114,24 +114,24 @@ def _raise_in(thread: int, error: Any) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
 
 
-def call_plainly(function: Callable, *arguments: Any) -> Any:
-    """What a function gives, made plain, or what it did in place of that. TooLong passes."""
+def plain_result_or_failure(function: Callable, *arguments: Any) -> Any:
+    """What a function gives, made plain, or what it did in place of that. TimeLimitExceeded passes."""
     try:
         return plain_value(function(*arguments))
-    except (TooLong, KeyboardInterrupt):
+    except (TimeLimitExceeded, KeyboardInterrupt):
         raise
     except RecursionError:
-        return Raised(say("called itself without end"))
+        return FailureText(say("called itself without end"))
     except BaseException as error:  # noqa: BLE001  (a learner's code may raise anything, SystemExit too)
-        return Raised(say("raised {error}", error=f"{type(error).__name__}{error_suffix(error)}"))
+        return FailureText(say("raised {error}", error=f"{type(error).__name__}{error_suffix(error)}"))
 
 
-def plain_or_raised(answer: object) -> Any:
-    """An answer made plain, or `Raised` with what it did."""
+def plain_value_or_failure(answer: object) -> Any:
+    """An answer made plain, or `FailureText` with what it did."""
     try:
-        return call_with_time_limit(COMPUTING_S, call_plainly, lambda: answer)
-    except TooLong:
-        return Raised(say("takes too long to inspect"))
+        return call_with_time_limit(COMPUTING_S, plain_result_or_failure, lambda: answer)
+    except TimeLimitExceeded:
+        return FailureText(say("takes too long to inspect"))
 
 
 def error_suffix(error: BaseException) -> str:

@@ -32,17 +32,17 @@ GRADED: dict[str, dict[str, Any]] = {  # what nbgrader reads
     "check": {"grade": True, "locked": True, "solution": False, "points": 1},
 }
 LESSON_LINK = re.compile(r"(?<=\]\()([^/()\s]+\.ipynb)")
-FIRST_CALL = re.compile(r"^(?=lab\.(?:running_time|FrontDoor)\(\))", re.MULTILINE)
+FIRST_CALL = re.compile(r"^(?=lab\.(?:running_time|ControlRoomLauncher)\(\))", re.MULTILINE)
 ASKED = "lab.predict("
-SENTENCES = {"words": sentences.said_sentences, "messages": sentences.error_sentences}
+SENTENCES = {"words": sentences.sentences_given_to_say, "messages": sentences.error_templates}
 EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 
-def build_notebook(source: Path, solved: bool = False, language: str = ENGLISH) -> NotebookNode:
-    """The notebook of a source; `solved`: with the solutions run after the exercises' stubs."""
+def build_notebook(source: Path, with_solutions: bool = False, language: str = ENGLISH) -> NotebookNode:
+    """The notebook of a source; `with_solutions`: they follow the exercises' stubs."""
     cells, lesson, exercises = [], lesson_number(source), 0
     translated = translations.read_translations(language, source.stem)
-    for number, cell in enumerate(_cells(source, solved)):
+    for number, cell in enumerate(_cells(source, with_solutions)):
         tags = _tags(cell)
         exercises += "exercise" in tags
         cell.source = _without_answer(translated.get(cell.source, cell.source))
@@ -61,11 +61,11 @@ def build_notebook(source: Path, solved: bool = False, language: str = ENGLISH) 
     return made
 
 
-def collect_answers() -> dict[str, dict]:
+def titles_solutions_and_predictions() -> dict[str, dict]:
     """What the notebooks do not tell: solutions by exercise, and of each prediction the right option and why; and titles."""
     found: dict[str, dict] = {"titles": {}, "solutions": {}, "predictions": {}}
     for source in lesson_sources():
-        cells = _cells(source, solved=True)
+        cells = _cells(source, with_solutions=True)
         solutions = [cell.source for cell in cells if "solution" in _tags(cell)]
         lesson = lesson_number(source)
         found["solutions"] |= {f"{lesson}.{n}": code for n, code in enumerate(solutions, 1)}
@@ -93,8 +93,8 @@ def lesson_number(source: Path) -> str:
     return source.stem.partition("-")[0].lstrip("0") or "0"
 
 
-def _cells(source: Path, solved: bool) -> list[NotebookNode]:
-    return [cell for cell in jupytext.read(source).cells if solved or "solution" not in _tags(cell)]
+def _cells(source: Path, with_solutions: bool) -> list[NotebookNode]:
+    return [cell for cell in jupytext.read(source).cells if with_solutions or "solution" not in _tags(cell)]
 
 
 def _tags(cell: NotebookNode) -> list[str]:
@@ -147,11 +147,11 @@ def languages_of(source: Path) -> list[str]:
     ]
 
 
-def translatable_texts(lesson: str) -> dict[str, str]:
+def kinds_of_translatable_texts(lesson: str) -> dict[str, str]:
     """The cells of a lesson that hold words, each with its kind; for README: its paragraphs."""
     if lesson == "README":
-        return dict.fromkeys(readme.paragraphs(), "markdown")
-    cells = _cells(FOLDER / "source" / f"{lesson}.md", solved=True)
+        return dict.fromkeys(readme.translatable_paragraphs(), "markdown")
+    cells = _cells(FOLDER / "source" / f"{lesson}.md", with_solutions=True)
     return {
         cell.source: cell.cell_type for cell in cells if translations.has_words(cell.source, cell.cell_type)
     }
@@ -162,9 +162,9 @@ def _link(notebook: str, language: str) -> str:
     return notebook if translations.read_translations(language, Path(notebook).stem) else f"../{notebook}"
 
 
-def write_notebooks() -> None:
+def write_generated_files() -> None:
     """Writes the notebooks, the glossary, the answers and the catalogs of words."""
-    translations.compile_words()
+    translations.write_json_catalogs()
     for path in lesson_sources():
         for language in languages_of(path):
             notebook = notebook_path(path, language)
@@ -173,18 +173,18 @@ def write_notebooks() -> None:
             print(notebook.relative_to(FOLDER.parent))
     for language in translations.languages():
         if translations.read_translations(language, "README"):
-            readme.path(language).write_text(readme.built(language))
+            readme.readme_path(language).write_text(readme.translated_readme(language))
     GLOSSARY.write_text(glossary.glossary_page(lesson_sources()))
-    ANSWERS.write_text(json.dumps(collect_answers(), indent=1, ensure_ascii=False) + "\n")
+    ANSWERS.write_text(json.dumps(titles_solutions_and_predictions(), indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
     _, *named = sys.argv
     for lesson in named[1:]:
         if lesson == "page":
-            found = translations.page_words(named[0])
+            found = translations.page_catalog_texts(named[0])
         else:
-            found = SENTENCES[lesson]() if lesson in SENTENCES else list(translatable_texts(lesson))
-        print(translations.update_catalog(named[0], lesson, found))
+            found = SENTENCES[lesson]() if lesson in SENTENCES else list(kinds_of_translatable_texts(lesson))
+        print(translations.update_po_file(named[0], lesson, found))
     if not named:
-        write_notebooks()
+        write_generated_files()

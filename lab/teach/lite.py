@@ -220,7 +220,9 @@ def site_recording() -> str:
     recorded = json.loads(RECORDED.read_text())
     for source in lesson_sources():
         for language in languages_of(source)[1:]:
-            translated = native_only_cells(build_notebook(source, solved=True, language=language).cells)
+            translated = native_only_cells(
+                build_notebook(source, with_solutions=True, language=language).cells
+            )
             for cell, same in zip(recorded.get(source.stem, ()), translated, strict=True):
                 cell[language] = same.source
     return json.dumps(recorded, ensure_ascii=False)

@@ -43,7 +43,7 @@ def record_result(exercise: str, verdict: Verdict, answer: str) -> None:
         if verdict.state == RIGHT and exercise not in solved_exercises():
             _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})
         line = {"exercise": exercise, "state": verdict.state, "said": verdict.text, "answer": answer}
-        replayed = answer_to_text(verdict.judged) if verdict.state == RIGHT else ""
+        replayed = answer_to_text(verdict.plain_answer) if verdict.state == RIGHT else ""
         _log(line | ({"replay": replayed} if 0 < len(replayed) <= LONGEST_ANSWER else {}))
     for board in list(_boards):
         board.update()
@@ -59,23 +59,23 @@ def saved_progress() -> str:
     return "".join(f"{json.dumps({'exercise': name})}\n" for name in sorted(solved_exercises()))
 
 
-def load_progress(content: bytes, known: Container[str]) -> int:
-    """Adds the known exercises that a saved file has as solved to those solved here; returns how many are new."""
+def load_progress(content: bytes, known_exercises: Container[str]) -> int:
+    """Adds those of the known exercises that a saved file has as solved to those solved here; returns how many are new."""
     named = set()
     for line in content[:LARGEST].decode(errors="replace").splitlines():
         with suppress(BadRecord):
             found = parse_json_object(line)
             named.add(str(found.get("exercise")) if isinstance(found, dict) else "")
-    new = sorted(name for name in named - solved_exercises() if name in known)
+    new = sorted(name for name in named - solved_exercises() if name in known_exercises)
     for exercise in new:
         _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})
     return len(new)
 
 
-def reset() -> str:
+def forget_progress_and_stop_log() -> str:
     """Forgets what was solved, and stops the log of stumbles; says what it did. The log itself stays where it is.
 
-    >>> reset()  # doctest: +SKIP
+    >>> forget_progress_and_stop_log()  # doctest: +SKIP
     'Forgot 5 solved exercises. Stumbles are not logged.'
     """
     count = len(solved_exercises())
@@ -139,9 +139,9 @@ def hand_in(folder: str | Path = ".") -> Verdict:
     return Verdict(RIGHT, text)
 
 
-def stumbles_file(learner: str) -> Path:
+def stumbles_file(learner_id: str) -> Path:
     """The log of stumbles of a learner."""
-    return folder() / STUMBLES.format(learner)
+    return folder() / STUMBLES.format(learner_id)
 
 
 def read_json_lines(file: Path) -> Iterator[dict]:

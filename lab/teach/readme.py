@@ -13,17 +13,17 @@ NAMES = {"en": "English", "ko": "한국어", "zh": "中文"}
 HEADING = re.compile(r"^#+ (.+)$")
 
 
-def path(language: str) -> Path:
+def readme_path(language: str) -> Path:
     """Where the README of a language is: README.ko.md."""
     return PATH if language == "en" else PATH.with_suffix(f".{language}.md")
 
 
-def paragraphs() -> list[str]:
+def translatable_paragraphs() -> list[str]:
     """What is translated of the README: everything but fenced blocks, pictures and the links to its translations."""
     return [block for block in _blocks() if _is_translated(block)]
 
 
-def built(language: str) -> str:
+def translated_readme(language: str) -> str:
     """The README in a language."""
     pairs, text = translations.read_translations(language, "README"), PATH.read_text()
     blocks = []
@@ -52,7 +52,7 @@ def _is_translated(block: str) -> bool:
 
 def _languages(language: str) -> str:
     others = [other for other in NAMES if other != language]
-    return " · ".join(f"[{NAMES[other]}]({path(other).name})" for other in others)
+    return " · ".join(f"[{NAMES[other]}]({readme_path(other).name})" for other in others)
 
 
 def _anchor(block: str) -> str:

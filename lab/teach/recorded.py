@@ -38,16 +38,18 @@ def use_recorded_outputs(lesson: str, language: str = ENGLISH) -> None:
 
     def instead(lines: list[str]) -> list[str]:
         number = numbers.get("".join(lines).strip())
-        return lines if number is None else [f"lab.teach.recorded.show({lesson!r}, {number})\n"]
+        return (
+            lines if number is None else [f"lab.teach.recorded.show_recorded_output({lesson!r}, {number})\n"]
+        )
 
     get_ipython().input_transformers_cleanup.insert(0, instead)
 
 
-def show(lesson: str, number: int) -> None:
+def show_recorded_output(lesson: str, cell_number: int) -> None:
     """Shows what a cell gave."""
     from IPython.display import HTML, display
 
-    cell = _recorded()[lesson][number]
+    cell = _recorded()[lesson][cell_number]
     said = say(CHECK) if cell["check"] else say(SAID) if cell["outputs"] else say(SILENT)
     display(HTML(f'<div role="note" style="{STYLE}">{said}</div>'))
     for output in cell["outputs"]:

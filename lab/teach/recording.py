@@ -29,13 +29,13 @@ KINDS = (FIGURE, "text/html", "text/plain")  # of an output's, the first is kept
 WIDGET = "(A widget, which only the lesson on a computer can show.)"
 
 
-def record_lessons(lessons: tuple[str, ...]) -> None:
+def record_lessons(name_prefixes: tuple[str, ...]) -> None:
     """Records anew the lessons whose names begin so, such as "03"; without any, all."""
     os.environ["PYTHONPATH"] = str(FOLDER.parent)
     before, found = json.loads(RECORDED.read_text()), {}
     for source in lesson_sources():
-        notebook = build_notebook(source, solved=True)
-        if lessons and not source.stem.startswith(lessons):
+        notebook = build_notebook(source, with_solutions=True)
+        if name_prefixes and not source.stem.startswith(name_prefixes):
             found |= {name: cells for name, cells in before.items() if name == source.stem}
             continue
         if cells := native_only_cells(notebook.cells):

@@ -32,7 +32,7 @@ Planned = tuple[float, str]  # seconds after the engine has caught up with the s
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnsweredMessage:
     """A control message and its acknowledgement; times in ms since the epoch, of one clock."""
 
     published_ms: int
@@ -41,14 +41,14 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class RehearsalResult:
     """What came of it. `started_ms`: when the plan's clock began."""
 
     started_ms: int
-    answers: list[Answer]
+    answers: list[AnsweredMessage]
     alerts: AlertTable
 
-    def alerts_of(self, answer: Answer) -> AlertTable:
+    def alerts_of_version(self, answer: AnsweredMessage) -> AlertTable:
         """The alerts of the version that the answer names."""
         ack = answer.ack
         named = (ack.get("ruleId"), ack.get("version"))
@@ -57,7 +57,7 @@ class Rehearsed:
 
 def rehearse(
     spark: SparkSession, plan: Sequence[Planned], seconds: float, *, rate: float = 200, **player: Any
-) -> Rehearsed:
+) -> RehearsalResult:
     """Plays payments through an engine on file logs in a temporary folder, and sends the plan's messages when they are due.
 
     Messages due at 0 or before are answered before the stream starts. The clock of the others begins when the engine has
@@ -93,7 +93,7 @@ def rehearse(
             time.sleep(POLL_S)
         stream.stop()
         watch.until(DRAIN_S)
-        return Rehearsed(started_ms, watch.answers, watch.alerts)
+        return RehearsalResult(started_ms, watch.answers, watch.alerts)
 
 
 class _Watch:
@@ -103,7 +103,7 @@ class _Watch:
         self._logs, self._engine = logs, engine
         self._acks, self._alerts = (logs.log(name).tail() for name in ("acks", "alerts"))
         self._unanswered: set[str] = set()
-        self.answers: list[Answer] = []
+        self.answers: list[AnsweredMessage] = []
         self.alerts = AlertTable()
 
     def publish(self, message: str) -> None:
@@ -113,7 +113,7 @@ class _Watch:
         raise_if_ended(self._engine.query)
         for ack in map(json.loads, self._acks.read()):
             self._unanswered.discard(ack["place"])
-            self.answers.append(Answer(ack["logTime"], now_ms(), ack))
+            self.answers.append(AnsweredMessage(ack["logTime"], now_ms(), ack))
         self.alerts += map(Alert.from_json, self._alerts.read())
 
     def until(self, seconds: float) -> None:

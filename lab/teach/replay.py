@@ -1,6 +1,6 @@
 """Right answers as data, so that an instructor can check them again: no code of a learner runs on another machine.
 
-    answer ──► written ──► a line of the log ──► read_answer ──► judged by the same exercise
+    answer ──► written ──► a line of the log ──► answer_from_text ──► judged by the same exercise
     function ──► what it gave for each case ──┘
 
 Numbers, texts, lists, true, false and null are JSON; any other value is an object with one name, the kind of value.
@@ -29,10 +29,10 @@ def answer_to_text(answer: Any) -> str:
         return ""
 
 
-def read_answer(text: str) -> Any:
+def answer_from_text(text: str) -> Any:
     """The answer that was written. Raises BadRecord.
 
-    >>> read_answer('[1,{"float":"0.5"},{"tuple":[true,{"dict":[["a",null]]}]}]')
+    >>> answer_from_text('[1,{"float":"0.5"},{"tuple":[true,{"dict":[["a",null]]}]}]')
     [1, 0.5, (True, {'a': None})]
     """
     return _from_json(parse_json_object(text))
@@ -41,10 +41,10 @@ def read_answer(text: str) -> Any:
 def is_right(exercise: Any, answer: Any) -> bool | None:
     """Whether an answer that was read solves an exercise; None if this exercise cannot be checked again."""
     if isinstance(exercise, judge.FunctionExercise):
-        whole = isinstance(answer, list) and len(answer) == len(exercise.tried)
+        whole = isinstance(answer, list) and len(answer) == len(exercise.all_cases)
         return whole and exercise.judge_answers(answer, "it").state == judge.RIGHT
-    if isinstance(exercise, judge.ValueExercise) and exercise.given_again is not None:
-        return exercise.judge(answer, *exercise.given_again).state == judge.RIGHT
+    if isinstance(exercise, judge.ValueExercise) and exercise.given_on_recheck is not None:
+        return exercise.judge(answer, *exercise.given_on_recheck).state == judge.RIGHT
     return None
 
 

@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from lab.model.words import escape_control_characters
-from lab.teach.handins import CONFIRMED, read_hand_ins
+from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins
 from lab.teach.judge import RIGHT, WRONG
 
 BREAK_S = 15 * 60
@@ -28,24 +30,25 @@ OFTEN = 5  # wrong answers that are shown, of each exercise
 LAST = 3  # wrong answers that are shown, of a learner in an exercise
 LONGEST_NAME, LONGEST_TEXT = 60, 200  # characters
 SHADES = 6
+CELL_VALUES = {"tries": attrgetter("failed_tries"), "minutes": attrgetter("minutes")}
 
 
 @dataclass
 class ExerciseAttempts:
     """One learner's difficulties with one exercise."""
 
-    wrong: int = 0
-    errors: int = 0
+    wrong_count: int = 0
+    error_count: int = 0
     seconds: int = 0
-    solved: bool = False
-    checked: bool = False  # the right answer was checked again
-    said: list[str] = field(default_factory=list)  # to the wrong answers
-    answers: list[str] = field(default_factory=list)  # the wrong ones
+    is_solved: bool = False
+    is_confirmed: bool = False  # the right answer was checked again
+    messages: list[str] = field(default_factory=list)  # of the check, to the wrong answers
+    wrong_answers: list[str] = field(default_factory=list)
 
     @property
-    def tries(self) -> int:
+    def failed_tries(self) -> int:
         """Wrong answers and errors."""
-        return self.wrong + self.errors
+        return self.wrong_count + self.error_count
 
     @property
     def minutes(self) -> float:
@@ -61,14 +64,14 @@ class Learner:
     file: str = ""
 
     @property
-    def solved(self) -> int:
-        return sum(one.solved for one in self.exercises.values())
+    def solved_count(self) -> int:
+        return sum(one.is_solved for one in self.exercises.values())
 
     @property
-    def tries_and_seconds(self) -> tuple[int, int]:
+    def failed_tries_and_seconds(self) -> tuple[int, int]:
         """Tries, then seconds: what learners are sorted by."""
         of = self.exercises.values()
-        return sum(one.tries for one in of), sum(one.seconds for one in of)
+        return sum(one.failed_tries for one in of), sum(one.seconds for one in of)
 
 
 def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
@@ -77,7 +80,7 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
     >>> log = [{"at": 0, "learner": "7f", "name": "", "state": "begin"}, {"at": 60, "state": "error", "said": "NameError: x"}]
     >>> log += [{"at": 90, "exercise": "3.2", "state": "wrong", "said": "Both ends count."}]
     >>> log += [{"at": 4000, "exercise": "3.2", "state": "right", "said": "right"}]
-    >>> parse_learner_log(log).exercises["3.2"].said
+    >>> parse_learner_log(log).exercises["3.2"].messages
     ['Both ends count.']
     >>> parse_learner_log(log).exercises["3.2"].minutes
     1.5
@@ -94,13 +97,13 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
         if "exercise" not in line:
             continue
         one = found.setdefault(line["exercise"], ExerciseAttempts())
-        if not one.solved:  # what comes after is play
-            one.seconds, one.errors = one.seconds + passed, one.errors + errors
-            one.wrong += line["state"] == WRONG
+        if not one.is_solved:  # what comes after is play
+            one.seconds, one.error_count = one.seconds + passed, one.error_count + errors
+            one.wrong_count += line["state"] == WRONG
             if line["state"] == WRONG:
-                one.said.append(line.get("said", "").partition("\n")[0][:LONGEST_TEXT])
-                one.answers.append(line.get("answer", "")[:LONGEST_TEXT])
-            one.solved, one.checked = line["state"] == RIGHT, line.get("checked") == CONFIRMED
+                one.messages.append(line.get("said", "").partition("\n")[0][:LONGEST_TEXT])
+                one.wrong_answers.append(line.get("answer", "")[:LONGEST_TEXT])
+            one.is_solved, one.is_confirmed = line["state"] == RIGHT, line.get("checked") == CONFIRMED
         errors = passed = 0
     return Learner(name[:LONGEST_NAME], found, file)
 
@@ -110,23 +113,23 @@ class ClassReport:
     """The learners of a class, those with most trouble first, and a sentence for each hand-in with lines that cannot be read."""
 
     learners: list[Learner]
-    bad: list[str]
+    problems: list[str]
 
 
-def read_class(folder: Path) -> ClassReport:
-    """What a class handed in. Raises ValueError if it contains no stumble log."""
-    logs, bad = read_hand_ins(folder)
+def read_class_report(folder: Path) -> ClassReport:
+    """Reads what a class handed in. Raises ValueError if it contains no stumble log."""
+    logs, bad = read_and_recheck_hand_ins(folder)
     if not logs:
         first = f"; {bad[0]}" if bad else ""
         raise ValueError(
             f"{folder} has no hand-ins: expected files named hand-in-….jsonl, as lab.hand_in() writes them{first}"
         )
     found = [parse_learner_log(lines, file) for file, lines in logs.items()]
-    return ClassReport(sorted(found, key=lambda learner: learner.tries_and_seconds, reverse=True), bad)
+    return ClassReport(sorted(found, key=lambda learner: learner.failed_tries_and_seconds, reverse=True), bad)
 
 
-def checked_exercises(learners: Sequence[Learner]) -> list[str]:
-    """All that somebody checked, in the order of the lessons."""
+def tried_exercises(learners: Sequence[Learner]) -> list[str]:
+    """All exercises with an answer that somebody had checked, in the order of the lessons."""
     return sorted({name for learner in learners for name in learner.exercises}, key=_place)
 
 
@@ -136,10 +139,14 @@ def _place(name: str) -> tuple[tuple[int, ...], str]:
 
 
 def class_table(learners: Sequence[Learner]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows for a terminal: tries of each learner in each lesson, with – if something is not solved, and in all."""
-    lessons = list(dict.fromkeys(name.partition(".")[0] for name in checked_exercises(learners)))
+    """Columns and rows for a terminal: failed tries of each learner in each lesson, with – if something is not solved, and in all."""
+    lessons = list(dict.fromkeys(name.partition(".")[0] for name in tried_exercises(learners)))
     rows = [
-        [learner.name, *(_cell(learner, lesson) for lesson in lessons), str(learner.tries_and_seconds[0])]
+        [
+            learner.name,
+            *(_cell(learner, lesson) for lesson in lessons),
+            str(learner.failed_tries_and_seconds[0]),
+        ]
         for learner in learners
     ]
     return ["learner", *lessons, "tries"], rows
@@ -147,17 +154,32 @@ def class_table(learners: Sequence[Learner]) -> tuple[list[str], list[list[str]]
 
 def _cell(learner: Learner, lesson: str) -> str:
     of = [one for name, one in learner.exercises.items() if name.partition(".")[0] == lesson]
-    return f"{sum(one.tries for one in of)}{'' if all(one.solved for one in of) else ' –'}" if of else ""
+    return (
+        f"{sum(one.failed_tries for one in of)}{'' if all(one.is_solved for one in of) else ' –'}"
+        if of
+        else ""
+    )
 
 
-def hardest_exercises(learners: Sequence[Learner]) -> list[tuple[str, int, int, int, list[tuple[str, int]]]]:
-    """(exercise, tries, who solved it, who tried it, what was said most often), those with most tries first."""
+class ExerciseDifficulty(NamedTuple):
+    """How hard an exercise was for a class."""
+
+    exercise: str
+    failed_tries: int
+    solved_by: int  # learners
+    tried_by: int
+    frequent_messages: list[tuple[str, int]]  # of the check, to wrong answers, and how often
+
+
+def hardest_exercises(learners: Sequence[Learner]) -> list[ExerciseDifficulty]:
+    """The exercises that somebody tried, those with most failed tries first."""
     found = []
-    for name in checked_exercises(learners):
+    for name in tried_exercises(learners):
         of = [learner.exercises[name] for learner in learners if name in learner.exercises]
-        said = Counter(text for one in of for text in one.said).most_common(OFTEN)
-        found.append((name, sum(one.tries for one in of), sum(one.solved for one in of), len(of), said))
-    return sorted(found, key=lambda one: -one[1])
+        messages = Counter(text for one in of for text in one.messages).most_common(OFTEN)
+        failed_tries, solved_by = sum(one.failed_tries for one in of), sum(one.is_solved for one in of)
+        found.append(ExerciseDifficulty(name, failed_tries, solved_by, len(of), messages))
+    return sorted(found, key=lambda one: -one.failed_tries)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -206,17 +228,17 @@ checked again · dashed: not solved · empty: not tried. The number: wrong answe
 """
 
 
-def class_page(of: ClassReport, titles: dict[str, str]) -> str:
+def class_page(report: ClassReport, titles: dict[str, str]) -> str:
     """The class as one HTML page; `titles`: of lessons and exercises."""
-    learners, names = of.learners, checked_exercises(of.learners)
+    learners, names = report.learners, tried_exercises(report.learners)
     exercises = "".join(
         f"<li><b>{_shown(name)}</b> {escape(titles.get(name, ''))}: {tries} tries; {solved} of {tried} solved it"
         + "".join(f"<br>{count} × <i>{_shown(text)}</i>" for text, count in said)
         for name, tries, solved, tried, said in hardest_exercises(learners)
     )
-    solved = sum(learner.solved for learner in learners)
-    checked = sum(one.checked for learner in learners for one in learner.exercises.values())
-    items = "".join(f"<li>{_shown(sentence)}</li>" for sentence in of.bad)
+    solved = sum(learner.solved_count for learner in learners)
+    checked = sum(one.is_confirmed for learner in learners for one in learner.exercises.values())
+    items = "".join(f"<li>{_shown(sentence)}</li>" for sentence in report.problems)
     return PAGE.format(
         title="Class report",
         style=STYLE,
@@ -226,7 +248,7 @@ def class_page(of: ClassReport, titles: dict[str, str]) -> str:
         minutes=_map(learners, names, titles, "minutes"),
         exercises=exercises,
         learners="".join(_details(number, learner, titles) for number, learner in enumerate(learners, 1)),
-        bad=f"<h2>Hand-ins to look at</h2>\n<ul>{items}</ul>" if of.bad else "",
+        bad=f"<h2>Hand-ins to look at</h2>\n<ul>{items}</ul>" if report.problems else "",
     )
 
 
@@ -245,10 +267,10 @@ def _map(learners: Sequence[Learner], names: Sequence[str], titles: dict[str, st
         f'<th scope="col" title="{escape(titles.get(name, ""))}">{_shown(name)}</th>' for name in names
     )
     share = "".join(
-        f"<td>{sum(name in each.exercises and each.exercises[name].solved for each in learners)}</td>"
+        f"<td>{sum(name in each.exercises and each.exercises[name].is_solved for each in learners)}</td>"
         for name in names
     )
-    most = max((getattr(one, what) for each in learners for one in each.exercises.values()), default=0)
+    most = max((CELL_VALUES[what](one) for each in learners for one in each.exercises.values()), default=0)
     rows = "".join(_row(number, learner, names, what, most) for number, learner in enumerate(learners, 1))
     return (
         f'<table class="map {what}"><thead><tr><th class="corner" rowspan="2" scope="col">learner</th>'
@@ -261,22 +283,22 @@ def _row(number: int, learner: Learner, names: Sequence[str], what: str, most: f
     cells = []
     for name in names:
         if one := learner.exercises.get(name):
-            value = getattr(one, what)
+            value = CELL_VALUES[what](one)
             shade = min(int(-(-value * (SHADES - 1) // most)), SHADES - 1) if most else 0
-            told = f"{one.wrong} wrong, {one.errors} errors, {one.minutes:.0f} min"
+            told = f"{one.wrong_count} wrong, {one.error_count} errors, {one.minutes:.0f} min"
             amount = f"{value:.0f}" if value >= 1 else ""
-            state = "" if one.solved else " open"
+            state = "" if one.is_solved else " open"
             cells.append(f'<td class="s{shade}{state}" title="{told}">{_mark(one)} {amount}</td>')
         else:
             cells.append("<td></td>")
     return (
         f'<tr><th scope="row" title="{_shown(learner.file)}"><a href="#learner-{number}">{_shown(learner.name)}</a></th>'
-        f"<td>{learner.solved}</td>{''.join(cells)}</tr>"
+        f"<td>{learner.solved_count}</td>{''.join(cells)}</tr>"
     )
 
 
 def _mark(one: ExerciseAttempts) -> str:
-    return ("✓" if one.checked else "(✓)") if one.solved else "–"
+    return ("✓" if one.is_confirmed else "(✓)") if one.is_solved else "–"
 
 
 def _details(number: int, learner: Learner, titles: dict[str, str]) -> str:
@@ -285,13 +307,13 @@ def _details(number: int, learner: Learner, titles: dict[str, str]) -> str:
         f'<tr><td>{_mark(one)}</td><th scope="row">{_shown(name)}</th><td>{escape(titles.get(name, ""))}</td><td>{one.minutes:.0f} min</td><td>'
         + "<br>".join(
             f"<code>{_shown(answer)}</code> {_shown(said)}"
-            for answer, said in [*zip(one.answers, one.said)][-LAST:]
+            for answer, said in [*zip(one.wrong_answers, one.messages)][-LAST:]
         )
         + "</td></tr>"
         for name, one in sorted(learner.exercises.items(), key=lambda item: _place(item[0]))
     )
     return (
-        f"<details><summary><b>{_shown(learner.name)}</b> <span>{_shown(learner.file)}: {learner.solved} solved, "
-        f'{learner.tries_and_seconds[0]} tries</span></summary><table id="learner-{number}"><tr><th scope="col">solved</th><th scope="col">exercise</th>'
+        f"<details><summary><b>{_shown(learner.name)}</b> <span>{_shown(learner.file)}: {learner.solved_count} solved, "
+        f'{learner.failed_tries_and_seconds[0]} tries</span></summary><table id="learner-{number}"><tr><th scope="col">solved</th><th scope="col">exercise</th>'
         f'<th scope="col">title</th><th scope="col">time</th><th scope="col">last wrong answers</th></tr>{rows}</table></details>\n'
     )

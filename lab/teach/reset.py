@@ -23,7 +23,7 @@ BESIDE = ("spark.log", "spark.log.1")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ResetPlan:
     """The files that a reset restores or removes. It touches nothing else."""
 
     lessons: tuple[Path, ...]
@@ -40,33 +40,33 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan_reset() -> Plan:
+def plan_reset() -> ResetPlan:
     """Finds what differs from the initial state in this clone: its folder, and notebooks/."""
     changed = [path for source in lesson_sources() if not _as_made(path := notebook_path(source), source)]
     places = [place for folder in (ROOT, FOLDER) for place in _folders(folder)]
     checkpoints = [place for place in places if (place / RECORD).is_file()]
     beside = [place for folder in places for place in _folders(folder) if (place / RECORD).is_file()]
     logs = [log for folder in places for log in _logs_in(folder)]
-    return Plan(tuple(changed), tuple(checkpoints + beside), tuple(logs))
+    return ResetPlan(tuple(changed), tuple(checkpoints + beside), tuple(logs))
 
 
-def reset(what: Plan) -> str:
+def carry_out_reset(plan: ResetPlan) -> str:
     """Does it, forgets the progress, and says what that was. Raises CheckpointInUse, before anything is changed, if an engine is at work."""
-    held = [FolderLock(path, "lab reset") for path in what.checkpoints]
-    for path in what.lessons:
+    held = [FolderLock(path, "lab reset") for path in plan.checkpoints]
+    for path in plan.lessons:
         nbformat.write(build_notebook(FOLDER / "source" / f"{path.stem}.md"), path)
-    for lock, path in zip(held, what.checkpoints):
+    for lock, path in zip(held, plan.checkpoints):
         shutil.rmtree(path)
         lock.release()
-    for path in what.logs:
+    for path in plan.logs:
         for file in _files(path):
             file.unlink()
         _remove_if_empty(path)
-    for folder in {path.parent for path in (*what.logs, *what.checkpoints)} - {ROOT, FOLDER}:
+    for folder in {path.parent for path in (*plan.logs, *plan.checkpoints)} - {ROOT, FOLDER}:
         for name in BESIDE:
             (folder / name).unlink(missing_ok=True)
         _remove_if_empty(folder)
-    return progress.reset()
+    return progress.forget_progress_and_stop_log()
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -17,7 +17,7 @@ from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.times import DAY_MS
 from lab.teach.exercises.given import rule_from_message
-from lab.teach.judge import Refused, ValueExercise
+from lab.teach.judge import AnswerRefused, ValueExercise
 
 LOGS = 60
 BEGIN_MS = 1_704_067_200_000  # a Monday, 00:00
@@ -27,7 +27,7 @@ Log = Sequence[tuple[int, dict[str, Any]]]  # ms since the begin, fields
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnLogs:
+class AlertsOnRandomLogs:
     """Logs of a schema's events, drawn from small to large: called with a rule, it gives the events at which that alerts.
 
     `name`: what the learner calls the rule; `final_event`: the fields of an event long after all others.
@@ -35,13 +35,13 @@ class DrawnLogs:
 
     name: str
     schema: Schema
-    draw: Callable[[Random, int], Log]
+    draw_log: Callable[[Random, int], Log]
     final_event: dict[str, Any]
 
     @cached_property
     def logs(self) -> list[list[dict[str, Any]]]:
         """Events as the schema reads them."""
-        return [self._events(self.draw(Random(size), size)) for size in range(1, LOGS + 1)]
+        return [self._events(self.draw_log(Random(size), size)) for size in range(1, LOGS + 1)]
 
     def _events(self, log: Log) -> list[dict[str, Any]]:
         empty: dict[str, Any] = dict.fromkeys(self.schema.names)
@@ -52,12 +52,12 @@ class DrawnLogs:
         ]
 
     def __call__(self, answer: object) -> list[list[int]]:
-        """Of each log, the numbers of the events at which the rule alerts. Raises Refused."""
+        """Of each log, the numbers of the events at which the rule alerts. Raises AnswerRefused."""
         if isinstance(answer, str) and not WITH_ID.match(answer):
             answer = f"1: {answer}"
         rule = rule_from_message(answer, self.name, self.schema)
         if rule.state != "ACTIVE":
-            raise Refused(say("{name} is paused, so it never alerts", name=self.name))
+            raise AnswerRefused(say("{name} is paused, so it never alerts", name=self.name))
         return self._alerts(replace(rule, severity=None, title=None, labels=(), event_fields=()))
 
     @cache  # noqa: B019  (there is one of these for each exercise)
@@ -71,7 +71,7 @@ class DrawnLogs:
             engine.evaluate_event(event)
         return sorted(int(str(alert.event_id)) for alert in engine.alerts)
 
-    def difference(self, got: list[list[int]], right: list[list[int]]) -> str:
+    def describe_shortest_difference(self, got: list[list[int]], right: list[list[int]]) -> str:
         """The shortest log in which two rules differ, with what is wrong at its events."""
         differing = [
             (log, set(mine), set(its)) for log, mine, its in zip(self.logs, got, right) if mine != its
@@ -87,10 +87,10 @@ class DrawnLogs:
 
 @dataclass(frozen=True)
 class RuleExercise(ValueExercise):
-    """A `ValueExercise` whose `read` is a `DrawnLogs`."""
+    """A `ValueExercise` whose `read` is an `AlertsOnRandomLogs`."""
 
     def _differs(self, got: Any, expected: Any) -> str:
-        return self.read.difference(got, expected)  # type: ignore[attr-defined]
+        return self.read.describe_shortest_difference(got, expected)  # type: ignore[attr-defined]
 
 
 def event_line(event: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from lab.model.language import PLACEHOLDER
-from lab.teach import titles
+from lab.teach import lesson_and_exercise_titles
 
 PACKAGE = Path(__file__).parent.parent
 LESSONS = Path(__file__).parent / "translations"
@@ -91,7 +91,7 @@ PARTS = (  # what these modules put together out of values
     ),
     *("Unterminated string starting at", "Invalid control character at"),
     "lesson and number, such as 3.4",
-    # of what a front door starts or connects to
+    # of what the launcher of the control room starts or connects to
     "the engine has stopped, so there will be no answer; run the cell that started it to start a new one",
     "there is no topic {topic} on {address}; `lab run` makes those it needs",
     "{coordinates} could not be fetched: {reason}.",
@@ -104,18 +104,18 @@ PARTS = (  # what these modules put together out of values
 )
 
 
-def said_sentences() -> list[str]:
+def sentences_given_to_say() -> list[str]:
     """The sentences that `say` gives, those of the exercises of translated lessons, and the titles of all lessons."""
     modules = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
     constants = {path: _constants(tree) for path, tree in modules.items()}
     lessons = {f"lesson{int(path.stem[:2])}.py" for path in LESSONS.glob("*/[0-9]*.po")}
     said = [text for path, tree in modules.items() for text in _said(tree, _known(tree, path, constants))]
     said += [text for path, tree in modules.items() if path.name in lessons for text in _of_exercises(tree)]
-    said += titles().values()
+    said += lesson_and_exercise_titles().values()
     return list(dict.fromkeys(said))
 
 
-def error_sentences() -> list[str]:
+def error_templates() -> list[str]:
     """The sentences of errors and of what an engine writes, with a placeholder for each value in them.
 
     The first one that fits a text is what it says, so those with most words of their own come first.
@@ -190,10 +190,10 @@ def _of_exercises(tree: ast.Module) -> Iterator[str]:
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
-    yield from (getattr(part, "value", "") for part in ast.walk(node) if is_text(part))
+    yield from (getattr(part, "value", "") for part in ast.walk(node) if is_string_constant(part))
 
 
-def is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
+def is_string_constant(node: ast.AST) -> TypeGuard[ast.Constant]:
     """Whether it is a string."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
@@ -207,7 +207,7 @@ def _written(code: str) -> Iterator[str]:
     tree = ast.parse(code)
     aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     aside |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) or is_text(node)]
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) or is_string_constant(node)]
     for node in sorted(found, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
         text = _template(node) if isinstance(node, ast.JoinedStr) else getattr(node, "value", "")
         if id(node) not in aside:

@@ -45,7 +45,7 @@ code { font: 8pt ui-monospace, monospace; } dl { margin: 0; }
 """
 
 
-def sheet_page() -> str:
+def cheat_sheet_html() -> str:
     """The sheet as HTML."""
     chosen = [source for source in lesson_sources() if source.stem[:2] in WORDS_OF]
     words = sorted(glossary.first_explanations(chosen).items(), key=lambda pair: pair[0].lower())
@@ -92,5 +92,5 @@ def print_to_pdf(html: Path) -> Path | None:
 if __name__ == "__main__":
     sheet = Path(sys.argv[1])
     sheet.parent.mkdir(exist_ok=True)
-    sheet.write_text(sheet_page())
+    sheet.write_text(cheat_sheet_html())
     print(sheet, print_to_pdf(sheet) or "(no Chromium here: print it from a browser)")

@@ -20,7 +20,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
 from lab.model.language import CATALOGS, MESSAGES
-from lab.teach.sentences import is_text
+from lab.teach.sentences import is_string_constant
 
 FOLDER = Path(__file__).parent / "translations"
 HEAD = 'msgid ""\nmsgstr ""\n"Language: {language}\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -69,7 +69,7 @@ def has_words(text: str, kind: str = "markdown") -> bool:
     """
     if kind != "code":
         return bool(text.strip())
-    strings = (getattr(node, "value", "") for node in ast.walk(ast.parse(text)) if is_text(node))
+    strings = (getattr(node, "value", "") for node in ast.walk(ast.parse(text)) if is_string_constant(node))
     return bool(_comments(text)) or any(SENTENCE.search(string) for string in strings)
 
 
@@ -99,7 +99,7 @@ def translation_faults(
             plain = found.sub("", plain)
 
 
-def update_catalog(language: str, name: str, texts: list[str]) -> Path:
+def update_po_file(language: str, name: str, texts: list[str]) -> Path:
     """Writes the file for these texts; those that it has already keep their translation."""
     known, catalog = read_translations(language, name), Catalog(fuzzy=False)
     for text in texts:
@@ -122,19 +122,19 @@ def page_sentences() -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def page_words(language: str) -> list[str]:
+def page_catalog_texts(language: str) -> list[str]:
     """Those that the language's `words.po` does not have, and the page's own reasons."""
     known = read_translations(language, "words")
     return [*(text for text in page_sentences() if text not in known), *PAGE_REASONS]
 
 
-def page_reasons(language: str) -> dict[str, str]:
+def page_refusal_translations(language: str) -> dict[str, str]:
     """The sentences with which the page's engine refuses, which are English there, with their translations; the first that fits counts."""
     own = read_translations(language, "page")
     return {text: own[text] for text in PAGE_REASONS} | read_translations(language, "messages")
 
 
-def compile_words() -> None:
+def write_json_catalogs() -> None:
     """Writes the catalogs that `say` and `translated` read, of `words.po` and `messages.po` of each language."""
     for language in languages():
         for name, folder in (("words", CATALOGS), ("messages", MESSAGES)):
@@ -153,10 +153,10 @@ class _WithoutTexts(ast.NodeTransformer):
     """Empties strings. The values in an f-string are sorted, as other languages may say them in another order."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        return ast.Constant("") if is_text(node) else node
+        return ast.Constant("") if is_string_constant(node) else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.JoinedStr:
-        values = [value for value in node.values if not is_text(value)]
+        values = [value for value in node.values if not is_string_constant(value)]
         return ast.JoinedStr(sorted(map(self.visit, values), key=ast.dump))
 
 

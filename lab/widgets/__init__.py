@@ -3,7 +3,7 @@
 from IPython import get_ipython
 
 from lab.stream.background import HAS_THREADS
-from lab.widgets.onethread import handle_on_the_main_thread
+from lab.widgets.onethread import handle_widget_messages_on_main_thread
 
 if HAS_THREADS and (kernel := getattr(get_ipython(), "kernel", None)):
-    handle_on_the_main_thread(kernel)
+    handle_widget_messages_on_main_thread(kernel)

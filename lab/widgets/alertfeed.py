@@ -20,8 +20,8 @@ from lab.model.times import duration_words
 from lab.model.words import escape_control_characters, spreadsheet_cell
 from lab.widgets.alertwindow import AlertWindow, comparison
 from lab.widgets.look import PALETTE, figure
-from lab.widgets.part import Part
-from lab.widgets.table import Table
+from lab.widgets.panel import Panel
+from lab.widgets.table import SelectableTable
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
@@ -45,7 +45,7 @@ LOWER = "No alerts yet; new alerts appear here. Lower a limit to get some."
 PATTERNS = ("", "/", "x", ".", "\\", "+", "-", "|")  # beside colours
 
 
-class AlertFeed(Part):
+class AlertFeed(Panel):
     """Alerts, the newest first, at most KEPT of them in memory. `past` and `rules` show the window behind the one chosen.
 
     >>> from decimal import Decimal
@@ -75,15 +75,17 @@ class AlertFeed(Part):
 
     def _make_controls(self) -> None:
         columns = (say("rule"), say("group"), say("value"), say("ms"), say("time, UTC"))
-        self.table = Table(columns, say("Alerts, newest first"), (2, 3), (1,), say(LOWER), steady=True)
+        self.table = SelectableTable(
+            columns, say("Alerts, newest first"), (2, 3), (1,), say(LOWER), steady=True
+        )
         self.table.observe(self._chosen, "selected")
         self.rule = widgets.Dropdown(options=[(say("all rules"), 0)], description=say("show"))
         self.rule.add_class("lab-short")
-        self.rule.observe(lambda change: self.show(), "value")
+        self.rule.observe(lambda change: self.redraw(), "value")
         self.hold = widgets.ToggleButton(
             description=say("Hold"), icon="pause", tooltip=say("stop updating the list")
         )
-        self.hold.observe(lambda change: self.show(), "value")
+        self.hold.observe(lambda change: self.redraw(), "value")
         self.export = widgets.Button(
             description="CSV", icon="download", tooltip=say("save the alerts as CSV")
         )
@@ -108,7 +110,7 @@ class AlertFeed(Part):
             self._before = studio.before["alerts"] + studio.alerts.total - self._total - len(new)
             self.add(new)
         elif self._withdrawn > before:
-            self.show()
+            self.redraw()
 
     @staticmethod
     def _none_yet(studio: "Studio") -> str:
@@ -134,7 +136,7 @@ class AlertFeed(Part):
             chosen = self.rule.value
             self.rule.options = known
             self.rule.value = chosen
-        self.show()
+        self.redraw()
 
     def _coarsen(self) -> None:
         """Doubles the width of a bin until all fit: the picture stays small however long it runs."""
@@ -148,7 +150,7 @@ class AlertFeed(Part):
                     wider[bin // 2] += count
                 self._by_time[rule_id] = wider
 
-    def show(self) -> None:
+    def redraw(self) -> None:
         """Shows the newest alerts of the selected rule, unless the list is paused."""
         count = self._total + self._before
         counts = [say("{count} alert" if count == 1 else "{count} alerts", count=f"{count:,}")]

@@ -18,7 +18,7 @@ from lab.model.times import duration_words
 from lab.model.when import condition_fields
 from lab.model.words import escape_control_characters
 from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence_html
-from lab.widgets.table import Table
+from lab.widgets.table import SelectableTable
 
 WINDOW = "{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}."
 RESET = "The first {count}, in grey, no longer count: the rule alerted on them and reset its count."
@@ -53,7 +53,7 @@ class AlertWindow(widgets.VBox):
         dots = {"color": PURPLE, "dash": "dot"}
         self.chart.add_scatter(x=[], y=[], name=say("reset"), mode="lines", line=dots, showlegend=False)
         self.picture = widgets.VBox([self.chart], layout={"display": "none"})
-        self.events = Table((), "")
+        self.events = SelectableTable((), "")
         self.events.layout.display = "none"
         super().__init__([self.said, self.picture, self.events])
 
@@ -118,7 +118,7 @@ class AlertWindow(widgets.VBox):
         counts = [place[event_identity(event, schema)] for event in counted]
         times = [utc_text(event[schema.time_field]) for event in events]
         so_far: list[float | None] = [None] * len(events)
-        for n, value in zip(counts, building_up(rule, counted)):
+        for n, value in zip(counts, running_aggregates(rule, counted)):
             so_far[n] = value
         amounts = AGGREGATES[rule.function].argument_kind == "field"
         each = [float(event[rule.field] or 0) if amounts else 1.0 for event in events]
@@ -201,7 +201,7 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
         said.append(say("Of them {count} count for {aggregation}.", count=len(counted), aggregation=own))
     elif before := len(events) - len(counted):
         said.append(say(RESET, count=before))
-    adds_up = building_up(rule, counted)[-1] if counted else None
+    adds_up = running_aggregates(rule, counted)[-1] if counted else None
     if rule.joined_by == "or":  # the alert's value may be that of another condition
         return " ".join(said)
     if adds_up is None or abs(adds_up - float(alert.aggregate)) > 1e-6 * max(1, abs(adds_up)):
@@ -209,13 +209,13 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
     return " ".join(said)
 
 
-def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[float | None]:
+def running_aggregates(rule: Rule, events: list[dict], max_points: int = 100) -> list[float | None]:
     """The rule's aggregate over the first event of a window, the first two, …, as the specification computes it.
 
-    Of many events only about `at_most` of these are computed, the last one always; the others are None.
+    Of many events only about `max_points` of these are computed, the last one always; the others are None.
     """
     held = [StoredEvent(n, 0, n, event) for n, event in enumerate(events)]
-    step = -(-len(held) // at_most)
+    step = -(-len(held) // max_points)
     so_far: list[float | None] = [None] * len(held)
     for n in range(len(held), 0, -step):
         counted = [event for event in held[:n] if rule.aggregations[0].is_counted(event.fields)]

@@ -15,8 +15,8 @@ from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
 from lab.model.times import DAY_MS, duration_words, rounded_duration_words
-from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence_html
-from lab.widgets.slider import Slider
+from lab.widgets.look import BLUE, ORANGE, StylesAndAccessibility, figure, sentence_html
+from lab.widgets.slider import TextSlider
 
 WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))
 WINDOWS = (*(n * 1_000 for n in WINDOWS), *(n * DAY_MS for n in (1, 3, 7, 14, 30, 60, 90)))
@@ -42,15 +42,15 @@ def slider_step(low: float, high: float) -> Decimal:
 
 
 class Backtest(widgets.VBox):
-    """Shows a rule against past events; the sliders call `changed` with the rule as it would then be."""
+    """Shows a rule against past events; the sliders call `on_change` with the rule as it would then be."""
 
-    def __init__(self, past: Past, changed: Callable[[Rule], None] = lambda rule: None):
-        self.past, self._changed = past, changed
+    def __init__(self, past: Past, on_change: Callable[[Rule], None] = lambda rule: None):
+        self.past, self._on_change = past, on_change
         self._rule: Rule | None = None
         self._known: tuple[Any, Aggregates] | None = None  # what they were computed for
         self._rests_until = 0.0
-        self.limit = Slider(say("limit"), self._limit_moved)
-        self.window = Slider(say("window"), self._window_moved)
+        self.limit = TextSlider(say("limit"), self._limit_moved)
+        self.window = TextSlider(say("window"), self._window_moved)
         self._low, self._step = Decimal(0), Decimal(1)  # of the limit's slider
         self._windows: list[int] = []  # ms, of the window's slider
         self.said = widgets.HTML()
@@ -66,10 +66,10 @@ class Backtest(widgets.VBox):
             name=say("this limit"),
             marker={"color": ORANGE, "size": 12, "symbol": "diamond"},
         )
-        super().__init__([self.limit, self.window, self.said, self.figure, Fit()])
+        super().__init__([self.limit, self.window, self.said, self.figure, StylesAndAccessibility()])
         self.show(None)
 
-    def recompute(self) -> None:
+    def recompute_if_due(self) -> None:
         """Recounts if there are new events, in at most a tenth of the time."""
         new = self._rule and (self._known is None or self._known[0][-1] != self.past.arrived)
         if new and (began := time.monotonic()) >= self._rests_until:
@@ -127,7 +127,7 @@ class Backtest(widgets.VBox):
         if self._rule:
             rule = replace(self._rule, **changes)
             self.show(rule)
-            self._changed(rule)
+            self._on_change(rule)
 
     def _tell(self, rule: Rule, found: Aggregates) -> None:
         alerts = int(found.alert_mask(rule, float(rule.limit)).sum())

@@ -16,8 +16,8 @@ from lab.model.language import say
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope
-from lab.widgets.part import Part
-from lab.widgets.pulse import Pulse
+from lab.widgets.panel import Panel
+from lab.widgets.refreshingstatus import RefreshingStatus
 from lab.widgets.ruledesk import RuleDesk
 from lab.widgets.side import DetailPanel
 from lab.widgets.streampanel import StreamPanel
@@ -32,17 +32,17 @@ class Room(widgets.VBox):
     def __init__(self, studio: Studio, parts: dict[str, widgets.Widget]):
         self.studio, self.parts = studio, parts
         refresh = [studio.read, *(lambda part=part: part.update(studio) for part in parts.values())]
-        self.pulse = Pulse(refresh, studio.state)
+        self.status = RefreshingStatus(refresh, studio.state)
         self.stop = widgets.Button(description=say("Stop"), icon="stop")
         self.stop.tooltip = say("stop the stream and the engine; the page keeps what it shows")
         self.stop.on_click(lambda _: self.end())
-        self.head = widgets.HBox([*self.title(), self.pulse, *self.tools(), self.stop])
+        self.head = widgets.HBox([*self.title(), self.status, *self.tools(), self.stop])
         self.head.add_class("lab-head")
         panels = {name: titled_panel(name, part) for name, part in parts.items()}
         super().__init__([self.head, *self.layout_of(panels)])
         self.add_class("lab")
         self.add_class("lab-room")
-        self.pulse.start()
+        self.status.start()
 
     def title(self) -> list[widgets.Widget]:
         """The text before the status line at the top."""
@@ -57,10 +57,10 @@ class Room(widgets.VBox):
         return list(panels.values())
 
     def end(self) -> None:
-        """Stops stream, engine and pulse; the widgets keep their last content."""
+        """Stops stream, engine and refreshing; the widgets keep their last content."""
         self.studio.close()
-        self.pulse.stop()
-        self.pulse.tick()
+        self.status.stop()
+        self.status.refresh_now()
         self.stop.disabled = True
 
 
@@ -106,9 +106,9 @@ class ControlRoom(Room):
         for column in columns:
             column.add_class("lab-column")
         details = {
-            name: part.detail if isinstance(part, Part) else part
+            name: part.detail if isinstance(part, Panel) else part
             for name, part in self.parts.items()
-            if not isinstance(part, Part) or part.detail
+            if not isinstance(part, Panel) or part.detail
         }
         self.side = DetailPanel(details, self._left)
         for name in details.keys() & {"Rules", "Alerts"}:
@@ -118,13 +118,13 @@ class ControlRoom(Room):
         return [main]
 
     def _left(self, name: str) -> None:
-        if isinstance(part := self.parts[name], Part):
+        if isinstance(part := self.parts[name], Panel):
             part.clear_selection()
 
 
 def titled_panel(name: str, part: widgets.Widget) -> widgets.Widget:
     """A part under its heading, which its tools stand beside."""
-    tools, body = (part.tools, part.body) if isinstance(part, Part) else ((), (part,))
+    tools, body = (part.tools, part.body) if isinstance(part, Panel) else ((), (part,))
     head = widgets.HBox([widgets.HTML(f"<h3>{say(name)}</h3>"), *tools])
     head.add_class("lab-tools")
     box = widgets.VBox([head, *body])

@@ -13,7 +13,7 @@ import ipywidgets as widgets
 from lab.apps.drill import STEPS, Drill
 from lab.apps.traffic import BEGIN_MS
 from lab.model.language import say
-from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, RED, Fit, sentence_html
+from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, RED, StylesAndAccessibility, sentence_html
 
 SHOWN, STORY, ALERTS, FILES = 12, 3, 6, 8  # records of each partition, sentences, alerts, short names
 LEFT, CELL, LANE = 90, 72, 62
@@ -80,7 +80,9 @@ class FaultRoom(widgets.VBox):
         self.buttons["Kill"].button_style = "warning"
         self.steps, self.lanes, self.sides, self.story = (widgets.HTML() for _ in range(4))
         self.said = widgets.HTML()
-        super().__init__([*rows, self.steps, self.story, self.lanes, self.said, self.sides, Fit()])
+        super().__init__(
+            [*rows, self.steps, self.story, self.lanes, self.said, self.sides, StylesAndAccessibility()]
+        )
         self.add_class("lab")
         self._draw()
 
@@ -116,16 +118,16 @@ class FaultRoom(widgets.VBox):
             "Let it arrive" if delayed else "Delay partition 1"
         )
         self.buttons[BREAK].description = say(BREAK if drill.writes_ahead else REPAIR)
-        self.steps.value = draw_batch_steps(drill)
-        self.lanes.value = draw_partitions(drill)
+        self.steps.value = batch_steps_html(drill)
+        self.lanes.value = partitions_svg(drill)
         good, words = drill.compare_with_reference()
         self.said.value = sentence_html(words, "good" if good else "bad")
-        self.sides.value = draw_state(drill)
+        self.sides.value = disk_memory_and_alerts_html(drill)
         told = "".join(f"<li>{escape(text)}</li>" for text in drill.story[-STORY:])
         self.story.value = f'<ol class="lab-story" aria-live="polite" start="{max(len(drill.story) - STORY, 0) + 1}">{told}</ol>'
 
 
-def draw_batch_steps(drill: Drill) -> str:
+def batch_steps_html(drill: Drill) -> str:
     """The four steps of the micro-batch, the next one marked."""
     parts = []
     for step in STEPS:
@@ -140,7 +142,7 @@ def draw_batch_steps(drill: Drill) -> str:
     return f'<div style="color:var(--jp-ui-font-color1,inherit)">{said} &nbsp; {meant}</div>'
 
 
-def draw_partitions(drill: Drill) -> str:
+def partitions_svg(drill: Drill) -> str:
     """Each partition's newest records in order, with log times, and the batch that each was cut into."""
     names = [("control", 0), ("events", 0), ("events", 1)]
     height = LANE * len(names) + 22
@@ -211,7 +213,7 @@ def _record(x: float, y: float, text: str, times: str, state: str, batch: int | 
     )
 
 
-def draw_state(drill: Drill) -> str:
+def disk_memory_and_alerts_html(drill: Drill) -> str:
     """On disk, in memory, delivered: side by side."""
     folders: dict[str, list[str]] = {}
     for file in drill.checkpoint_files():

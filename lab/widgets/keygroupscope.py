@@ -16,7 +16,7 @@ import ipywidgets as widgets
 
 from lab.model.language import say
 from lab.state.placement import PLACEMENTS, Move, moves
-from lab.widgets.look import ORANGE, SKY, Fit, figure, sentence_html
+from lab.widgets.look import ORANGE, SKY, StylesAndAccessibility, figure, sentence_html
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
@@ -42,7 +42,7 @@ OF_KEY_GROUPS = (
 )
 
 
-class HasKeyGroups(Protocol):
+class KeyGroupState(Protocol):
     """What is taken from a `lab.state.read.State`."""
 
     parallelism: int
@@ -64,33 +64,33 @@ def cell_starts(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return starts
 
 
-def count_stretches(before: Sequence[int], after: Sequence[int]) -> int:
+def count_contiguous_reads(before: Sequence[int], after: Sequence[int]) -> int:
     """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order.
 
-    >>> count_stretches([0, 0, 1, 1], [0, 1, 1, 2]), count_stretches([0, 1, 0, 1], [0, 1, 2, 3])
+    >>> count_contiguous_reads([0, 0, 1, 1], [0, 1, 1, 2]), count_contiguous_reads([0, 1, 0, 1], [0, 1, 2, 3])
     (4, 4)
     """
     in_files = sorted(zip(before, after), key=itemgetter(0))
     return sum(1 for _ in groupby(in_files))
 
 
-def describe_rescale(p: int, q: int, move: Move, stretches: int, unit: str = "bytes") -> str:
+def describe_rescale(tasks_before: int, tasks_after: int, move: Move, reads: int, unit: str = "bytes") -> str:
     """The rescale in a line of text.
 
     >>> describe_rescale(3, 4, Move(6, 16, 41, 100, 30), 6)
     '3 → 4: 6 of 16 key-groups move, 41 % of the bytes. The new tasks read 6 stretches of the old files; the fullest task has 30 bytes, 1.20 × the average.'
     """
-    if p == q:
-        return say("{before} → {after}: nothing moves.", before=p, after=q)
-    even = move.fullest * q / move.of_bytes if move.of_bytes else 1.0
+    if tasks_before == tasks_after:
+        return say("{before} → {after}: nothing moves.", before=tasks_before, after=tasks_after)
+    even = move.fullest * tasks_after / move.of_bytes if move.of_bytes else 1.0
     return say(
         OF_BYTES if unit == "bytes" else OF_KEY_GROUPS,
-        before=p,
-        after=q,
+        before=tasks_before,
+        after=tasks_after,
         moved=move.key_groups,
         all=move.of_key_groups,
         share=f"{100 * move.share:.0f}",
-        stretches=stretches,
+        stretches=reads,
         fullest=f"{move.fullest:,}",
         even=f"{even:.2f}",
     )
@@ -104,7 +104,7 @@ class KeyGroupScope(widgets.VBox):
     Raises ValueError without key-groups, or with a placement that is not there.
 
     >>> scope = KeyGroupScope([100] * 10)
-    >>> scope.move.key_groups, scope.runs
+    >>> scope.move.key_groups, scope.contiguous_reads
     (5, 6)
     >>> scope.placement.value = "modulo"
     >>> scope.move.key_groups
@@ -113,7 +113,7 @@ class KeyGroupScope(widgets.VBox):
 
     def __init__(
         self,
-        state: HasKeyGroups | Sequence[int] | None = None,
+        state: KeyGroupState | Sequence[int] | None = None,
         before: int | None = None,
         after: int | None = None,
         placement: str = "ranges",
@@ -142,11 +142,13 @@ class KeyGroupScope(widgets.VBox):
         self._prepare()
         for control in (self.before, self.after, self.placement):
             control.observe(self._draw, "value")
-        super().__init__([self.before, self.after, self.placement, self.figure, self.said, Fit()])
+        super().__init__(
+            [self.before, self.after, self.placement, self.figure, self.said, StylesAndAccessibility()]
+        )
         self._draw()
 
     @property
-    def partitions(self) -> tuple[list[int], list[int]]:
+    def tasks_of_key_groups(self) -> tuple[list[int], list[int]]:
         """The task of each key-group, before and after, as the controls stand."""
         place, key_groups = PLACEMENTS[self.placement.value], len(self.sizes)
         return place(key_groups, self.before.value), place(key_groups, self.after.value)
@@ -154,12 +156,12 @@ class KeyGroupScope(widgets.VBox):
     @property
     def move(self) -> Move:
         """What moves as the controls stand."""
-        return moves(*self.partitions, self.sizes)
+        return moves(*self.tasks_of_key_groups, self.sizes)
 
     @property
-    def runs(self) -> int:
+    def contiguous_reads(self) -> int:
         """How many stretches of the old files the new tasks read."""
-        return count_stretches(*self.partitions)
+        return count_contiguous_reads(*self.tasks_of_key_groups)
 
     def update(self, studio: "Studio") -> None:
         """The bytes of a studio's key-groups, as its engine last told; drawn anew when one has changed by a tenth."""
@@ -191,7 +193,7 @@ class KeyGroupScope(widgets.VBox):
         self.figure.update_layout(margin={"l": 110, "r": 20, "t": 40, "b": 45})
 
     def _draw(self, _change: dict | None = None) -> None:
-        before, after = self.partitions
+        before, after = self.tasks_of_key_groups
         p, q = self.before.value, self.after.value
         first_after = p + 0.6  # the row of the first task after, below a gap
         rows = [*map(float, before), *(first_after + task for task in after)]
@@ -216,5 +218,5 @@ class KeyGroupScope(widgets.VBox):
                 height=150 + 30 * (p + q),
                 yaxis={"tickvals": ticks, "ticktext": names, "range": [ticks[-1] + 0.6, -0.6]},
             )
-        text = describe_rescale(p, q, self.move, self.runs, self.unit)
+        text = describe_rescale(p, q, self.move, self.contiguous_reads, self.unit)
         self.said.value = sentence_html(text)

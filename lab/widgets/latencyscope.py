@@ -12,7 +12,7 @@ from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.times import now_ms
 from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts_html, figure
-from lab.widgets.part import Part
+from lab.widgets.panel import Panel
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
@@ -29,7 +29,7 @@ COLOURS = dict(zip(STAGES, (RED, GREY, BLUE, SKY, PURPLE, GREEN, ORANGE)))
 PATTERNS = dict(zip(STAGES, ("-", "", "/", "x", ".", "\\", "+")))
 
 
-class LatencyScope(Part):
+class LatencyScope(Panel):
     """The newest alerts' latencies: percentiles, a histogram with the budget as a line, and the stages stacked for each percentile.
 
     >>> scope = LatencyScope()
@@ -81,30 +81,34 @@ class LatencyScope(Part):
         else:
             self._say(say("No alerts in the last {seconds} s.", seconds=RECENT_S))
 
-    def show(self, total: Sequence[int], stages: Mapping[str, Sequence[int]], seconds: int = 0) -> None:
-        """`total`: ms of each alert, the newest last; `stages`: the parts of it, in the same order, where they are known;
-        `seconds`: they are those of the last so many."""
-        if not len(total):
+    def show(
+        self, total_ms: Sequence[int], stages_ms: Mapping[str, Sequence[int]], recent_s: int = 0
+    ) -> None:
+        """Shows the latency of each alert in ms, the newest last, and the stages of it in the same order, where they are known.
+
+        `recent_s`: the alerts are those of the last so many seconds; 0 if that is not to be said.
+        """
+        if not len(total_ms):
             self._say(say("No alerts yet."))
             return
-        over = sum(ms > self.budget_ms for ms in total)
-        ranks = zip(PERCENTILES, percentiles(total, PERCENTILES))
+        over = sum(ms > self.budget_ms for ms in total_ms)
+        ranks = zip(PERCENTILES, percentiles(total_ms, PERCENTILES))
         self.ranks.value = facts_html(
             {f"p{p:g}, ms": (f"{ms:,.0f}", say(AT_MOST, percent=f"{p:g}")) for p, ms in ranks}
         )
-        told = {"over": f"{over:,}", "all": f"{len(total):,}", "budget": self.budget_ms}
-        said = say(OVER_RECENTLY if seconds else OVER, **told, seconds=seconds)
+        told = {"over": f"{over:,}", "all": f"{len(total_ms):,}", "budget": self.budget_ms}
+        said = say(OVER_RECENTLY if recent_s else OVER, **told, seconds=recent_s)
         self.said.value = f"<p>{said}</p>"
         end = SHOWN_BUDGETS * self.budget_ms
-        bins = Counter(min(max(ms, 0), end) // BINS_MS for ms in total)
+        bins = Counter(min(max(ms, 0), end) // BINS_MS for ms in total_ms)
         counts = [bins[number] for number in range(end // BINS_MS + 1)]
         with self.histogram.batch_update():
             middles = [(number + 0.5) * BINS_MS for number in range(len(counts))]
             self.histogram.data[0].update(x=middles, y=counts)
             self.histogram.layout.yaxis.range = [0, max(max(counts) * 1.1, 4)]
-        if stages and len(stages["wait"]):
+        if stages_ms and len(stages_ms["wait"]):
             with self.stages.batch_update():
-                around = around_percentiles(stages)
+                around = stage_means_near_percentiles(stages_ms)
                 for stage, trace in zip(STAGES, self.stages.data):
                     trace.update(x=around[stage], y=[f"p{p:g}" for p in PERCENTILES[:3]])
 
@@ -113,19 +117,19 @@ class LatencyScope(Part):
         self.said.value = f"<p>{text}</p>"
 
 
-def around_percentiles(stages: Mapping[str, Sequence[int]]) -> dict[str, list[float]]:
+def stage_means_near_percentiles(stages_ms: Mapping[str, Sequence[int]]) -> dict[str, list[float]]:
     """The mean of each stage over the alerts whose whole latency is near p50, p90 and p99: these add up.
 
-    >>> around_percentiles({"wait": [1, 2, 3], "plan": [10, 10, 10]})["plan"]
+    >>> stage_means_near_percentiles({"wait": [1, 2, 3], "plan": [10, 10, 10]})["plan"]
     [10.0, 10.0, 10.0]
     """
-    total = [sum(parts) for parts in zip(*stages.values())]
+    total = [sum(parts) for parts in zip(*stages_ms.values())]
     order = sorted(range(len(total)), key=total.__getitem__)
     near = max(len(total) // 50, 1)
-    means: dict[str, list[float]] = {stage: [] for stage in stages}
+    means: dict[str, list[float]] = {stage: [] for stage in stages_ms}
     for percentile in PERCENTILES[:3]:
         middle = int(percentile / 100 * (len(total) - 1))
         rows = order[max(middle - near, 0) : middle + near + 1]
-        for stage, values in stages.items():
+        for stage, values in stages_ms.items():
             means[stage].append(fmean(values[row] for row in rows))
     return means

@@ -17,10 +17,10 @@ FAINT = "rgba(138, 138, 138, 0.25)"
 CSS = "".join(Path(__file__).with_name(name).read_text() for name in ("figure.css", "lab.css"))
 
 
-class Fit(anywidget.AnyWidget):
-    """In a box: brings the kit's style sheet, and names the sliders and choices of the page for screen readers."""
+class StylesAndAccessibility(anywidget.AnyWidget):
+    """An invisible widget to put into a box: brings the kit's style sheet, and names the sliders and choices of the page for screen readers."""
 
-    _esm, _css = Path(__file__).with_name("fit.js"), CSS
+    _esm, _css = Path(__file__).with_name("accessibility.js"), CSS
 
 
 def sentence_html(text: str, kind: str = "") -> str:

@@ -1,7 +1,7 @@
 """Messages of widgets are handled on the kernel's main thread, one after the other.
 
 JupyterLab (from 4.4 on) sends them to a thread of their own, a subshell of the kernel, so that a slider answers while a cell
-runs. But what they change, the pulse and the cells change too; so they wait for their turn here.
+runs. But what they change, the refreshing status and the cells change too; so they wait for their turn here.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 MESSAGES = ("comm_open", "comm_msg", "comm_close")
 
 
-def handle_on_the_main_thread(kernel: Any) -> None:
+def handle_widget_messages_on_main_thread(kernel: Any) -> None:
     """From now on, a kernel's main loop handles messages of widgets."""
     loop, handlers = kernel.io_loop.asyncio_loop, kernel.shell_handlers
 

@@ -12,7 +12,7 @@ from ipywidgets import FloatSlider, IntSlider, VBox
 
 from lab.model.language import say
 from lab.widgets.figures import Figure
-from lab.widgets.look import GREY, PALETTE, RED, Fit, figure
+from lab.widgets.look import GREY, PALETTE, RED, StylesAndAccessibility, figure
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "x")
@@ -62,7 +62,7 @@ def lines(
     return picture
 
 
-def pairs(
+def line_pairs(
     series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     title: str = "",
     *,
@@ -111,7 +111,7 @@ def bars(
     return picture
 
 
-def across(values: Mapping[str, float], title: str = "", *, x: str = "") -> Figure:
+def horizontal_bars(values: Mapping[str, float], title: str = "", *, x: str = "") -> Figure:
     """A bar across for each name, the first on top."""
     picture = figure(title, x=x, height=280)
     picture.add_bar(x=list(values.values()), y=list(values), orientation="h", marker={"color": PALETTE[3]})
@@ -201,4 +201,4 @@ def bars_with_slider(
             picture.layout.title.text, picture.data[0].y = title, values
 
     slider.observe(redraw, "value")
-    return VBox([slider, picture, Fit()])
+    return VBox([slider, picture, StylesAndAccessibility()])

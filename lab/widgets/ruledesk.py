@@ -31,9 +31,9 @@ from lab.model.rules import (
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
 from lab.widgets.look import sentence_html
-from lab.widgets.part import Part
+from lab.widgets.panel import Panel
 from lab.widgets.ruleform import RuleForm
-from lab.widgets.table import Table
+from lab.widgets.table import SelectableTable
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
@@ -52,7 +52,7 @@ IN_FORCE = "Rule {id} is in force: {rule}. Replace it? The next free id is {free
 NO_RULE = "No rule is in force. Press New rule to create one."
 
 
-class RuleDesk(Part):
+class RuleDesk(Panel):
     """Rules of a book, and what changes them: `publish(message)` sends a control message; without it the desk's own book
     answers, so that it works on recorded data.
 
@@ -83,7 +83,7 @@ class RuleDesk(Part):
         self._own: set[int] = set()  # ids that were published here: to replace them needs no question
         columns = [say("rule"), say("state"), say("alerts when")]
         columns += [say("alerts")] * bool(publish)  # nothing fires without an engine
-        self.table = Table(columns, say("Rules"), (3,), (2,), say(NO_RULE))
+        self.table = SelectableTable(columns, say("Rules"), (3,), (2,), say(NO_RULE))
         self.table.observe(self._chosen, "selected")
         self.backtest = Backtest(Past(schema) if past is None else past, self._load)
         self.said, self.hints, self.acks = widgets.HTML(), widgets.HTML(), widgets.HTML()
@@ -94,7 +94,7 @@ class RuleDesk(Part):
         foot.add_class("lab-foot")
         detail = widgets.VBox([self.editor, self.hints, self.backtest, foot])
         super().__init__([self.new], [self.table], detail)
-        self.show()
+        self.redraw()
         self._propose()
 
     def _make_controls(self) -> None:
@@ -128,10 +128,10 @@ class RuleDesk(Part):
         self._fired, self._suppressed = studio.fired, studio.report.suppressed
         self._answered(studio.acks.since(self._acks_seen))
         self._acks_seen = studio.acks.total
-        self.show()
+        self.redraw()
         self._updates += 1
         if self._updates % BACKTEST_EVERY == 1 and self.detail and self.detail.layout.display != "none":
-            self.backtest.recompute()
+            self.backtest.recompute_if_due()
             self._hint()
 
     def _alerts_of(self, rule_id: int) -> str:
@@ -142,7 +142,7 @@ class RuleDesk(Part):
             say("{count} (+ {more} suppressed)", count=fired, more=f"{suppressed:,}") if suppressed else fired
         )
 
-    def show(self) -> None:
+    def redraw(self) -> None:
         """Shows the book as it is now."""
         rows = [
             [
@@ -174,7 +174,7 @@ class RuleDesk(Part):
     def _apply(self, message: str) -> str:
         """Without an engine: the desk's own book answers."""
         self._answered([self.book.apply(message) | {"place": ""}])
-        self.show()
+        self.redraw()
         return ""
 
     # -- the chosen rule -----------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class RuleDesk(Part):
         if rule := self.book.rules.get(int(self.table.selected or 0)):
             self._load(rule)
             self.opens(say("Rule {id}", id=rule.rule_id))
-        self.show()
+        self.redraw()
 
     def clear_selection(self) -> None:
         """Clears the selection of a rule; the draft stays."""

@@ -78,7 +78,7 @@ TYPES = {name: row.argument_kind for name, row in AGGREGATES.items()}
 
 
 class RuleForm(widgets.VBox):
-    """Controls for all attributes of a rule on events of a schema; `changed` is called when somebody changes one.
+    """Controls for all attributes of a rule on events of a schema; `on_change` is called when somebody changes one.
 
     >>> from lab.model.schema import PAYMENTS
     >>> form = RuleForm(PAYMENTS, lambda: None)
@@ -87,8 +87,8 @@ class RuleForm(widgets.VBox):
     '5m'
     """
 
-    def __init__(self, schema: Schema, changed: Callable[[], None]):
-        self.schema, self._changed, self._filling = schema, changed, True
+    def __init__(self, schema: Schema, on_change: Callable[[], None]):
+        self.schema, self._notify, self._filling = schema, on_change, True
         roles = (schema.time_field, schema.id_fields[-1])
         self.rule_id = widgets.Text(
             "1", description=say("rule id")
@@ -210,10 +210,10 @@ class RuleForm(widgets.VBox):
         self._fit()
         self._filling = filling
         if not filling:
-            self._changed()
+            self._notify()
 
     def fill(self, rule: Rule) -> None:
-        """Shows a rule, unless what somebody wrote means it already; `changed` is not called."""
+        """Shows a rule, unless what somebody wrote means it already; `on_change` is not called."""
         if self._means(rule):
             return
         for said in (

@@ -9,10 +9,10 @@ import ipywidgets as widgets
 import traitlets
 
 from lab.model.language import say
-from lab.widgets.look import CSS, Fit
+from lab.widgets.look import CSS, StylesAndAccessibility
 
 
-class Escape(anywidget.AnyWidget):
+class EscapeKeyListener(anywidget.AnyWidget):
     """Escape anywhere in the room closes the panel; what was in focus before gets the focus back."""
 
     _esm, _css = Path(__file__).with_name("side.js"), CSS
@@ -20,7 +20,7 @@ class Escape(anywidget.AnyWidget):
 
 
 class DetailPanel(widgets.VBox):
-    """Shows one of `details`, under a title; `closed(name)` is called for the one that was shown when it goes.
+    """Shows one of `details`, under a title; `on_close(name)` is called for the one that was shown when it goes.
 
     >>> side = DetailPanel({"Rules": widgets.VBox(), "Alerts": widgets.VBox()}, print)
     >>> side.show("Rules", "Rule 3")
@@ -28,22 +28,24 @@ class DetailPanel(widgets.VBox):
     Rules
     >>> side.shown, side.details["Rules"].layout.display
     ('Alerts', 'none')
-    >>> side.away.click()
+    >>> side.close_button.click()
     Alerts
     >>> side.shown, side.layout.display
     ('', 'none')
     """
 
-    def __init__(self, details: Mapping[str, widgets.Box], closed: Callable[[str], None]):
-        self.details, self._closed, self.shown = details, closed, ""
-        self.title, self.escape = widgets.HTML(), Escape()
-        self.away = widgets.Button(icon="times", tooltip=say("close (Escape)"))
-        self.away.add_class("lab-close")
-        self.away.on_click(lambda _: self.hide())
+    def __init__(self, details: Mapping[str, widgets.Box], on_close: Callable[[str], None]):
+        self.details, self._on_close, self.shown = details, on_close, ""
+        self.title, self.escape = widgets.HTML(), EscapeKeyListener()
+        self.close_button = widgets.Button(icon="times", tooltip=say("close (Escape)"))
+        self.close_button.add_class("lab-close")
+        self.close_button.on_click(lambda _: self.hide())
         self.escape.observe(lambda change: None if change["new"] else self.hide(), "shown")
-        head = widgets.HBox([self.title, self.away])
+        head = widgets.HBox([self.title, self.close_button])
         head.add_class("lab-side-head")
-        super().__init__([self.escape, head, *details.values(), Fit()], layout={"display": "none"})
+        super().__init__(
+            [self.escape, head, *details.values(), StylesAndAccessibility()], layout={"display": "none"}
+        )
         self.add_class("lab-side")
         for detail in details.values():
             detail.layout.display = "none"
@@ -66,4 +68,4 @@ class DetailPanel(widgets.VBox):
         before, self.shown = self.shown, ""
         if before:
             self.details[before].layout.display = "none"
-            self._closed(before)
+            self._on_close(before)

@@ -9,12 +9,12 @@ import traitlets
 from lab.widgets.look import CSS
 
 
-class Slider(anywidget.AnyWidget):
-    """`moved(position)` is called when a person moves it, and only then: not when `position` or `texts` are set.
+class TextSlider(anywidget.AnyWidget):
+    """`on_move(position)` is called when a person moves it, and only then: not when `position` or `texts` are set.
 
     The sliders of ipywidgets write back what they make of a new range, which nobody meant.
 
-    >>> slider = Slider("window", print)
+    >>> slider = TextSlider("window", print)
     >>> slider.texts, slider.position, slider.disabled = ["1 s", "1 min", "1 h"], 2, False
     >>> slider.move(1)
     1
@@ -29,9 +29,9 @@ class Slider(anywidget.AnyWidget):
     text = traitlets.Unicode("").tag(sync=True)
     disabled = traitlets.Bool(True).tag(sync=True)
 
-    def __init__(self, label: str, moved: Callable[[int], object]):
+    def __init__(self, label: str, on_move: Callable[[int], object]):
         super().__init__(label=label)
-        self._moved = moved
+        self._on_move = on_move
         self.on_msg(lambda _, message, buffers: self.move(message["position"]))
 
     def move(self, position: int) -> None:
@@ -39,4 +39,4 @@ class Slider(anywidget.AnyWidget):
         if not self.disabled and position != self.position and position in range(len(self.texts)):
             with self.hold_sync():  # as one: the page says each text that it shows
                 self.position, self.text = position, self.texts[position]
-            self._moved(position)
+            self._on_move(position)

@@ -11,8 +11,8 @@ from lab.model.language import say, translated
 from lab.model.tallies import WARNINGS, RouteTallies, bounded_route_id
 from lab.model.words import html_table
 from lab.widgets.look import BLUE, ORANGE, facts_html, figure, sentence_html
-from lab.widgets.part import Part
-from lab.widgets.slider import Slider
+from lab.widgets.panel import Panel
+from lab.widgets.slider import TextSlider
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
@@ -27,7 +27,7 @@ BURSTS = {
 }
 
 
-class StreamPanel(Part):
+class StreamPanel(Panel):
     """Start, pause, rate and bursts of a studio's stream; events per second, lag, held events, bytes of state."""
 
     def __init__(self, studio: "Studio"):
@@ -45,7 +45,7 @@ class StreamPanel(Part):
         self.rates.layout.xaxis.ticksuffix = " s"
         self.paused = widgets.ToggleButton(description=say("Pause"), icon="pause")
         self.paused.tooltip = say("pause the stream: no events arrive")
-        self.rate = Slider(say("events/s"), self._set_rate)
+        self.rate = TextSlider(say("events/s"), self._set_rate)
         self.bursts = [self._burst(kind) for kind in studio.player.kinds] if studio.player else []
         self.planted, self._burst_number = widgets.HTML(), 0
         tools = [self.paused] if studio.player else []
@@ -127,16 +127,16 @@ class StreamPanel(Part):
         said = "".join(sentence_html(text, kind) for kind, text in studio.warnings())
         if said != self.warnings.value:
             self.warnings.value = said
-        self.losses.value = losses_table(report.routes)
+        self.losses.value = route_losses_html(report.routes)
         seconds, totals, lags = zip(*self._samples)
         ago = [second - now for second in seconds]
         with self.rates.batch_update():
-            self.rates.data[0].update(x=ago[1:], y=per_second(seconds, totals))
+            self.rates.data[0].update(x=ago[1:], y=rates_per_second(seconds, totals))
             self.rates.data[1].update(x=ago, y=lags)
             self.rates.layout.xaxis.range = [-min(max(now, 10), KEPT_S), 0]
 
 
-def losses_table(routes: RouteTallies) -> str:
+def route_losses_html(routes: RouteTallies) -> str:
     """Lists the losses of routes, largest first, and warnings below."""
     lost = sorted(
         (tally.lost_count, bounded_route_id(route), tally) for route, tally in routes.by_route.items()
@@ -173,14 +173,16 @@ def short_number(number: int) -> str:
     return f"{number:,}"
 
 
-def per_second(seconds: tuple[float, ...], totals: tuple[int, ...], over: int = 4) -> list[float]:
+def rates_per_second(
+    times_s: tuple[float, ...], totals: tuple[int, ...], over_samples: int = 4
+) -> list[float]:
     """The growth of a total per second, each over the last few samples.
 
-    >>> per_second((0, 1, 2), (0, 10, 30), over=1)
+    >>> rates_per_second((0, 1, 2), (0, 10, 30), over_samples=1)
     [10.0, 20.0]
     """
-    starts = [max(i - over, 0) for i in range(1, len(seconds))]
+    starts = [max(i - over_samples, 0) for i in range(1, len(times_s))]
     return [
-        (totals[i] - totals[start]) / ((seconds[i] - seconds[start]) or 1)
+        (totals[i] - totals[start]) / ((times_s[i] - times_s[start]) or 1)
         for i, start in enumerate(starts, 1)
     ]

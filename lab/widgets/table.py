@@ -10,13 +10,13 @@ from lab.model.language import say
 from lab.widgets.look import CSS
 
 
-class Table(anywidget.AnyWidget):
+class SelectableTable(anywidget.AnyWidget):
     """Rows of texts, each behind its key: `rows = [(key, cell, cell, …), …]`; `selected` is the key of the row chosen.
 
     `numeric` and `wide`: numbers of the columns that hold numbers (aligned right), or texts that get what width is left.
     `steady`: rows that come are not shown while somebody points at the table, so that a click meets what was meant.
 
-    >>> table = Table(("rule", "alerts"), "Rules", numeric=(1,))
+    >>> table = SelectableTable(("rule", "alerts"), "Rules", numeric=(1,))
     >>> table.rows = [["1", "sum over 50", "17"]]
     >>> table.rows[0][0]
     '1'

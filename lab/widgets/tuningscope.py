@@ -14,9 +14,9 @@ from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration_words
 from lab.stream.accounts import CASES
 from lab.widgets.figures import Figure
-from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, Fit, facts_html, figure
+from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, StylesAndAccessibility, facts_html, figure
 from lab.widgets.pictures import lanes
-from lab.widgets.slider import Slider
+from lab.widgets.slider import TextSlider
 
 HEIGHT = 300  # px
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000}
@@ -52,14 +52,16 @@ class TuningScope(widgets.VBox):
         longest = max(case[-1]["eventTime"] - case[0]["eventTime"] for case in self._cases.values())
         self._unit = next((unit for unit, ms in UNITS.items() if longest >= 2 * ms), "minutes")
         texts = list(map(str, values))
-        self.slider = Slider(label or say("limit"), self._show)
+        self.slider = TextSlider(label or say("limit"), self._show)
         self.slider.texts, self.slider.disabled = texts, False
         self.slider.position = 0 if value is None else texts.index(str(value))
         self.slider.text = texts[self.slider.position]
         self.sentence, self.facts = widgets.HTML(), widgets.HTML()
         self.curves, self.lanes = self._draw_curves(texts), self._draw_lanes()
         halves = (widgets.VBox([picture], layout={"width": "50%"}) for picture in (self.curves, self.lanes))
-        super().__init__([self.slider, self.sentence, self.facts, widgets.HBox(list(halves)), Fit()])
+        super().__init__(
+            [self.slider, self.sentence, self.facts, widgets.HBox(list(halves)), StylesAndAccessibility()]
+        )
         self.add_class("lab")
         self._show(self.slider.position)
 

@@ -8,10 +8,17 @@ from datetime import UTC, datetime
 
 import ipywidgets as widgets
 
-from lab.contrast.windows import Event, Window, WindowResults, account_payments, compare, crossing
+from lab.contrast.windows import (
+    Event,
+    Window,
+    WindowResults,
+    account_payments,
+    compare_window_types,
+    crossing,
+)
 from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration_words
-from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence_html
+from lab.widgets.look import BLUE, FAINT, ORANGE, RED, StylesAndAccessibility, figure, sentence_html
 
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
 # events are below 0, the lanes one above the other
@@ -45,11 +52,11 @@ def window_rows(windows: Sequence[Window]) -> list[int]:
 def describe_results(seen: dict[str, WindowResults]) -> str:
     """Describes which windows saw the fraud, and when.
 
-    >>> describe_results(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, 60_000, limit=10))
+    >>> describe_results(compare_window_types([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, 60_000, limit=10))
     'tumbling: saw it 30 s after the event that crossed the limit; sliding: 30 s after; session: missed it; per event: at once.'
     """
     if all(what.delay_ms is None for what in seen.values()):
-        return say(FALSE_ALERT if any(what.over for what in seen.values()) else NOTHING)
+        return say(FALSE_ALERT if any(what.over_limit for what in seen.values()) else NOTHING)
     words, first = [], True
     for lane, what in seen.items():
         if what.delay_ms is None:
@@ -118,7 +125,7 @@ class WindowScope(widgets.VBox):
         controls = [self.window, self.slide, self.gap, self.limit]
         for control in controls:
             control.observe(self._draw, "value")
-        super().__init__([*controls, self.figure, self.said, Fit()])
+        super().__init__([*controls, self.figure, self.said, StylesAndAccessibility()])
         self._draw()
 
     @property
@@ -127,7 +134,7 @@ class WindowScope(widgets.VBox):
         window_ms, slide_ms, gap_ms = (
             control.value * self._unit_ms for control in (self.window, self.slide, self.gap)
         )
-        return compare(self.events, window_ms, slide_ms, gap_ms, self.limit.value)
+        return compare_window_types(self.events, window_ms, slide_ms, gap_ms, self.limit.value)
 
     def _prepare(self) -> None:
         fig = self.figure
@@ -169,7 +176,7 @@ class WindowScope(widgets.VBox):
             rows = window_rows(what.windows) if lane != "per event" else range(len(what.windows))
             step = LANE_HEIGHT[lane] / max(len(set(rows)) - 1, 1)
             for window, row in zip(what.windows, rows):
-                y, is_over = LANE_TOP[lane] - row * step, window in what.over
+                y, is_over = LANE_TOP[lane] - row * step, window in what.over_limit
                 start, end = plot_time(window.start_ms), plot_time(window.end_ms)
                 span = {"lane": say(lane), "start": start[11:19], "end": end[11:19], "sum": window.total}
                 text = say("{lane}: {start} – {end}, sum {sum}", **span)

@@ -240,8 +240,8 @@ def test_a_stream_of_dead_letters_is_not_good_and_says_why(tmp_path):
         )
         assert "lab infer" in text
         room = ControlRoom(playing)
-        room.pulse.tick()
-        assert room.pulse.kind == "bad" and "dead letters" in room.parts["Stream"].warnings.value
+        room.status.refresh_now()
+        assert room.status.kind == "bad" and "dead letters" in room.parts["Stream"].warnings.value
         assert "There will be none until the engine can read the events" in room.parts["Alerts"].table.empty
         room.end()
 

@@ -40,7 +40,7 @@ def pss(pid: int) -> float:
 
 def work(source: Path, pids: list[int], cells: dict[int, str], number: int) -> None:
     """Runs a lesson in a kernel of its own, and says which cell it is at."""
-    notebook = build_notebook(source, solved=True)
+    notebook = build_notebook(source, with_solutions=True)
     client = NotebookClient(notebook, timeout=LONGEST_S, resources={"metadata": {"path": FOLDER}})
     with client.setup_kernel():
         pids[number] = client.km.provisioner.process.pid

@@ -113,10 +113,10 @@ def main() -> None:
     for events, size, _ in largest[:: max(len(largest) // 8, 1)]:
         print(f"| {events:,} | {size / 1e6:,.1f} | {size / events:.0f} |")
     if options.restore:
-        print(f"\n{len(keys.size):,} keys, {keys.total / 1e6:,.0f} MB, 3 to 4 subtasks\n")
+        print(f"\n{len(keys.size):,} keys, {keys.total_bytes / 1e6:,.0f} MB, 3 to 4 subtasks\n")
         print("| way | MB read | MB kept | seeks | index KB | seconds |\n|---|---|---|---|---|---|")
         for cost in costs:
-            print("| " + " | ".join(cost.row()) + " |")
+            print("| " + " | ".join(cost.as_texts()) + " |")
 
 
 if __name__ == "__main__":

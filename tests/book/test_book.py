@@ -10,8 +10,8 @@ import lab
 from book import api, check, execute, make, widgets
 from lab.teach.lessons import lesson_sources
 from lab.widgets.figures import Figure
-from lab.widgets.slider import Slider
-from lab.widgets.table import Table
+from lab.widgets.slider import TextSlider
+from lab.widgets.table import SelectableTable
 
 
 def state(*some) -> dict:
@@ -42,9 +42,9 @@ def test_an_array_of_a_plot_is_what_its_script_reads():
 def test_controls_are_shown_as_they_stand_and_cannot_be_used():
     import ipywidgets
 
-    table = Table(("rule", "alerts"), "Rules", numeric=(1,))
+    table = SelectableTable(("rule", "alerts"), "Rules", numeric=(1,))
     table.rows = [["1", "<b>sum</b>", "17"]]
-    slider = Slider("window", print)
+    slider = TextSlider("window", print)
     slider.texts, slider.position, slider.text = ["1 s", "1 min"], 1, "1 min"
     hidden = ipywidgets.HTML("unseen")
     hidden.layout.display = "none"

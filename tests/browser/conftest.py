@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from lab.page.build import page
-from lab.page.wasm import module
+from lab.page.build import page_html
+from lab.page.wasm import cached_module
 from tests.browser.jupyter import CHROMIUM, PATIENCE_MS, ROOT, chromium
 
 
@@ -25,7 +25,7 @@ def browser() -> Iterator[Browser]:
 def file(tmp_path_factory) -> Path:
     """The page as `make page` makes it."""
     made = tmp_path_factory.mktemp("page") / "control-room.html"
-    made.write_text(page(module(ROOT / "build" / "page")))
+    made.write_text(page_html(cached_module(ROOT / "build" / "page")))
     return made
 
 

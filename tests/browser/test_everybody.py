@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from lab.teach.lessons import collect_answers
+from lab.teach.lessons import titles_solutions_and_predictions
 from tests.browser.jupyter import Watched, lab
 from tests.browser.listener import Listener, transcript
 from tests.browser.test_lite import KERNEL
@@ -158,7 +158,7 @@ def test_lesson_3_is_done_with_keyboard_and_screen_reader(learner):
     learner.press("Escape", "Escape", "ArrowDown")
     for number in range(1, 6):
         learner.run_to("...")
-        learner.answers(collect_answers()["solutions"][f"3.{number}"])
+        learner.answers(titles_solutions_and_predictions()["solutions"][f"3.{number}"])
         learner.hears(RIGHT_3[number - 1])
     learner.run_to("Spark and Java stopped")
     reads(learner, "lesson-3")

@@ -13,7 +13,7 @@ from tests.browser.listener import LISTENS
 pytestmark = pytest.mark.browser
 STYLE = "".join(Path(lab.widgets.__file__).with_name(f"{name}.css").read_text() for name in ("figure", "lab"))
 SCRIPT = Path(lab.widgets.__file__).with_name("plottext.js").read_text()
-FIT = Path(lab.widgets.__file__).with_name("fit.js").read_text()
+FIT = Path(lab.widgets.__file__).with_name("accessibility.js").read_text()
 # what ipywidgets adds: its boxes are flexible columns
 BOXES = ".lab-room, .lab-column, .lab-panel { display: flex; flex-direction: column }"
 SENTENCE = '<p class="lab-said bad">{}</p>'.format(
@@ -159,7 +159,7 @@ def test_the_table_of_a_plot_opens_and_closes_with_the_keyboard(browser):
 
 
 def fitted(page: Page, html: str) -> None:
-    """A page with `html` and what fit.js adds."""
+    """A page with `html` and what accessibility.js adds."""
     page.set_content(f"<div id=box></div>{html}")
     page.locator("#box").evaluate(
         "async (el, script) => (await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'})))).default.render({el})",

@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from lab.teach import lite
-from lab.teach.lessons import collect_answers
+from lab.teach.lessons import titles_solutions_and_predictions
 from lab.teach.lite import site_notebooks
 from tests.browser.access import findings, of_lesson
 from tests.browser.jupyter import PATIENCE_MS
@@ -118,7 +118,9 @@ def open_lesson(page: Page, address: str, name: str) -> None:
 def test_a_lesson_with_its_solutions_runs_to_the_last_cell(opened, address, name):
     lesson = Path(name).name.partition("-")[0].lstrip("0") or "0"
     solutions = [
-        code for exercise, code in collect_answers()["solutions"].items() if exercise.startswith(f"{lesson}.")
+        code
+        for exercise, code in titles_solutions_and_predictions()["solutions"].items()
+        if exercise.startswith(f"{lesson}.")
     ]
     open_lesson(opened, address, name)
     opened.evaluate(SOLVE, solutions)

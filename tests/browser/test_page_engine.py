@@ -20,7 +20,7 @@ from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.model.when import when_text
 from lab.model.whenreader import parse_when
 from lab.page import loop
-from lab.page.wasm import module
+from lab.page.wasm import cached_module
 from lab.stream.simulate import to_json
 from tests.browser.jupyter import ROOT
 from tests.model.test_filters import MANY
@@ -288,7 +288,7 @@ def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path):
     done, fired = window.evaluate_batch(
         store.store, store.numbers, batch, 7, 0, *numbers[2:], fate, taken, alerts
     )
-    wasm = base64.b64encode(module(ROOT / "build" / "page")).decode()
+    wasm = base64.b64encode(cached_module(ROOT / "build" / "page")).decode()
     found = opened.evaluate(LOOP, [wasm, None, *before, numbers, most])
     assert (
         (found["status"], found["done"], found["fired"]) == (0, done, fired)

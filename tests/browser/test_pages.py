@@ -279,7 +279,7 @@ def test_a_lesson_can_be_read_by_everybody(browser, jupyter, notebook):
     watched.page.close()
 
 
-def test_the_front_door_opens_the_room_in_jupyterlab_too(browser, jupyter):
+def test_the_launcher_opens_the_room_in_jupyterlab_too(browser, jupyter):
     """Its figures are made in the thread of a button, before anybody listens to them."""
     watched = Watched(browser, **PROJECTOR)
     page = watched.page

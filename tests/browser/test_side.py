@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from lab.widgets.side import Escape
+from lab.widgets.side import EscapeKeyListener
 
 pytestmark = pytest.mark.browser
 
@@ -28,6 +28,6 @@ LATE = """async (source) => {
 def test_a_room_that_is_attached_late_still_gives_the_panel_its_place(browser):
     page = browser.new_page()
     page.set_content(PAGE)
-    source = f"data:text/javascript,{quote(str(Escape._esm))}"
+    source = f"data:text/javascript,{quote(str(EscapeKeyListener._esm))}"
     assert page.evaluate(LATE, source) == [True, False], "opened, and closed by Escape"
     page.close()

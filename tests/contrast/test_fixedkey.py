@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from lab.contrast.fixedkey import run, totals_by_key, where_the_keys_are
+from lab.contrast.fixedkey import run_and_list_changes, totals_by_key, where_the_keys_are
 
 
 def test_another_key_of_the_same_type_takes_over_the_totals_of_the_old_one(spark, tmp_path):
@@ -14,14 +14,16 @@ def test_another_key_of_the_same_type_takes_over_the_totals_of_the_old_one(spark
         '{"transactionId": 1, "payeeId": 25, "beneficiaryId": 12, "paymentAmount": 70}'
     )
     by_payee = totals_by_key(spark, events, ["payeeId"])
-    assert run(by_payee, checkpoint) == ["payeeId=25: 70"]
-    assert run(by_payee, checkpoint) == []
+    assert run_and_list_changes(by_payee, checkpoint) == ["payeeId=25: 70"]
+    assert run_and_list_changes(by_payee, checkpoint) == []
     (events / "2.json").write_text(
         '{"transactionId": 2, "payeeId": 7, "beneficiaryId": 25, "paymentAmount": 1}'
     )
     with pytest.raises(StreamingQueryException, match="STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"):
-        run(totals_by_key(spark, events, ["payeeId", "beneficiaryId"]), checkpoint)
-    assert run(totals_by_key(spark, events, ["beneficiaryId"]), checkpoint) == ["beneficiaryId=25: 71"]
+        run_and_list_changes(totals_by_key(spark, events, ["payeeId", "beneficiaryId"]), checkpoint)
+    assert run_and_list_changes(totals_by_key(spark, events, ["beneficiaryId"]), checkpoint) == [
+        "beneficiaryId=25: 71"
+    ]
 
 
 def test_the_plan_names_the_key_in_its_shuffle_and_its_state(spark, tmp_path):

@@ -8,8 +8,12 @@ from lab.contrast.restore import Keys, Snapshot, compare_restores
 def test_each_way_finds_the_same_state_at_its_own_cost(tmp_path):
     keys = Keys.generate(20_000, 40)
     naive, index, ranges = compare_restores(tmp_path, keys, 3, 4)
-    assert naive.kept == index.kept == ranges.kept == keys.total
-    assert (naive.read, index.read, ranges.read) == (4 * keys.total, keys.total, keys.total)
+    assert naive.kept_bytes == index.kept_bytes == ranges.kept_bytes == keys.total_bytes
+    assert (naive.read_bytes, index.read_bytes, ranges.read_bytes) == (
+        4 * keys.total_bytes,
+        keys.total_bytes,
+        keys.total_bytes,
+    )
     assert naive.seeks == 3 * 4 and ranges.seeks == 6, "a new range overlaps one or two old ones"
     assert index.seeks > 5_000, "keys of two new subtasks lie mixed in an old file"
     assert ranges.index_bytes < index.index_bytes / 100

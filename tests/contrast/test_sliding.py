@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from lab.contrast.delays import Delays, _batch_ms, describe_race, measured_delays, race_sliding
 from lab.contrast.realtime import try_real_time
 from lab.contrast.realtimerace import race_real_time
-from lab.contrast.sliding import FIELDS, cost_of_sliding, over_limit, short_batches
+from lab.contrast.sliding import FIELDS, cost_of_sliding, over_limit, session_with_short_batches
 from lab.contrast.windows import Event, sliding
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import write_payments
@@ -34,9 +34,9 @@ def test_a_delay_is_split_into_the_wait_for_the_windows_end_and_the_rest():
     fraud = [Event(1_000, 11 * MILLION, 1), Event(1_300, 11 * MILLION, 2)]
     frauds = {(1, 2): fraud, (3, 4): fraud}
     found = measured_delays(frauds, 20_000, 1_000, {(1, 2): 2_450})
-    assert (found.wait, found.total, found.rest, found.missed) == ([700], [1_150], [450], 1)
+    assert (found.wait_ms, found.total_ms, found.rest_ms, found.missed) == ([700], [1_150], [450], 1)
     found = measured_delays(frauds, 20_000, 0, {(1, 2): 1_500, (3, 4): 1_400})
-    assert (found.wait, found.total, found.rest, found.missed) == ([0, 0], [200, 100], [200, 100], 0)
+    assert (found.wait_ms, found.total_ms, found.rest_ms, found.missed) == ([0, 0], [200, 100], [200, 100], 0)
 
 
 def test_the_mean_wait_of_many_crossings_is_half_a_slide():
@@ -46,12 +46,12 @@ def test_the_mean_wait_of_many_crossings_is_half_a_slide():
     }
     out = dict.fromkeys(frauds, 10**6)
     for slide_ms in (1_000, 5_000, 10_000):
-        wait = measured_delays(frauds, 20_000, slide_ms, out).wait
+        wait = measured_delays(frauds, 20_000, slide_ms, out).wait_ms
         assert abs(sum(wait) / len(wait) - slide_ms / 2) < 0.05 * slide_ms
 
 
 def test_spark_gives_each_window_over_the_limit_once_when_the_watermark_has_passed_its_end(spark, one_pair):
-    stream = short_batches(spark).readStream.schema(FIELDS).json(str(one_pair))
+    stream = session_with_short_batches(spark).readStream.schema(FIELDS).json(str(one_pair))
     found: list[Row] = []
     writer = over_limit(stream, 60_000, [20_000, 60_000], 750).writeStream.outputMode("append")
     writer = writer.foreachBatch(lambda rows, _: found.extend(rows.collect()))
@@ -82,10 +82,10 @@ def test_the_race_sees_every_fraud_after_its_wait_and_leaves_nothing_behind(spar
     before = set(Path(gettempdir()).glob("lab-sliding-*"))
     engine, two = race_sliding(spark, [2_000], seconds=4)
     assert (engine.slide_ms, two.slide_ms) == (0, 2_000)
-    assert len(two.total) + two.missed == len(engine.total) + engine.missed >= 4
+    assert len(two.total_ms) + two.missed == len(engine.total_ms) + engine.missed >= 4
     assert two.missed <= 1 and engine.missed <= 1  # one that comes late may escape
-    assert set(engine.wait) == {0} and all(0 < wait <= 2_000 for wait in two.wait)
-    assert min(two.rest) > 0 and min(engine.rest) > 0
+    assert set(engine.wait_ms) == {0} and all(0 < wait <= 2_000 for wait in two.wait_ms)
+    assert min(two.rest_ms) > 0 and min(engine.rest_ms) > 0
     assert engine.batch_ms > 0 and two.batch_ms > 0
     assert set(Path(gettempdir()).glob("lab-sliding-*")) <= before
     assert not spark._jsparkSession.streams().active()
@@ -95,13 +95,13 @@ def test_the_race_sees_every_fraud_after_its_wait_and_leaves_nothing_behind(spar
 def test_real_time_mode_is_faster_than_micro_batches_and_refuses_python(spark, kafka):
     started = time.monotonic()
     tried = try_real_time(spark, seconds=7)
-    assert min(map(len, tried.latencies.values())) > 20
-    micro, real = (sorted(tried.latencies[name]) for name in ("micro-batches", "real time"))
+    assert min(map(len, tried.latencies_ms_by_trigger.values())) > 20
+    micro, real = (sorted(tried.latencies_ms_by_trigger[name]) for name in ("micro-batches", "real time"))
     assert real[len(real) // 2] < micro[len(micro) // 2]
-    assert "MapInArrowExec is not in the operator allowlist" in tried.refused["Python"]
+    assert "MapInArrowExec is not in the operator allowlist" in tried.refusals_by_operator["Python"]
     takes_windows = Version(spark.version) >= Version("4.3")
-    assert ("HashAggregateExec" in tried.refused["sliding windows"]) is not takes_windows
-    assert (tried.refused["sliding windows, then dropDuplicates"] == "") is takes_windows
+    assert ("HashAggregateExec" in tried.refusals_by_operator["sliding windows"]) is not takes_windows
+    assert (tried.refusals_by_operator["sliding windows, then dropDuplicates"] == "") is takes_windows
     assert time.monotonic() - started < 120
 
 
@@ -109,7 +109,7 @@ def test_real_time_mode_is_faster_than_micro_batches_and_refuses_python(spark, k
 def test_windows_in_real_time_mode_miss_or_repeat_frauds_and_the_engine_does_neither(spark, kafka):
     wide, narrow, engine = race_real_time(spark).values()
     assert wide.missed > 0 and narrow.repeated > 0
-    assert (engine.missed, engine.repeated, engine.change.missed) == (0, 0, 0) and len(engine.delays) > 5
+    assert (engine.missed, engine.repeated, engine.change.missed) == (0, 0, 0) and len(engine.delays_ms) > 5
 
 
 def test_a_machine_too_busy_for_a_single_micro_batch_is_told_so():

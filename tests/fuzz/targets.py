@@ -28,7 +28,7 @@ from lab.model.messages import MAX_MESSAGE_BYTES, parse_message
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS, Schema
 from lab.restrict.restrictions import BadRestriction, Restrictions, parse_restriction
-from lab.teach.report import class_page, read_class
+from lab.teach.report import class_page, read_class_report
 from tests.engine.test_own_schema import VISITS
 from tests.fuzz import hostile
 
@@ -294,7 +294,7 @@ def hand_ins(inputs: Sequence[bytes]) -> None:
         for number, text in enumerate(inputs):
             Path(name, f"{number}.jsonl").write_bytes(text)
         Path(name, "whole.jsonl").write_text('{"at": 1, "learner": "a", "state": "begin"}\n')
-        html = class_page(read_class(Path(name)), {})
+        html = class_page(read_class_report(Path(name)), {})
         assert "<script" not in html and "<img" not in html
 
 

@@ -37,7 +37,7 @@ def test_keys_have_the_key_groups_of_the_engine():
     keys, found = np.ascontiguousarray(np.stack(columns, 1)), np.zeros(500, np.int64)
     given = frame(KEYS=keys, KEY_GROUPS=found)
     given[loop.DONE] = 16
-    loop.key_groups(given.ctypes.data)
+    loop.compute_key_groups(given.ctypes.data)
     assert found.tolist() == key_groups_of(columns, 500, 16).tolist()
 
 

@@ -55,7 +55,7 @@ def is_translated(text: str, catalog: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("language", translations.languages())
 def test_each_reason_of_the_page_is_translated(language):
-    catalog, found = translations.page_reasons(language), list(reasons())
+    catalog, found = translations.page_refusal_translations(language), list(reasons())
     assert len(found) > 100
     lacking = [text for text in found if not (is_end(text, catalog) or is_translated(text, catalog))]
     assert lacking == []

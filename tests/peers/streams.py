@@ -60,7 +60,9 @@ def sliding(spark: SparkSession, payments: Payments) -> Answer:
         parts.append([closing])
         for number, keys, window_ms, limit in RULES:
             stream = (
-                panes.short_batches(spark).readStream.schema(panes.FIELDS).option("maxFilesPerTrigger", 1)
+                panes.session_with_short_batches(spark)
+                .readStream.schema(panes.FIELDS)
+                .option("maxFilesPerTrigger", 1)
             )
             events = stream.json(str(parts.folder)).dropDuplicates(["transactionId", "eventTime"])
             over = panes.over_limit(events, window_ms, [window_ms // SLIDES], limit, keys)

@@ -9,14 +9,14 @@ import lab
 from lab import teach
 from lab.teach.attack import search
 from lab.teach.attack.routemistakes import ROUTE
-from lab.teach.attack.search import find_counterexample
+from lab.teach.attack.search import shortest_counterexample
 from lab.teach.attack.timeline import (
     LATE,
     BatchEnd,
     Crash,
     Event,
     History,
-    Width,
+    WidthChange,
     history_size,
     random_history,
     simpler_histories,
@@ -55,7 +55,7 @@ def test_there_are_many_planted_mistakes():
 @pytest.mark.parametrize(("name", "mistake"), PLANTED, ids=[mistake.says[:60] for _, mistake in PLANTED])
 def test_a_planted_mistake_is_found_soon_on_a_short_history(name, mistake):
     game = EXERCISES[name].game
-    found = find_counterexample(game, mistake.answer)
+    found = shortest_counterexample(game, mistake.answer)
     assert found.difference and game.size(found.history)[0] <= EVENTS
 
 
@@ -70,8 +70,8 @@ def test_the_history_the_answers_and_the_reason_are_told_and_drawn():
         r"At b expected: a, b. Your function gave: b.\na is missing: it is exactly \d+ min before b",
         verdict.text,
     )
-    assert verdict.picture.startswith("<svg") and ">a: missing<" in verdict.picture
-    assert verdict.picture in verdict._repr_html_()
+    assert verdict.picture_html.startswith("<svg") and ">a: missing<" in verdict.picture_html
+    assert verdict.picture_html in verdict._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -152,23 +152,23 @@ def test_a_crash_gives_memory_back_as_it_was_at_the_cut():
 
     a, b = Event(1, 0, 1), Event(2, 5, 1)
     game, history = WindowGame(), History(10, (a, BatchEnd(), b, Crash()))
-    assert game.difference(history, game.run(watching, history)) is None
+    assert game.first_difference(history, game.run(watching, history)) is None
     assert seen == [(1, []), (2, [a]), (2, [a])]
 
 
 def test_what_is_forgotten_before_the_rule_widens_may_be_known_or_not():
     game = WindowGame()
-    history = History(10, (Event(1, 0, 1), Event(2, 20, 1), Width(40), Event(3, 21, 1)))
+    history = History(10, (Event(1, 0, 1), Event(2, 20, 1), WidthChange(40), Event(3, 21, 1)))
     for function in (right_window, _windowed(oldest=lambda *_: -1)):
-        assert game.difference(history, game.run(function, history)) is None
+        assert game.first_difference(history, game.run(function, history)) is None
 
 
 def test_histories_have_all_kinds_of_trouble():
     many = [random_history(seed, 8) for seed in range(100)]
     entries = [entry for history in many for entry in history.entries]
-    assert {type(entry) for entry in entries} == {Event, BatchEnd, Crash, Width}
+    assert {type(entry) for entry in entries} == {Event, BatchEnd, Crash, WidthChange}
     assert any(len(history.names) < len(history.events) for history in many)  # duplicates
-    assert any(not history.has_no_late_events for history in many) is False, "too late to be judged"
+    assert any(not history.has_no_too_late_events for history in many) is False, "too late to be judged"
     late = [
         e
         for h in many

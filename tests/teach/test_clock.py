@@ -25,11 +25,11 @@ def test_a_long_cell_tells_that_it_runs_and_in_the_end_what_it_took(monkeypatch)
     monkeypatch.setattr(clock, "EVERY_S", 60.0)
     shown = Shown()
     cell = CellTimer(shown)
-    cell.before()
+    cell.before_cell()
     while not shown.texts:
         time.sleep(0.01)
     assert shown.texts == ["Running for 0 s …"] and "<small" in shown.texts[0]._repr_html_()
-    cell.after()
+    cell.after_cell()
     assert shown.texts[-1].startswith("This cell took")
 
 
@@ -37,6 +37,6 @@ def test_a_short_cell_says_nothing(monkeypatch):
     monkeypatch.setattr(clock, "QUIET_S", 60.0)
     shown = Shown()
     cell = CellTimer(shown)
-    cell.before()
-    cell.after()
+    cell.before_cell()
+    cell.after_cell()
     assert not shown.texts

@@ -14,9 +14,9 @@ from lab import teach
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
 from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, Mistake, ValueExercise
-from lab.teach.lessons import collect_answers, lesson_number, lesson_sources
+from lab.teach.lessons import lesson_number, lesson_sources, titles_solutions_and_predictions
 
-SOLUTIONS = collect_answers()["solutions"]
+SOLUTIONS = titles_solutions_and_predictions()["solutions"]
 NAMES = list(SOLUTIONS)
 JUNK = (
     49,
@@ -287,6 +287,6 @@ def test_a_solution_is_shown_as_code():
 
 
 def test_every_prediction_names_one_of_its_options():
-    for question, (right, because) in collect_answers()["predictions"].items():
+    for question, (right, because) in titles_solutions_and_predictions()["predictions"].items():
         assert lab.predict(question, [right, "other"]).children[1].options == (right, "other")
         assert not because[0].islower() and right not in question

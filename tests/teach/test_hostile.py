@@ -9,7 +9,7 @@ from lab import teach
 from lab.teach import judge
 from lab.teach.attack import search
 from lab.teach.judge import RIGHT, WRONG
-from lab.teach.learner import MAX_SHOWN, TooLong, answer_text, call_with_time_limit, plain_value
+from lab.teach.learner import MAX_SHOWN, TimeLimitExceeded, answer_text, call_with_time_limit, plain_value
 from tests.teach.test_exercises import NAMES, answer_of, judged
 from tests.waiting import PATIENCE_S
 
@@ -54,7 +54,7 @@ def test_it_is_stopped_in_any_thread():
 
 def test_no_interruption_reaches_whoever_set_the_limit():
     for _ in range(20):
-        with pytest.raises(TooLong):
+        with pytest.raises(TimeLimitExceeded):
             call_with_time_limit(0.001, stubborn)
         assert sum(len(str(n)) for n in range(1000)) == 2890
     assert not [thread for thread in threading.enumerate() if thread.name == "limit"]

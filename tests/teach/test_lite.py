@@ -33,7 +33,7 @@ def test_a_recorded_cell_is_found_in_each_language():
     recorded = json.loads(site_recording())
     for source in lesson_sources():
         for language in languages_of(source)[1:]:
-            cells = native_only_cells(build_notebook(source, solved=True, language=language).cells)
+            cells = native_only_cells(build_notebook(source, with_solutions=True, language=language).cells)
             assert [cell[language] for cell in recorded.get(source.stem, ())] == [
                 cell.source for cell in cells
             ]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lab.teach import exercise_of, judge
-from lab.teach.attack import Attack
-from lab.teach.attack.search import first_difference
+from lab.teach.attack import AttackExercise
+from lab.teach.attack.search import first_counterexample
 from lab.teach.judge import RIGHT
 from tests.teach.mutation import mutants
 from tests.teach.test_exercises import NAMES, SOLUTIONS, judged, made_by
@@ -42,8 +42,8 @@ def passes(name: str, code: str) -> bool:
     except Exception:  # noqa: BLE001  (a cell that fails gives no answer)
         return False
     exercise = exercise_of(name)
-    if isinstance(exercise, Attack):
-        return first_difference(exercise.game, answer).difference is None
+    if isinstance(exercise, AttackExercise):
+        return first_counterexample(exercise.game, answer).difference is None
     return judged(name, answer).state == RIGHT
 
 

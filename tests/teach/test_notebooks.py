@@ -15,11 +15,11 @@ from lab.teach import ANSWERS, OPEN, RIGHT
 from lab.teach.lessons import (
     FOLDER,
     build_notebook,
-    collect_answers,
     languages_of,
     lesson_number,
     lesson_sources,
     notebook_path,
+    titles_solutions_and_predictions,
 )
 from tests.waiting import PATIENCE_S
 
@@ -73,9 +73,9 @@ SMALLER = {
     },
     "06-making-it-fast": {
         "payment_lines(300_000)": "payment_lines(60_000)",
-        "lines[:1_500], rule, per_batch=500": "lines[:300], rule, per_batch=100",
-        "lines[:60_000], rule, per_batch=20_000": "lines[:12_000], rule, per_batch=4_000",
-        "lines, rule, per_batch=100_000": "lines, rule, per_batch=20_000",
+        "lines[:1_500], rule, events_per_batch=500": "lines[:300], rule, events_per_batch=100",
+        "lines[:60_000], rule, events_per_batch=20_000": "lines[:12_000], rule, events_per_batch=4_000",
+        "lines, rule, events_per_batch=100_000": "lines, rule, events_per_batch=20_000",
         "lines[:30_000]": "lines[:6_000]",
         "lines[:20_000]": "lines[:3_000]",
     },
@@ -131,7 +131,7 @@ def verdicts(notebook: nbformat.NotebookNode) -> dict[str, str]:
     ids=lambda path: path.stem,
 )
 def test_a_lesson_with_its_solutions_runs_and_every_check_says_right(source):
-    notebook = smaller(build_notebook(source, solved=True), source.stem)
+    notebook = smaller(build_notebook(source, with_solutions=True), source.stem)
     run(notebook)
     assert [text for text in verdicts(notebook).values() if text != RIGHT] == []
 
@@ -143,7 +143,7 @@ def test_a_lesson_with_its_solutions_runs_and_every_check_says_right(source):
     ids=lambda value: getattr(value, "stem", value),
 )
 def test_a_translated_lesson_with_its_solutions_runs_and_every_check_says_right(source, language):
-    notebook = smaller(build_notebook(source, solved=True, language=language), source.stem)
+    notebook = smaller(build_notebook(source, with_solutions=True, language=language), source.stem)
     run(notebook)
     assert [text for text in verdicts(notebook).values() if text != RIGHT] == []
 
@@ -163,7 +163,7 @@ def test_a_notebook_is_what_its_source_makes_without_outputs(source):
 
 
 def test_the_answers_are_those_of_the_sources():
-    assert json.loads(ANSWERS.read_text()) == collect_answers(), "run: make lessons"
+    assert json.loads(ANSWERS.read_text()) == titles_solutions_and_predictions(), "run: make lessons"
 
 
 @every_source
@@ -172,7 +172,7 @@ def test_a_notebook_does_not_tell_its_answers(source):
     assert "because=" not in shown and "right=" not in shown and "<summary>Solution" not in shown
     own = [
         code
-        for name, code in collect_answers()["solutions"].items()
+        for name, code in titles_solutions_and_predictions()["solutions"].items()
         if name.startswith(f"{lesson_number(source)}.")
     ]
     assert [code for code in own if code in shown] == []
@@ -202,7 +202,7 @@ def test_a_long_cell_says_so_before_it_runs(source):
 
 @every_source
 def test_code_cells_are_short(source):
-    cells = [cell for cell in build_notebook(source, solved=True).cells if cell.cell_type == "code"]
+    cells = [cell for cell in build_notebook(source, with_solutions=True).cells if cell.cell_type == "code"]
     assert max(len(cell.source.splitlines()) for cell in cells) <= LINES
     told = [c for c in cells if "check" not in c.metadata.get("tags", []) and "lab.predict(" not in c.source]
     assert median(len(cell.source.splitlines()) for cell in told) <= MEDIAN_LINES

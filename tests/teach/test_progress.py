@@ -14,7 +14,7 @@ from ipywidgets import FileUpload
 import lab
 from lab import teach
 from lab.teach import progress
-from lab.teach.board import Board
+from lab.teach.board import ProgressBoard
 from lab.teach.judge import RIGHT, WRONG
 
 SOLVE = "import sys; import lab; [lab.check('3.4', 864) for _ in range(20)]; lab.check(sys.argv[1], eval(sys.argv[2]))"
@@ -60,7 +60,7 @@ def test_a_line_cut_short_costs_itself_only(fresh):
 
 def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
     lab.check("3.4", 864)
-    board = Board()
+    board = ProgressBoard()
     saved = b64decode(re.search('base64,([^"]+)', board.link.value)[1])
     monkeypatch.setenv("LAB_DATA", str(fresh / "elsewhere"))
     lab.check("1.4", 9)
@@ -74,7 +74,7 @@ def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
         and "new here: 1." in board.said.value
         and upload.value == ()
     )
-    assert progress.load_progress(saved, teach.titles()) == 0
+    assert progress.load_progress(saved, teach.lesson_and_exercise_titles()) == 0
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,10 @@ def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
     ],
 )
 def test_a_file_that_no_board_has_saved_adds_nothing(fresh, content):
-    assert progress.load_progress(content, teach.titles()) == 0 and progress.solved_exercises() == set()
+    assert (
+        progress.load_progress(content, teach.lesson_and_exercise_titles()) == 0
+        and progress.solved_exercises() == set()
+    )
 
 
 def test_a_folder_that_cannot_be_written_to_does_not_stop_a_check(fresh, monkeypatch):
@@ -100,7 +103,7 @@ def test_a_folder_that_cannot_be_written_to_does_not_stop_a_check(fresh, monkeyp
 def test_reset_forgets_and_leaves_the_log_to_its_owner(fresh):
     lab.log_stumbles()
     lab.check("3.4", 864)
-    said = progress.reset()
+    said = progress.forget_progress_and_stop_log()
     assert "1 solved" in said and "stumbles-" in said
     assert progress.solved_exercises() == set()
     [left] = files(fresh)
@@ -110,7 +113,7 @@ def test_reset_forgets_and_leaves_the_log_to_its_owner(fresh):
 
 
 def test_the_board_follows_checks_and_the_reset_asks_first():
-    everything, lesson = Board(), Board(3)
+    everything, lesson = ProgressBoard(), ProgressBoard(3)
     assert "0 of 5" in everything.table.value and "✓" not in lesson.table.value
     lab.check("3.4", 864)
     assert "1 of 5" in everything.table.value and lesson.table.value.count("✓") == 1

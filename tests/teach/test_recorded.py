@@ -13,7 +13,9 @@ from lab.teach.recorded import native_only_cells, use_recorded_outputs
 def test_the_recording_is_that_of_the_lesson_as_it_is(source):
     """Otherwise: `make recorded`."""
     kept = [cell["source"] for cell in recorded._recorded().get(source.stem, ())]
-    assert kept == [cell.source for cell in native_only_cells(build_notebook(source, solved=True).cells)]
+    assert kept == [
+        cell.source for cell in native_only_cells(build_notebook(source, with_solutions=True).cells)
+    ]
 
 
 def test_a_recording_names_no_folder_of_the_machine_on_which_it_was_made():
@@ -38,7 +40,7 @@ def test_a_recorded_cell_is_shown_and_any_other_runs(monkeypatch):
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     monkeypatch.setattr(recorded, "_recorded", lambda: {"07": [{"source": "a = 1\nspark(a)"}]})
     use_recorded_outputs("07")
-    assert "show('07', 0)" in shell.transform_cell("a = 1\nspark(a)\n")
+    assert "show_recorded_output('07', 0)" in shell.transform_cell("a = 1\nspark(a)\n")
     assert shell.transform_cell("a = 2\nspark(a)\n") == "a = 2\nspark(a)\n"
 
 
@@ -49,6 +51,6 @@ def test_what_is_shown_says_that_it_is_recorded_and_a_figure_is_a_figure_again(m
     shown = []
     monkeypatch.setattr(recorded, "_recorded", lambda: {"07": cells})
     monkeypatch.setattr("IPython.display.display", lambda what, **_: shown.append(what))
-    recorded.show("07", 0)
+    recorded.show_recorded_output("07", 0)
     assert recorded.SAID in shown[0].data and shown[1].data[0].y == (1, 2) and shown[2] == {"text/plain": "8"}
     assert capsys.readouterr().out == "7 alerts\n"

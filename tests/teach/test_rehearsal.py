@@ -21,9 +21,9 @@ def test_changes_are_answered_in_order_and_a_pause_holds_from_its_place_in_the_l
     assert (pause.ack["version"], pause.ack["ruleState"]) == (2, "PAUSE")
     assert pause.published_ms - done.started_ms >= 2000
     assert all(answer.answered_ms >= answer.published_ms for answer in done.answers)
-    assert len(done.alerts_of(accepted)) == len(done.alerts) > 50
+    assert len(done.alerts_of_version(accepted)) == len(done.alerts) > 50
     assert all(alert.log_time < pause.published_ms for alert in done.alerts)
-    assert not done.alerts_of(pause)
+    assert not done.alerts_of_version(pause)
     assert not list(tmp_path.glob("lab-rehearsal-*"))
     assert not spark.streams.active
 

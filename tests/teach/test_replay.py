@@ -11,17 +11,17 @@ import lab
 from lab import teach
 from lab.model.jsontext import BadRecord
 from lab.teach import progress
-from lab.teach.handins import read_hand_ins
+from lab.teach.handins import read_and_recheck_hand_ins
 from lab.teach.judge import RIGHT, FunctionExercise, ValueExercise
 from lab.teach.learner import OpaqueValue
-from lab.teach.replay import answer_to_text, is_right, read_answer
+from lab.teach.replay import answer_from_text, answer_to_text, is_right
 from tests.teach.test_exercises import JUNK, NAMES, answer_of, judged
 
 AGAIN = [
     name
     for name in NAMES
     if isinstance(exercise := teach.exercise_of(name), FunctionExercise)
-    or (isinstance(exercise, ValueExercise) and exercise.given_again is not None)
+    or (isinstance(exercise, ValueExercise) and exercise.given_on_recheck is not None)
 ]
 
 
@@ -38,9 +38,9 @@ def test_all_but_four_exercises_can_be_checked_again():
 
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_solution_is_right_again(name):
-    text = answer_to_text(judged(name, answer_of(name)).judged)
+    text = answer_to_text(judged(name, answer_of(name)).plain_answer)
     assert 0 < len(text) < progress.LONGEST_ANSWER
-    assert is_right(teach.exercise_of(name), read_answer(text)) is True
+    assert is_right(teach.exercise_of(name), answer_from_text(text)) is True
 
 
 @pytest.mark.parametrize("name", AGAIN)
@@ -51,7 +51,10 @@ def test_a_typical_mistake_or_junk_is_not(name):
         wrong = list(map(exercise._answers, wrong))
     for answer in (*wrong, *JUNK, [None] * 104):
         if not callable(answer):
-            assert is_right(exercise, read_answer(answer_to_text(teach.plain_or_raised(answer)))) is False
+            assert (
+                is_right(exercise, answer_from_text(answer_to_text(teach.plain_value_or_failure(answer))))
+                is False
+            )
 
 
 @pytest.mark.parametrize(
@@ -71,13 +74,13 @@ def test_a_typical_mistake_or_junk_is_not(name):
     ],
 )
 def test_a_value_is_read_as_it_was_written(value):
-    found = read_answer(answer_to_text(value))
+    found = answer_from_text(answer_to_text(value))
     assert found == value and type(found) is type(value)
 
 
 def test_what_is_no_plain_value_is_written_as_it_reads():
     assert (
-        read_answer(answer_to_text(OpaqueValue("<object>"))).text == "<object>"
+        answer_from_text(answer_to_text(OpaqueValue("<object>"))).text == "<object>"
         and answer_to_text(10**5_000) == ""
     )
 
@@ -109,13 +112,13 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_answer_is_refused_and_named(text, fresh):
     with pytest.raises(BadRecord):
-        read_answer(text)
+        answer_from_text(text)
     lines = [
         {"at": 1, "learner": "a", "state": "right", "exercise": name, "replay": text}
         for name in ("0.1", "3.1", "3.4")
     ]
     (fresh / "one.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    files, bad = read_hand_ins(fresh)
+    files, bad = read_and_recheck_hand_ins(fresh)
     assert all(line["state"] == "wrong" for line in files["one.jsonl"])
     assert bad == ["one.jsonl: the file says right, but the answer in it is wrong, in 0.1, 3.1, 3.4"]
 
@@ -140,6 +143,6 @@ def test_what_a_learner_hands_in_is_what_the_report_confirms(fresh, monkeypatch)
     said = lab.hand_in().text
     [file] = place.iterdir()
     assert str(file) in said and "4 checks, 3 of them of solved" in said
-    files, bad = read_hand_ins(place)
+    files, bad = read_and_recheck_hand_ins(place)
     [lines] = files.values()
     assert [line.get("checked") for line in lines if line["state"] == RIGHT] == ["confirmed"] * 3 and not bad

@@ -11,10 +11,10 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 from lab.cli.main import main
-from lab.teach import titles
+from lab.teach import lesson_and_exercise_titles
 from lab.teach.handins import MOST_CHECKED, NOT_CONFIRMED
 from lab.teach.replay import answer_to_text
-from lab.teach.report import BREAK_S, class_page, hardest_exercises, parse_learner_log, read_class
+from lab.teach.report import BREAK_S, class_page, hardest_exercises, parse_learner_log, read_class_report
 from tests.teach.test_exercises import NAMES, answer_of, judged
 
 
@@ -41,11 +41,11 @@ def test_breaks_do_not_count_and_a_gap_belongs_to_the_later_line():
     log = [line(0, "begin"), line(100, "open", "1.1"), line(100 + BREAK_S + 1, "wrong", "1.1")]
     log += [line(1500, "right", "1.1"), line(1550, "wrong", "1.1")]
     one = parse_learner_log(log).exercises["1.1"]
-    assert one.seconds == 100 + 1500 - (100 + BREAK_S + 1) and one.tries == 1 and one.solved
+    assert one.seconds == 100 + 1500 - (100 + BREAK_S + 1) and one.failed_tries == 1 and one.is_solved
 
 
 def test_those_with_most_trouble_come_first(handed_in):
-    learners = read_class(handed_in).learners
+    learners = read_class_report(handed_in).learners
     assert [learner.name for learner in learners] == ["b2", "Ada"]
     assert [
         (name, tries, solved, tried) for name, tries, solved, tried, _ in hardest_exercises(learners)
@@ -53,7 +53,7 @@ def test_those_with_most_trouble_come_first(handed_in):
 
 
 def test_the_page_needs_nothing_else_and_runs_no_code(handed_in):
-    text = class_page(read_class(handed_in), {"3.1": "which windows?"})
+    text = class_page(read_class_report(handed_in), {"3.1": "which windows?"})
     assert not re.search(r"https?://|<script|src=|@import", text)
     assert "These are the &lt;right&gt; ones." in text and 'title="which windows?"' in text
     assert text.index(">3.1<") < text.index(">8.1<")
@@ -85,7 +85,7 @@ def test_what_learners_write_is_text_in_the_page(handed_in):
         {"at": 1, "state": "wrong", "exercise": MARKUP, **texts},
     ]
     (handed_in / f"{MARKUP.replace('/', '')}.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    text = class_page(read_class(handed_in), {})
+    text = class_page(read_class_report(handed_in), {})
     assert "<img" not in text and "\x1b" not in text and "\u202e" not in text
     assert "expected an exercise of a lesson" in text
     for name in ("name", "said", "answer"):
@@ -110,9 +110,11 @@ BAD = [
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bad_hand_in_is_named_and_the_others_count(handed_in, bad):
     (handed_in / "three.jsonl").write_text(f"\n{bad}\n{json.dumps(line(5, 'wrong', '3.2', learner='c3'))}\n")
-    found = read_class(handed_in)
+    found = read_class_report(handed_in)
     assert {learner.name for learner in found.learners} == {"b2", "Ada", "c3"}
-    assert any(text.startswith("three.jsonl: 1 line left out, the first is line 2: ") for text in found.bad)
+    assert any(
+        text.startswith("three.jsonl: 1 line left out, the first is line 2: ") for text in found.problems
+    )
 
 
 def test_what_is_no_file_of_its_own_is_named_and_nobody_waits_for_it(handed_in, tmp_path_factory):
@@ -121,9 +123,11 @@ def test_what_is_no_file_of_its_own_is_named_and_nobody_waits_for_it(handed_in, 
     os.mkfifo(handed_in / "pipe.jsonl")
     (handed_in / "link.jsonl").symlink_to(elsewhere)
     (handed_in / "folder.jsonl").mkdir()
-    found = read_class(handed_in)
+    found = read_class_report(handed_in)
     assert {learner.name for learner in found.learners} == {"b2", "Ada"}
-    left_out = [text.partition(" is left out")[0] for text in found.bad if "no file that can be read" in text]
+    left_out = [
+        text.partition(" is left out")[0] for text in found.problems if "no file that can be read" in text
+    ]
     assert left_out == ["folder.jsonl", "link.jsonl", "pipe.jsonl"]
 
 
@@ -137,13 +141,13 @@ def test_the_command_names_bad_hand_ins(handed_in, capsys):
 def test_a_large_hand_in_is_read_as_far_as_it_may_be(handed_in, monkeypatch):
     monkeypatch.setattr("lab.teach.handins.LARGEST", 1000)
     (handed_in / "three.jsonl").write_text(f"{json.dumps(line(5, 'wrong', '3.2', learner='c3'))}\n" * 100)
-    found = read_class(handed_in)
-    assert 1 < next(one for one in found.learners if one.name == "c3").exercises["3.2"].wrong < 20
-    assert any("three.jsonl" in text and "larger than 1,000" in text for text in found.bad)
+    found = read_class_report(handed_in)
+    assert 1 < next(one for one in found.learners if one.name == "c3").exercises["3.2"].wrong_count < 20
+    assert any("three.jsonl" in text and "larger than 1,000" in text for text in found.problems)
 
 
 def test_the_page_forbids_scripts_and_loading_and_allows_its_own_style_only(handed_in):
-    text = class_page(read_class(handed_in), titles())
+    text = class_page(read_class_report(handed_in), lesson_and_exercise_titles())
     style = re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
     digest = b64encode(sha256(style.encode()).digest()).decode()
     assert "default-src 'none'" in text and f"style-src 'sha256-{digest}'" in text
@@ -162,15 +166,15 @@ def test_right_answers_are_checked_again(handed_in):
         line(9, "right", "3.1", learner="c3"),
     ]
     (handed_in / "three.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    found = read_class(handed_in)
+    found = read_class_report(handed_in)
     mine = next(one for one in found.learners if one.file == "three.jsonl").exercises
-    assert {name: (one.solved, one.checked) for name, one in mine.items()} == {
+    assert {name: (one.is_solved, one.is_confirmed) for name, one in mine.items()} == {
         "3.4": (True, True),
         "3.5": (False, False),
         "3.3": (False, False),
         "3.1": (True, False),
     }
-    assert f"three.jsonl: {NOT_CONFIRMED}, in 3.5, 3.3" in found.bad
+    assert f"three.jsonl: {NOT_CONFIRMED}, in 3.5, 3.3" in found.problems
     assert ">✓ </td>" in class_page(found, {})
 
 
@@ -182,15 +186,16 @@ def test_nobody_writes_into_the_row_of_another(handed_in):
     ]
     (handed_in / "three.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (handed_in / "twin.jsonl").write_text(json.dumps(line(5, "wrong", "3.1", learner="b2")))
-    found = read_class(handed_in)
-    assert {one.file: one.tries_and_seconds[0] for one in found.learners} == {
+    found = read_class_report(handed_in)
+    assert {one.file: one.failed_tries_and_seconds[0] for one in found.learners} == {
         "two/stumbles.jsonl": 5,
         "three.jsonl": 2,
         "one/stumbles.jsonl": 0,
         "twin.jsonl": 1,
     }
     assert any(
-        "three.jsonl: 1 line left out, the first is line 2: of learner 'b2'" in text for text in found.bad
+        "three.jsonl: 1 line left out, the first is line 2: of learner 'b2'" in text
+        for text in found.problems
     )
 
 
@@ -198,28 +203,30 @@ def test_a_hand_in_has_only_so_many_answers_checked(handed_in, monkeypatch):
     asked = []
     monkeypatch.setattr("lab.teach.handins.is_right", lambda exercise, answer: asked.append(answer) or False)
     (handed_in / "three.jsonl").write_text("\n".join([json.dumps(right("3.4", 1))] * (MOST_CHECKED + 50)))
-    read_class(handed_in)
+    read_class_report(handed_in)
     assert len(asked) == MOST_CHECKED
 
 
 def test_long_texts_of_learners_are_cut(handed_in):
     long = line(5, "wrong", "3.1", "x" * 20_000, learner="c3", name="n" * 20_000) | {"answer": "y" * 50}
     (handed_in / "three.jsonl").write_text("\n".join([json.dumps(long)] * 60))
-    text = class_page(read_class(handed_in), {})
+    text = class_page(read_class_report(handed_in), {})
     assert len(text) < 20_000 and "y" * 50 in text
 
 
 def test_a_hand_in_of_nothing_readable_is_not_read_to_its_end(handed_in, monkeypatch):
     monkeypatch.setattr("lab.teach.handins.MOST_WRONG", 10)
     (handed_in / "three.jsonl").write_text("{}\n" * 1000 + json.dumps(line(5, "wrong", "3.2", learner="c3")))
-    found = read_class(handed_in)
+    found = read_class_report(handed_in)
     assert {learner.name for learner in found.learners} == {"b2", "Ada"}
-    assert any(text.startswith("three.jsonl: 10 lines and all after them left out") for text in found.bad)
+    assert any(
+        text.startswith("three.jsonl: 10 lines and all after them left out") for text in found.problems
+    )
 
 
 def test_a_class_of_a_hundred_is_reported_soon(tmp_path):
     """Counted in seconds of a processor, so that what else the machine does is not in it."""
-    answers = {name: answer_to_text(judged(name, answer_of(name)).judged) for name in NAMES}
+    answers = {name: answer_to_text(judged(name, answer_of(name)).plain_answer) for name in NAMES}
     for number in range(100):
         lines = [
             line(60 * n, "right", name, learner=f"l{number}") | ({"replay": text} if text else {})
@@ -227,10 +234,10 @@ def test_a_class_of_a_hundred_is_reported_soon(tmp_path):
         ]
         (tmp_path / f"hand-in-{number}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     began = process_time()
-    found = read_class(tmp_path)
-    assert len(class_page(found, titles())) > 100_000 and found.bad == []
+    found = read_class_report(tmp_path)
+    assert len(class_page(found, lesson_and_exercise_titles())) > 100_000 and found.problems == []
     seconds = process_time() - began
-    checked = sum(one.checked for learner in found.learners for one in learner.exercises.values())
+    checked = sum(one.is_confirmed for learner in found.learners for one in learner.exercises.values())
     print(f"\n100 hand-ins, {checked:,} answers checked again: {seconds:.1f} s of a processor")
     assert checked > 3_000 and seconds < 20
 
@@ -241,7 +248,7 @@ def test_a_class_of_a_hundred_is_reported_soon(tmp_path):
 def test_any_name_of_a_file_is_text(handed_in, name):
     with open(os.fsencode(handed_in) + b"/" + name, "wb") as file:
         file.write(json.dumps(line(5, "wrong", "3.2", learner="c3")).encode())
-    text = class_page(read_class(handed_in), {})
+    text = class_page(read_class_report(handed_in), {})
     assert ">c3<" in text and "<b>." not in text and "\x1b" not in text and text.encode()
 
 
@@ -250,7 +257,7 @@ def test_an_archive_and_a_file_of_holes_are_left_out(handed_in):
         archive.writestr("hand-in.jsonl", "0" * 5_000_000)
     with (handed_in / "holes.jsonl").open("wb") as file:
         file.truncate(1 << 40)
-    found = read_class(handed_in)
+    found = read_class_report(handed_in)
     assert {learner.name for learner in found.learners} == {"b2", "Ada"}
-    assert [text.partition(":")[0] for text in found.bad][:2] == ["holes.jsonl", "one/stumbles.jsonl"]
-    assert any(text.startswith("zip.jsonl: ") for text in found.bad)
+    assert [text.partition(":")[0] for text in found.problems][:2] == ["holes.jsonl", "one/stumbles.jsonl"]
+    assert any(text.startswith("zip.jsonl: ") for text in found.problems)

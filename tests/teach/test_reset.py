@@ -49,7 +49,7 @@ MINE = {"notebooks/mine.ipynb", f"notebooks/source/{LESSON}.md", "events/of the 
 
 def test_lessons_logs_and_checkpoints_go_back_and_what_is_mine_stays(clone):
     progress.record_result("3.2", Verdict(RIGHT, "right"), "")
-    reset.reset(reset.plan_reset())
+    reset.carry_out_reset(reset.plan_reset())
     assert (
         files(clone) == MINE | {f"notebooks/{LESSON}.ipynb"} and not (clone / "notebooks" / "logs").exists()
     )
@@ -60,7 +60,7 @@ def test_lessons_logs_and_checkpoints_go_back_and_what_is_mine_stays(clone):
 
 def test_a_file_of_mine_in_a_log_stays_and_its_folder_with_it(clone):
     (clone / "notebooks" / "logs" / "events" / "notes.txt").write_text("mine")
-    reset.reset(reset.plan_reset())
+    reset.carry_out_reset(reset.plan_reset())
     assert files(clone / "notebooks" / "logs") == {"events/notes.txt"}
 
 
@@ -74,7 +74,7 @@ def test_while_an_engine_runs_nothing_is_changed(clone):
     before = files(clone)
     engine = FolderLock(clone / "notebooks" / "logs" / "checkpoint")
     with engine, pytest.raises(CheckpointInUse, match="in use by an engine"):
-        reset.reset(reset.plan_reset())
+        reset.carry_out_reset(reset.plan_reset())
     assert files(clone) - before <= {"notebooks/logs/checkpoint/lab.lock"}
 
 

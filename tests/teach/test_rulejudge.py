@@ -20,7 +20,7 @@ def test_the_logs_are_the_same_each_time_and_the_right_rule_alerts_in_many_and_i
     exercise = exercise_of(name)
     alerts = exercise.read(answer_of(name))
     assert alerts == type(exercise.read)(
-        exercise.read.name, exercise.read.schema, exercise.read.draw, exercise.read.final_event
+        exercise.read.name, exercise.read.schema, exercise.read.draw_log, exercise.read.final_event
     )(answer_of(name))
     assert 20 <= sum(bool(each) for each in alerts) <= 55 and len(alerts) == 60
 
@@ -35,7 +35,7 @@ def test_the_shortest_log_is_shown_with_an_arrow_at_what_is_wrong():
 
 def test_an_event_at_which_a_rule_alerts_rightly_is_marked_beside_what_is_wrong():
     text = exercise_of("10.4").judge("NO(events where action = login) per account within 15 min after").text
-    assert "alerts, and should" in exercise_of("10.4").read.difference(
+    assert "alerts, and should" in exercise_of("10.4").read.describe_shortest_difference(
         exercise_of("10.4").read("NO(events where action = login) per account within 15 min after"),
         exercise_of("10.4").read(answer_of("10.4")),
     )

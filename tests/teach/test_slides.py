@@ -117,6 +117,6 @@ def test_the_sheet_is_one_page(tmp_path):
     if CHROMIUM is None:
         pytest.skip("no Chromium here")
     html = tmp_path / "sheet.html"
-    html.write_text(sheet.sheet_page())
+    html.write_text(sheet.cheat_sheet_html())
     pdf = sheet.print_to_pdf(html).read_bytes()
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1

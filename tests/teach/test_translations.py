@@ -14,17 +14,17 @@ from lab.contrast.restore import RestoreCosts
 from lab.machine.findings import Checks
 from lab.model import language as speaking
 from lab.model.alerts import Alert, AlertTable
-from lab.teach import NoExercise, exercise_of, readme, titles, translations
+from lab.teach import NoExercise, exercise_of, lesson_and_exercise_titles, readme, translations
 from lab.teach.lessons import (
     ENGLISH,
     FOLDER,
     SENTENCES,
     build_notebook,
+    kinds_of_translatable_texts,
     languages_of,
     lesson_sources,
     notebook_path,
     parse_prediction,
-    translatable_texts,
 )
 
 LESSONS = ["00-start-here", "01-dynamic-partitioning", "03-custom-windows", "05-rescaling-keyed-state"]
@@ -48,7 +48,7 @@ files = pytest.mark.parametrize(
 @files
 def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(language, name):
     """After a change of the source: python -m lab.teach.lessons LANGUAGE NAME, then fill what is empty."""
-    expected, pairs = translatable_texts(name), translations.read_translations(language, name)
+    expected, pairs = kinds_of_translatable_texts(name), translations.read_translations(language, name)
     assert list(pairs) == list(expected)
     terms = translations.read_translations(language, "terms")
     wrong = {
@@ -63,7 +63,7 @@ def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(la
 def test_emphasis_in_a_translation_is_rendered(language, name):
     """Markdown leaves *값(value)*은 as it is: behind punctuation, a closing asterisk needs a space."""
     for text, translation in translations.read_translations(language, name).items():
-        if translatable_texts(name)[text] == "markdown":
+        if kinds_of_translatable_texts(name)[text] == "markdown":
             html = MarkdownIt().enable("table").render(translation)
             assert "*" not in re.sub(r"<code.*?</code>", "", html, flags=re.DOTALL)
 
@@ -71,7 +71,7 @@ def test_emphasis_in_a_translation_is_rendered(language, name):
 @pytest.mark.parametrize("name", [*LESSONS, "control-room", "README"])
 def test_chinese_has_a_space_beside_latin_letters_and_its_own_punctuation(name):
     for text, translation in translations.read_translations("zh", name).items():
-        if translatable_texts(name)[text] == "code":
+        if kinds_of_translatable_texts(name)[text] == "code":
             parts = re.findall(r"\"[^\"\n]*\"|#.*", translation)
         else:
             parts = [translations.FENCED.sub("", translation)]
@@ -129,10 +129,10 @@ def test_a_term_with_two_senses_has_two_translations(translation, faults):
 
 def test_a_file_brought_up_to_date_keeps_what_it_has_and_forgets_what_is_gone(tmp_path, monkeypatch):
     monkeypatch.setattr(translations, "FOLDER", tmp_path)
-    translations.update_catalog("ko", "lesson", ["one\ntwo", '100 % \\ "three"'])
+    translations.update_po_file("ko", "lesson", ["one\ntwo", '100 % \\ "three"'])
     path = tmp_path / "ko" / "lesson.po"
     path.write_text(path.read_text().replace('"two"\nmsgstr ""', '"two"\nmsgstr "하나"'))
-    translations.update_catalog("ko", "lesson", ["new", "one\ntwo"])
+    translations.update_po_file("ko", "lesson", ["new", "one\ntwo"])
     assert translations.read_translations("ko", "lesson") == {"new": "", "one\ntwo": "하나"}
 
 
@@ -160,8 +160,8 @@ def test_every_translated_notebook_has_a_source():
 def test_the_readme_of_a_language_is_what_its_translation_makes_with_the_commands_and_figures_of_the_source(
     language,
 ):
-    page = readme.path(language).read_text()
-    assert page == readme.built(language), "run: make lessons"
+    page = readme.readme_path(language).read_text()
+    assert page == readme.translated_readme(language), "run: make lessons"
     assert translations.FENCED.findall(page) == translations.FENCED.findall(readme.PATH.read_text())
     for target in re.findall(r"\]\(#([\w-]+)\)", page):
         assert f'<a id="{target}"></a>' in page
@@ -172,7 +172,9 @@ def test_a_prediction_keeps_its_options():
     for source in lesson_sources():
         for language in languages_of(source)[1:]:
             for text, translation in translations.read_translations(language, source.stem).items():
-                if translatable_texts(source.stem)[text] == "code" and (asked := parse_prediction(text)):
+                if kinds_of_translatable_texts(source.stem)[text] == "code" and (
+                    asked := parse_prediction(text)
+                ):
                     answered = parse_prediction(translation)
                     assert len(answered[1]) == len(asked[1])
                     assert answered[1].index(answered[2]) == asked[1].index(asked[2])
@@ -205,7 +207,7 @@ def test_the_page_speaks_each_language_with_its_placeholders(language):
         translations.read_translations(language, "page"),
         translations.read_translations(language, "terms"),
     )
-    assert list(pairs) == translations.page_words(language)
+    assert list(pairs) == translations.page_catalog_texts(language)
     for text, translation in pairs.items():
         words, said = (re.sub(r"\{\w+\}", "", each) for each in (text, translation))
         code_aside = {term: meant for term, meant in terms.items() if term not in said.lower()}
@@ -248,7 +250,7 @@ CARDS = "COUNT(events where action = pay and amount <= 2) per account over"
 LARGE = ">= 4, when action = pay and amount > 200"
 CHECKED = [  # the exercises of translated lessons; 5.5 looks at more than the answer
     name
-    for name in titles()
+    for name in lesson_and_exercise_titles()
     if name.partition(".")[0] in ("0", "1", "3", "5") and "." in name and name != "5.5"
 ]
 UNUSUAL = (
@@ -312,12 +314,12 @@ def test_an_exercise_that_does_not_exist_is_named_in_the_readers_language(monkey
 def test_the_titles_in_the_table_of_progress_are_those_of_the_translated_lessons(monkeypatch, language):
     monkeypatch.setattr(speaking, "_chosen", [language])
     tables = [lab.progress().table.value, *(lab.progress(number).table.value for number in range(11))]
-    shown = {title: speaking.say(title) for title in titles().values()}
+    shown = {title: speaking.say(title) for title in lesson_and_exercise_titles().values()}
     assert not [title for title in shown if f">{title}<" in "".join(tables) or f" {title}:" in tables[0]]
     assert all(f">{escape(title)}<" in "".join(tables) for title in shown.values())
     for name in LESSONS:
         for text, translation in translations.read_translations(language, name).items():
-            if translatable_texts(name)[text] == "markdown":
+            if kinds_of_translatable_texts(name)[text] == "markdown":
                 headings = (re.findall("^#+ (.+)$", each, re.MULTILINE) for each in (text, translation))
                 for english, said in zip(*headings, strict=True):
                     (number, *title), (_, *spoken) = (

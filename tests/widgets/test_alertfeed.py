@@ -15,7 +15,7 @@ from lab.model.rules import parse_message
 from lab.model.schema import PAYMENTS
 from lab.model.words import escape_control_characters
 from lab.widgets.alertfeed import BINS, KEPT, SHOWN, AlertFeed
-from lab.widgets.alertwindow import building_up
+from lab.widgets.alertwindow import running_aggregates
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
 
@@ -236,7 +236,7 @@ def test_of_a_large_window_only_some_sums_are_computed_the_last_one_always():
     reference = Reference(PAYMENTS)
     reference.control(RULE)
     events = [{"paymentAmount": Decimal(1)} for _ in range(1000)]
-    so_far = building_up(reference.book.rules[1], events)
+    so_far = running_aggregates(reference.book.rules[1], events)
     assert so_far[-1] == 1000.0 and 90 <= sum(value is not None for value in so_far) <= 100
 
 

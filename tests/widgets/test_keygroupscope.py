@@ -7,7 +7,7 @@ import pytest
 
 from lab.contrast.restore import Keys, Snapshot
 from lab.state.placement import PLACEMENTS, by_range, compare
-from lab.widgets.keygroupscope import MOVES, STAYS, KeyGroupScope, count_stretches
+from lab.widgets.keygroupscope import MOVES, STAYS, KeyGroupScope, count_contiguous_reads
 
 SIZES = [100, 0, 250, 30, 90, 60, 10, 400, 70, 20, 55, 5, 160, 80, 40, 130]
 
@@ -74,8 +74,8 @@ def test_stretches_are_those_that_the_storage_model_reads(tmp_path):
         read = Snapshot(tmp_path / f"{p}-{q}", Keys.generate(5000, 10), p).restore("ranges", q).seeks
         assert (
             read
-            == count_stretches(by_range(128, p), by_range(128, q))
-            == KeyGroupScope(before=p, after=q).runs
+            == count_contiguous_reads(by_range(128, p), by_range(128, q))
+            == KeyGroupScope(before=p, after=q).contiguous_reads
         )
 
 

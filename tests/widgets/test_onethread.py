@@ -1,4 +1,4 @@
-"""A click that JupyterLab sends to a subshell is handled where cells and the pulse run."""
+"""A click that JupyterLab sends to a subshell is handled where cells and the refreshing status run."""
 
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel

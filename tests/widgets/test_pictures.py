@@ -42,7 +42,7 @@ def test_a_slider_moves_bars_and_title():
 
 
 def test_the_first_name_is_on_top():
-    drawn = pictures.across({"wait": 5, "plan": 2}, x="ms")
+    drawn = pictures.horizontal_bars({"wait": 5, "plan": 2}, x="ms")
     assert drawn.data[0].y == ("wait", "plan") and drawn.layout.yaxis.autorange == "reversed"
 
 
@@ -51,7 +51,7 @@ def test_each_series_has_its_box():
 
 
 def test_a_pair_shares_its_colour_and_differs_in_its_line():
-    drawn = pictures.pairs({"a": ([1, 2], [2, 1]), "b": ([1, 1], [2, 2])}, at=[1, 2])
+    drawn = pictures.line_pairs({"a": ([1, 2], [2, 1]), "b": ([1, 1], [2, 2])}, at=[1, 2])
     assert [(trace.name, trace.line.dash) for trace in drawn.data] == [
         *(("a", "solid"), ("a", "dot"), ("b", "solid"), ("b", "dot"))
     ]

@@ -1,4 +1,4 @@
-"""Pulse, scopes, panel and room, without a browser."""
+"""Status, scopes, panel and room, without a browser."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from lab.apps.studio import Studio
 from lab.engine.loop.ends import FileLogs
 from lab.widgets import latencyscope
 from lab.widgets.controlroom import ControlRoom
-from lab.widgets.frontdoor import CONNECT, OWN, FrontDoor
-from lab.widgets.latencyscope import LatencyScope, around_percentiles
-from lab.widgets.pulse import BAD, GOOD, Pulse
+from lab.widgets.latencyscope import LatencyScope, stage_means_near_percentiles
+from lab.widgets.launcher import CONNECT, OWN, ControlRoomLauncher
+from lab.widgets.refreshingstatus import BAD, GOOD, RefreshingStatus
 from tests.orders import orders
 from tests.waiting import wait_until
 
@@ -19,28 +19,28 @@ RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(100),(1)"
 
 def test_a_widget_that_fails_is_told_and_the_others_go_on():
     done = []
-    pulse = Pulse([lambda: 1 / 0, lambda: done.append(1)], lambda: (GOOD, "running"))
-    pulse.tick()
-    assert (pulse.kind, pulse.text) == (BAD, "ZeroDivisionError: division by zero")
-    assert done == [1] and pulse.beat == 1
+    status = RefreshingStatus([lambda: 1 / 0, lambda: done.append(1)], lambda: (GOOD, "running"))
+    status.refresh_now()
+    assert (status.kind, status.text) == (BAD, "ZeroDivisionError: division by zero")
+    assert done == [1] and status.beat == 1
 
 
 def test_a_control_room_shows_what_a_studio_gives_until_it_is_ended(monkeypatch):
     monkeypatch.setattr(latencyscope, "WARM_UP_S", 0)
     with Studio(rate=500, rules=[RULE]) as studio:
         room = ControlRoom(studio)
-        wait_until(lambda: room.pulse.tick() or " of " in room.parts["Latency"].said.value)
-        assert room.pulse.text == "the engine runs in this kernel, without Spark"
-        wait_until(lambda: room.pulse.tick() or sum(room.parts["Key-groups"].sizes))
+        wait_until(lambda: room.status.refresh_now() or " of " in room.parts["Latency"].said.value)
+        assert room.status.text == "the engine runs in this kernel, without Spark"
+        wait_until(lambda: room.status.refresh_now() or sum(room.parts["Key-groups"].sizes))
         assert room.parts["Rules"].table.rows[0][2] == "ACTIVE"
         assert room.parts["Alerts"].table.rows
         assert 0 < sum(room.parts["Latency"].histogram.data[0].y) <= len(studio.latencies.total())
         assert 0 < sum(room.parts["Key-groups"].sizes) <= studio.report.state_bytes
         room.parts["Stream"].paused.value = True
-        room.pulse.tick()
-        assert room.pulse.text.endswith("the stream is paused")
+        room.status.refresh_now()
+        assert room.status.text.endswith("the stream is paused")
         room.stop.click()
-        assert room.pulse.text == "stopped" and room.stop.disabled
+        assert room.status.text == "stopped" and room.stop.disabled
 
 
 def test_a_room_that_has_ended_takes_nothing_and_says_so():
@@ -50,7 +50,7 @@ def test_a_room_that_has_ended_takes_nothing_and_says_so():
         desk.text.value = RULE.replace("1,", "2,", 1)
         desk.publish.click()
         while not desk.acks.value:
-            room.pulse.tick()
+            room.status.refresh_now()
         assert "accepted rule 2 version 1" in desk.acks.value
         room.end()
         desk.publish.click()
@@ -76,7 +76,7 @@ def test_the_stream_is_steered():
 
 def test_the_parts_of_latency_add_up_to_the_whole():
     stages = {"wait": np.arange(100), "plan": np.full(100, 7)}
-    means = around_percentiles(stages)
+    means = stage_means_near_percentiles(stages)
     total = stages["wait"] + stages["plan"]
     assert means["wait"][0] + means["plan"][0] == total[np.argsort(total)][47:52].mean()
 
@@ -124,8 +124,8 @@ def test_what_is_chosen_opens_beside_and_closes_again():
         desk, side = room.parts["Rules"], room.side
         assert side.layout.display == "none"
         while not studio.book.rules:
-            room.pulse.tick()
-        room.pulse.tick()
+            room.status.refresh_now()
+        room.status.refresh_now()
         desk.table.selected = "1"
         assert (side.shown, side.layout.display, side.title.value) == ("Rules", "", "<h3>Rule 1</h3>")
         assert desk.detail.layout.display == "" and room.parts["Alerts"].detail.layout.display == "none"
@@ -141,16 +141,16 @@ def test_a_room_without_some_panels_has_no_empty_column():
         assert [len(column.children) for column in columns] == [1, 2] and side.shown == ""
 
 
-def test_the_front_door_says_what_keeps_an_engine_from_starting(monkeypatch):
-    door = FrontDoor()
-    monkeypatch.setattr("lab.widgets.frontdoor.Studio", lambda *_, **__: 1 / 0)
+def test_the_launcher_says_what_keeps_an_engine_from_starting(monkeypatch):
+    door = ControlRoomLauncher()
+    monkeypatch.setattr("lab.widgets.launcher.Studio", lambda *_, **__: 1 / 0)
     door.start.click()
     assert "division by zero" in door.said.value and not door.start.disabled
     assert door.form.layout.display != "none"
 
 
-def test_the_front_door_folds_away_and_comes_back():
-    door = FrontDoor()
+def test_the_launcher_folds_away_and_comes_back():
+    door = ControlRoomLauncher()
     door.start.click()
     try:
         assert door.form.layout.display == "none" and door.said.value == ""
@@ -160,10 +160,10 @@ def test_the_front_door_folds_away_and_comes_back():
         door.room.end()
 
 
-def test_the_front_door_connects_to_logs_and_shows_no_password(tmp_path):
+def test_the_launcher_connects_to_logs_and_shows_no_password(tmp_path):
     logs = FileLogs(tmp_path / "logs")
     logs.create()
-    door = FrontDoor()
+    door = ControlRoomLauncher()
     door.how.value = CONNECT
     for where, reason in (
         ("", "logs is empty"),
@@ -179,17 +179,17 @@ def test_the_front_door_connects_to_logs_and_shows_no_password(tmp_path):
     door.start.click()
     try:
         assert door.room.studio.engine == "elsewhere" and door.room.studio.schema.name == "payments"
-        door.room.pulse.tick()
-        assert f"no engine runs on {tmp_path / 'logs'}" in door.room.pulse.text
+        door.room.status.refresh_now()
+        assert f"no engine runs on {tmp_path / 'logs'}" in door.room.status.text
     finally:
         door.room.end()
 
 
-def test_the_front_door_plays_own_events_of_own_shape(tmp_path):
+def test_the_launcher_plays_own_events_of_own_shape(tmp_path):
     events, schema = tmp_path / "orders.jsonl", tmp_path / "orders.toml"
     events.write_text("".join(f"{line}\n" for line in orders(500)))
     schema.write_text(infer(events.read_bytes().splitlines(), "orders").toml())
-    door = FrontDoor()
+    door = ControlRoomLauncher()
     door.how.value = OWN
     for of, kind, reason in (
         ("", "", "events is empty, expected a file"),

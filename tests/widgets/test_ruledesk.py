@@ -140,8 +140,8 @@ def test_a_filter_on_a_number_compares_numbers():
 def test_what_is_typed_stays_as_it_is_typed(past):
     desk, sent = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
     desk.text.value = text = "7,(active),(payeeId),,(paymentAmount),(SUM),(>),(5000000),(20)"
-    desk.backtest.recompute()
-    desk.show()
+    desk.backtest.recompute_if_due()
+    desk.redraw()
     assert desk.text.value == text and desk.form.limit.value == "5000000"
     desk.publish.click()
     assert parse_message(json.dumps(sent[0]), PAYMENTS).rule.limit == 5_000_000
@@ -151,11 +151,11 @@ def test_a_new_rule_has_the_next_free_id_also_when_rules_come_later():
     desk, _ = desk_with(Past(PAYMENTS))
     assert desk.form.rule_id.value == "1"
     desk.book.apply(SUM)
-    desk.show()
+    desk.redraw()
     assert desk.form.rule_id.value == "2"
     desk.form.limit.value = "99"
     desk.book.apply(SUM.replace("1,", "2,", 1))
-    desk.show()
+    desk.redraw()
     assert desk.form.rule_id.value == "2"  # somebody writes on it
 
 

@@ -9,7 +9,7 @@ import pytest
 from lab.contrast.windows import (
     Event,
     account_payments,
-    compare,
+    compare_window_types,
     crossing,
     per_event,
     sessions,
@@ -33,14 +33,14 @@ def some_events(seed: int, count: int = 60) -> list[Event]:
 
 
 def test_the_fraud_of_the_story_straddles_an_edge_so_only_the_tumbling_windows_miss_it():
-    seen = compare(account_payments(), 60 * MINUTE_MS, 15 * MINUTE_MS, 15 * MINUTE_MS, 110)
+    seen = compare_window_types(account_payments(), 60 * MINUTE_MS, 15 * MINUTE_MS, 15 * MINUTE_MS, 110)
     assert {lane: what.delay_ms for lane, what in seen.items()} == {
         "tumbling": None,
         "sliding": 8 * MINUTE_MS,  # 11:07 to 11:15
         "session": 19 * MINUTE_MS,  # a payment at 11:11 keeps it open until 11:26
         "per event": 0,
     }
-    assert not seen["tumbling"].over
+    assert not seen["tumbling"].over_limit
     assert [event.amount for event in crossing(account_payments(), 60 * MINUTE_MS, 110)] == [
         31,
         28,
@@ -52,7 +52,7 @@ def test_the_fraud_of_the_story_straddles_an_edge_so_only_the_tumbling_windows_m
 
 def test_sliding_windows_miss_a_fraud_that_lasts_longer_than_w_less_s():
     # as lesson 3 suggests
-    seen = compare(account_payments(), 17 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)
+    seen = compare_window_types(account_payments(), 17 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)
     assert {lane: what.delay_ms for lane, what in seen.items()} == {
         "tumbling": None,
         "sliding": None,
@@ -100,19 +100,19 @@ def test_with_slide_equal_to_window_sliding_is_tumbling():
 
 
 def test_sliding_windows_report_after_the_crossing_and_at_most_one_slide_later_when_they_hold_the_fraud():
-    seen = compare(account_payments(), 60 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)
+    seen = compare_window_types(account_payments(), 60 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)
     assert 0 < seen["sliding"].delay_ms <= 5 * MINUTE_MS
 
 
 def test_a_fraud_longer_than_the_window_less_the_slide_can_slip_through_sliding_windows_too():
-    seen = compare([Event(14, 6, 1), Event(33, 6, 2)], 20, 10, 10, 10)
+    seen = compare_window_types([Event(14, 6, 1), Event(33, 6, 2)], 20, 10, 10, 10)
     assert seen["sliding"].delay_ms is None
     assert seen["per event"].delay_ms == 0
 
 
 @pytest.mark.parametrize(("gap_min", "delay_min"), [(5, None), (8, 12), (15, 19), (30, 127)])
 def test_a_gap_too_short_cuts_the_fraud_and_one_too_long_reports_it_hours_later(gap_min, delay_min):
-    delay_ms = compare(account_payments(), 60 * MINUTE_MS, MINUTE_MS, gap_min * MINUTE_MS, 110)[
+    delay_ms = compare_window_types(account_payments(), 60 * MINUTE_MS, MINUTE_MS, gap_min * MINUTE_MS, 110)[
         "session"
     ].delay_ms
     assert delay_ms == (delay_min and delay_min * MINUTE_MS)
@@ -135,14 +135,14 @@ def test_windows_of_a_row_do_not_overlap():
 
 def test_a_window_per_event_is_never_judged_again_so_a_fraud_that_ends_late_can_escape_it():
     #   arrival   1 (t = 12)   2 (t = 18)   3 (t = 15: late)       2 is not in the window of 3, sliding ones have all
-    seen = compare([Event(12, 4, 1), Event(18, 4, 2), Event(15, 4, 3)], 20, 10, 10, 10)
+    seen = compare_window_types([Event(12, 4, 1), Event(18, 4, 2), Event(15, 4, 3)], 20, 10, 10, 10)
     assert seen["per event"].delay_ms is None
     assert seen["sliding"].delay_ms == 2
 
 
 def test_nothing_over_the_limit_is_not_called_missed():
     assert "nothing to see" in describe_results(
-        compare(account_payments(), MINUTE_MS, MINUTE_MS, MINUTE_MS, 110)
+        compare_window_types(account_payments(), MINUTE_MS, MINUTE_MS, MINUTE_MS, 110)
     )
 
 
@@ -161,7 +161,7 @@ def test_windows_over_the_limit_differ_in_line_and_symbol_and_stand_at_their_tim
     quiet, over, reports, events = scope.figure.data
     assert (quiet.line.dash, over.line.dash) == ("dot", None) and over.line.width > quiet.line.width
     assert set(events.marker.symbol) == {"circle", "star"}
-    count = sum(len(what.over) for what in scope.results_by_window_type.values())
+    count = sum(len(what.over_limit) for what in scope.results_by_window_type.values())
     assert len(reports.x) == count == len(over.x) / 3
     missed = [note.text for note in scope.figure.layout.annotations]
     assert missed == ["✗ missed", "✓ after 8 min", "✓ after 19 min", "✓ at once"]
@@ -203,6 +203,6 @@ def test_no_events_are_refused():
 
 
 def test_a_session_longer_than_the_window_may_raise_a_false_alert():
-    seen = compare(account_payments(), 10 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS, 110)
-    assert seen["session"].over and all(what.delay_ms is None for what in seen.values())
+    seen = compare_window_types(account_payments(), 10 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS, 110)
+    assert seen["session"].over_limit and all(what.delay_ms is None for what in seen.values())
     assert "but a session does, because it may last longer: a false alert" in describe_results(seen)

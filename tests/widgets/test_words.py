@@ -15,7 +15,7 @@ from lab.model import language as speaking
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.teach import sentences
-from lab.widgets import frontdoor
+from lab.widgets import launcher
 from tests.machine.test_java import look_in
 
 PACKAGE = Path(lab.__file__).parent
@@ -76,15 +76,15 @@ def _not_said(tree: ast.Module, known: set[str]):
     assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
     shown |= {id(node.value) for node in assigned if getattr(node.targets[0], "attr", "") in SHOWN}
     for node in ast.walk(tree):
-        text = str(node.value) if sentences.is_text(node) and id(node) not in aside else ""
+        text = str(node.value) if sentences.is_string_constant(node) and id(node) not in aside else ""
         words = sentences.SENTENCE.search(text) or (id(node) in shown and re.search("[A-Za-z]{2}", text))
         if words and text not in known and not CODE.match(text):
             yield text
 
 
 def test_every_sentence_for_a_learner_is_said():
-    errors = {part for text in sentences.error_sentences() for part in speaking.PLACEHOLDER.split(text)}
-    known = {*sentences.said_sentences(), *errors, *RULES, *NO_WORDS}
+    errors = {part for text in sentences.error_templates() for part in speaking.PLACEHOLDER.split(text)}
+    known = {*sentences.sentences_given_to_say(), *errors, *RULES, *NO_WORDS}
     assert not {
         path.name: left
         for path in FOR_LEARNERS
@@ -139,16 +139,16 @@ def _english(texts) -> list[str]:
     return [text for text in bare if ENGLISH.search(rules.sub("", text))]
 
 
-def test_nothing_english_is_left_in_the_front_door_and_the_room(language):
-    door = frontdoor.FrontDoor()
+def test_nothing_english_is_left_in_the_launcher_and_the_room(language):
+    door = launcher.ControlRoomLauncher()
     assert not _english(_texts(door))
-    for how in frontdoor.HELP:
+    for how in launcher.HELP:
         door.how.value = how
         assert not _english(_texts(door))
-    with lab.Studio(rate=50, rules=frontdoor.STREAMS["payments"]()) as studio:
+    with lab.Studio(rate=50, rules=launcher.STREAMS["payments"]()) as studio:
         room = lab.ControlRoom(studio)
         room.parts["Stream"].bursts[0].click()
-        room.pulse.tick()
+        room.status.refresh_now()
         assert not _english(_texts(room))
         room.end()
 
@@ -166,19 +166,19 @@ def test_nothing_english_is_left_in_the_widgets_of_the_lessons(language):
 @pytest.mark.parametrize(
     "how, fields",
     [
-        (frontdoor.OWN, {"events": ""}),
-        (frontdoor.OWN, {"events": "/nowhere/events.jsonl", "schema": "logins"}),
-        (frontdoor.OWN, {"events": "kafka://127.0.0.1:1/events"}),
-        (frontdoor.CONNECT, {"logs": "/nowhere"}),
-        (frontdoor.CONNECT, {"logs": "kafka://127.0.0.1:1"}),
-        (frontdoor.PLAY, {"engine": "spark"}),
+        (launcher.OWN, {"events": ""}),
+        (launcher.OWN, {"events": "/nowhere/events.jsonl", "schema": "logins"}),
+        (launcher.OWN, {"events": "kafka://127.0.0.1:1/events"}),
+        (launcher.CONNECT, {"logs": "/nowhere"}),
+        (launcher.CONNECT, {"logs": "kafka://127.0.0.1:1"}),
+        (launcher.PLAY, {"engine": "spark"}),
     ],
 )
 def test_why_a_room_does_not_open_is_said_in_the_language(language, monkeypatch, tmp_path, how, fields):
     look_in(monkeypatch, tmp_path)  # no Java
     monkeypatch.setattr(SparkContext, "_gateway", None)  # nor one that runs already
     monkeypatch.setattr(cluster, "ANSWER_S", 1.0)
-    door = frontdoor.FrontDoor()
+    door = launcher.ControlRoomLauncher()
     door.how.value = how
     for name, value in fields.items():
         getattr(door, name).value = value

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.teach import exercise_of
-from lab.teach.attack.search import Game, find_counterexample
-from lab.teach.comparing import is_open
+from lab.teach.attack.search import Game, shortest_counterexample
+from lab.teach.comparing import is_unanswered
 from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict
-from lab.teach.learner import Raised, answer_text, plain_or_raised
+from lab.teach.learner import FailureText, answer_text, plain_value_or_failure
 
 ALIKE = 60  # histories on which a typical mistake and the learner's function give the same
 
@@ -23,7 +23,7 @@ def attack(exercise: str, function: Callable) -> Verdict:
 
 
 @dataclass(frozen=True)
-class Attack:
+class AttackExercise:
     """An exercise whose answer is a function that plays a game against the reference.
 
     >>> from lab.teach.exercises.lesson9 import EXERCISES
@@ -38,20 +38,21 @@ class Attack:
 
     def judge(self, function: object) -> Verdict:
         """Judges a function; no function makes it raise."""
-        if is_open(function):
+        if is_unanswered(function):
             return Verdict(OPEN, "not answered yet")
         if not callable(function):
-            return Verdict(WRONG, f"expected a function, not {answer_text(plain_or_raised(function))}")
-        first = self.game.run(function, self.game.history(0, 1))
+            return Verdict(WRONG, f"expected a function, not {answer_text(plain_value_or_failure(function))}")
+        first = self.game.run(function, self.game.random_history(0, 1))
         if any(answer is ... for answer in first):
             return Verdict(OPEN, "not answered yet")
-        found = find_counterexample(self.game, function)
+        found = shortest_counterexample(self.game, function)
         if found.difference is None:
             return Verdict(
-                RIGHT, f"no difference from the reference in {found.tried:,} histories. {self.because}"
+                RIGHT,
+                f"no difference from the reference in {found.histories_tried:,} histories. {self.because}",
             )
         told = self.game.describe_difference(found.history, found.difference)
-        says = "" if isinstance(found.difference.got, Raised) else self._typical(function, found.history)
+        says = "" if isinstance(found.difference.got, FailureText) else self._typical(function, found.history)
         picture = self.game.draw_difference(found.history, found.difference)
         return Verdict(WRONG, "\n".join(filter(None, (says, told))), picture)
 
@@ -59,7 +60,7 @@ class Attack:
         """What to say to the mistake that behaves as this function does."""
         if outside := self.game.hidden_state_fault(function):
             return outside
-        histories = [shortest, *(self.game.history(seed, 6) for seed in range(ALIKE))]
+        histories = [shortest, *(self.game.random_history(seed, 6) for seed in range(ALIKE))]
         mine = [self.game.run(function, history) for history in histories]
         for mistake in self.mistakes:
             if all(self.game.run(mistake.answer, history) == got for history, got in zip(histories, mine)):

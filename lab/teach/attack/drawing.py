@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import cast
 
-from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, Width
+from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, WidthChange
 from lab.widgets.look import BLUE, GREEN, ORANGE, RED
 
 LEFT, WIDTH, ROW, TOP = 150, 560, 30, 34
@@ -28,16 +28,16 @@ COLOURS = {"both": GREEN, "missing": ORANGE, "extra": RED, "twice": ORANGE, "thi
 
 
 def draw_timeline(
-    history: History, at: int, expected: Sequence[tuple] | None, got: Sequence[tuple] | None
+    history: History, entry_index: int, expected: Sequence[tuple] | None, got: Sequence[tuple] | None
 ) -> str:
     """The history up to the entry at which the answers differ, its window, and what is missing from it or too much.
 
     `expected` None: it has no window, as it is a duplicate; `got` None: there is nothing to compare with.
     """
-    entries, names = history.entries[: at + 1], history.names
-    event = cast(Event, entries[at])
+    entries, names = history.entries[: entry_index + 1], history.names
+    event = cast(Event, entries[entry_index])
     minutes = [entry.time for entry in entries if isinstance(entry, Event)]
-    start = event.time - history.width_at(at)
+    start = event.time - history.width_at(entry_index)
     low, high = min([*minutes, start]), max([*minutes, event.time])
     step = max((high - low) / WIDTH, 0.01)
 
@@ -45,7 +45,7 @@ def draw_timeline(
         return LEFT + (minute - low) / step
 
     height = TOP + ROW * (len(entries) + 1) + 14
-    window = _window(x(start), x(event.time), height - 14, f"{history.width_at(at)} min")
+    window = _window(x(start), x(event.time), height - 14, f"{history.width_at(entry_index)} min")
     parts = [window] if expected is not None else []
     parts.append(f'<text x="{LEFT - 36}" y="{TOP - 12}" text-anchor="end" fill="currentColor">minute</text>')
     parts += [_tick(x(minute), minute, height) for minute in sorted({*minutes, start})]
@@ -53,7 +53,7 @@ def draw_timeline(
         y = TOP + ROW * (row + 0.5)
         if isinstance(entry, Event):
             state = _state(entry, expected, got) if expected is not None and got is not None else ""
-            if row == at:
+            if row == entry_index:
                 state = state or ("twice" if expected is None else "this")
             again = " again" * (entry in entries[:row])
             whose = f" · payee {entry.payee}" * (len({event.payee for event in history.events}) > 1)
@@ -115,11 +115,11 @@ def _between(y: float, text: str) -> str:
     )
 
 
-def _short(entry: BatchEnd | Crash | Width) -> str:
+def _short(entry: BatchEnd | Crash | WidthChange) -> str:
     match entry:
         case BatchEnd():
             return "a cut"
         case Crash():
             return "✗ a crash"
-        case Width():
+        case WidthChange():
             return f"window: {entry.minutes} min"

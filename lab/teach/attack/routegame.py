@@ -18,8 +18,8 @@ from lab.model.filters import required_values
 from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
-from lab.teach.attack.search import ENDLESS, Difference, play_with_time_limit
-from lab.teach.learner import Raised, answer_text, call_plainly
+from lab.teach.attack.search import ENDLESS, Difference, play_until_time_limit
+from lab.teach.learner import FailureText, answer_text, plain_result_or_failure
 
 KEYS = (("userId",), ("userId",), ("userId", "country"), ("country", "userId"), ("country",), ())
 FILTERS: tuple[dict[str, list[str]], ...] = (
@@ -44,7 +44,7 @@ LEFT = 'style="text-align:left"'
 PLAIN = {name: values[0] for name, values in EVENT.items()}
 
 
-class Rule(NamedTuple):
+class RuleInForce(NamedTuple):
     """A rule in force, as a learner's function receives it."""
 
     id: int
@@ -61,7 +61,7 @@ class PublishedRule:
     message: str
 
     @property
-    def given(self) -> dict:
+    def as_dict(self) -> dict:
         return json.loads(self.message)
 
 
@@ -78,15 +78,15 @@ History = tuple[PublishedRule | Login, ...]
 class RouteGame:
     """`route(event, rules)`: a list of (rule ids, group, fields), one for each copy that is sent."""
 
-    def history(self, seed: int, events: int) -> History:
+    def random_history(self, seed: int, event_count: int) -> History:
         # more show no more: each is routed by itself
-        rng, events = Random(f"{seed} {events}"), min(events, 2)
+        rng, event_count = Random(f"{seed} {event_count}"), min(event_count, 2)
         if rng.random() < MANY:
             rules = [_large_rule(rng, number) for number in range(1, 17)]
             gaps = [{}, *({name: None} for name in NAMES)]
             return (*rules, *(Login(tuple((PLAIN | gap).items())) for gap in gaps))
         entries: list[PublishedRule | Login] = [_rule(rng) for _ in range(rng.randint(1, 4))]
-        for _ in range(events):
+        for _ in range(event_count):
             if rng.random() < 0.3:
                 entries.append(_rule(rng))
             entries.append(Login(tuple((name, rng.choice(values)) for name, values in EVENT.items())))
@@ -101,24 +101,26 @@ class RouteGame:
                 answers.append(None)
                 if isinstance(entry, Login):
                     answers[-1] = ENDLESS
-                    answers[-1] = _copies(call_plainly(function, dict(entry.fields), _copied(rules)))
-                    if isinstance(answers[-1], Raised):
+                    answers[-1] = _copies(
+                        plain_result_or_failure(function, dict(entry.fields), _copied(rules))
+                    )
+                    if isinstance(answers[-1], FailureText):
                         return
 
-        play_with_time_limit(play)
+        play_until_time_limit(play)
         return answers
 
     def hidden_state_fault(self, function: Callable) -> str:
         """It is given nothing to remember with; what it remembers by itself shows when a rule changes."""
         return ""
 
-    def difference(self, history: History, answers: list) -> Difference | None:
+    def first_difference(self, history: History, answers: list) -> Difference | None:
         for at, (expected, got) in enumerate(zip(_expected(history), answers)):
             if expected != got:
                 return Difference(at, expected, got)
         return None
 
-    def simpler(self, history: History) -> Iterator[History]:
+    def simpler_histories(self, history: History) -> Iterator[History]:
         for at, entry in enumerate(history):
             yield history[:at] + history[at + 1 :]
             for one in _plainer(entry):
@@ -130,8 +132,10 @@ class RouteGame:
 
     def describe_difference(self, history: History, difference: Difference) -> str:
         lines = ["Your function differs from the reference. The shortest history that shows it:"]
-        lines += [f"{n:3}. {_said(entry)}" for n, entry in enumerate(history[: difference.at + 1], 1)]
-        if isinstance(difference.got, Raised):
+        lines += [
+            f"{n:3}. {_said(entry)}" for n, entry in enumerate(history[: difference.entry_index + 1], 1)
+        ]
+        if isinstance(difference.got, FailureText):
             return "\n".join([*lines, f"Your function {difference.got}."])
         lines.append(f"Expected {_listed(difference.expected)}.")
         lines.append(f"Your function gave {_listed(difference.got)}.")
@@ -139,7 +143,7 @@ class RouteGame:
 
     def draw_difference(self, history: History, difference: Difference) -> str:
         """The copies side by side: those that both send, those that are missing, those that are too much."""
-        if isinstance(difference.got, Raised):
+        if isinstance(difference.got, FailureText):
             return ""
         both = [copy for copy in difference.expected if copy in difference.got]
         rows = [("✓ both", copy) for copy in both]
@@ -165,7 +169,7 @@ def _rule(rng: Random) -> PublishedRule:
     return _published(rule, function, field)
 
 
-def _copied(rules: list[Rule]) -> list[Rule]:
+def _copied(rules: list[RuleInForce]) -> list[RuleInForce]:
     """For a function that may change what it is given."""
     return [
         rule._replace(filter={name: list(values) for name, values in rule.filter.items()}) for rule in rules
@@ -194,14 +198,14 @@ def _published(rule: dict, function: str, field: str) -> PublishedRule:
 
 
 @lru_cache(maxsize=20_000)
-def _in_force(history: History) -> list[list[Rule]]:
+def _in_force(history: History) -> list[list[RuleInForce]]:
     """The rules at each entry, as the learner's function is told them."""
     book, found = Reference(LOGINS).book, []
     for entry in history:
         if isinstance(entry, PublishedRule):
             book.apply(entry.message)
         rules = [
-            Rule(
+            RuleInForce(
                 r.rule_id,
                 tuple(r.keys),
                 {name: list(map(str, v)) for name, v in required_values(r.filter)},
@@ -248,15 +252,15 @@ def _whole(fields: dict) -> dict:
 
 def _copies(given: Any) -> Any:
     """An answer as it is compared, or why it is none."""
-    if given is ... or isinstance(given, Raised):
+    if given is ... or isinstance(given, FailureText):
         return given
     if given is None:
-        return Raised("gave None; expected a list of copies, empty if none is sent")
+        return FailureText("gave None; expected a list of copies, empty if none is sent")
     try:
         copies = [(sorted(ids), dict(group), dict(fields)) for ids, group, fields in given]
         return sorted(copies, key=lambda copy: (copy[0], sorted(copy[1])))
     except (TypeError, ValueError):
-        return Raised(f"gave {answer_text(given)}; expected a list of (rule ids, group, fields)")
+        return FailureText(f"gave {answer_text(given)}; expected a list of (rule ids, group, fields)")
 
 
 def _plainer(entry: PublishedRule | Login) -> Iterator[PublishedRule | Login]:
@@ -265,7 +269,7 @@ def _plainer(entry: PublishedRule | Login) -> Iterator[PublishedRule | Login]:
             if value != PLAIN[name]:
                 yield Login((*entry.fields[:at], (name, PLAIN[name]), *entry.fields[at + 1 :]))
         return
-    rule = entry.given
+    rule = entry.as_dict
     plain = {"filter": {}, "groupingKeyNames": ["userId"], "ruleState": "ACTIVE"}
     for name, value in plain.items():
         if rule[name] != value:
@@ -278,7 +282,7 @@ def _plainer(entry: PublishedRule | Login) -> Iterator[PublishedRule | Login]:
 def _oddness(entry: PublishedRule | Login) -> int:
     if isinstance(entry, Login):
         return sum(value != PLAIN[name] for name, value in entry.fields)
-    rule = entry.given
+    rule = entry.as_dict
     odd = (rule["filter"] != {}, rule["groupingKeyNames"] != ["userId"], rule["ruleState"] != "ACTIVE")
     return sum(odd) + (rule["aggregatorFunctionType"] != "COUNT")
 
@@ -286,7 +290,7 @@ def _oddness(entry: PublishedRule | Login) -> int:
 def _said(entry: PublishedRule | Login) -> str:
     if isinstance(entry, Login):
         return f"Event: {', '.join(f'{name} {value}' for name, value in entry.fields)}"
-    rule = entry.given
+    rule = entry.as_dict
     field = (rule.get("unique") or [rule.get("aggregateFieldName", "")])[0]
     where = "".join(f", where {name} is {' or '.join(values)}" for name, values in rule["filter"].items())
     keys = (

@@ -2,23 +2,23 @@
 
 from collections.abc import Callable
 
-from lab.teach.attack.routegame import Rule
+from lab.teach.attack.routegame import RuleInForce
 from lab.teach.judge import Mistake
 
 
-def _passes(event: dict, rule: Rule) -> bool:
+def _passes(event: dict, rule: RuleInForce) -> bool:
     return all(event[name] in values for name, values in rule.filter.items())
 
 
-def _has_group(event: dict, rule: Rule) -> bool:
+def _has_group(event: dict, rule: RuleInForce) -> bool:
     return all(event[name] is not None for name in rule.keys)
 
 
-def _by(event: dict, rule: Rule) -> object:
+def _by(event: dict, rule: RuleInForce) -> object:
     return frozenset(rule.keys), str(sorted(rule.filter.items()))
 
 
-def _needed(event: dict, rule: Rule) -> dict:
+def _needed(event: dict, rule: RuleInForce) -> dict:
     return {name: event[name] for name in rule.fields}
 
 
@@ -29,7 +29,7 @@ def _routing(
 ) -> Callable:
     """A route function, right but for what is put in place of one of its parts."""
 
-    def route(event: dict, rules: list[Rule]) -> list:
+    def route(event: dict, rules: list[RuleInForce]) -> list:
         copies: dict = {}
         for rule in rules:
             if goes(event, rule):
@@ -42,7 +42,7 @@ def _routing(
     return route
 
 
-def _first_fields(event: dict, rules: list[Rule]) -> list:
+def _first_fields(event: dict, rules: list[RuleInForce]) -> list:
     copies: dict = {}
     for rule in rules:
         if _passes(event, rule) and _has_group(event, rule):

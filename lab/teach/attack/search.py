@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lab.teach.learner import Raised, TooLong, call_with_time_limit
+from lab.teach.learner import FailureText, TimeLimitExceeded, call_with_time_limit
 
 HISTORIES, LONGEST = 400, 8  # how many are tried, and the events of the last ones
 SECONDS, SHRINKING_S = 30, 4
 CALL_S = 2  # of computing; a history takes a function less than a hundredth of that, unless it does not end
 
 
-ENDLESS = Raised(f"did not finish within {CALL_S:g} s: is there a loop that never ends?")
+ENDLESS = FailureText(f"did not finish within {CALL_S:g} s: is there a loop that never ends?")
 
 
 @dataclass(frozen=True)
 class Difference:
     """At which entry of a history they differ, and how."""
 
-    at: int
+    entry_index: int
     expected: Any
     got: Any
 
@@ -31,19 +31,19 @@ class Difference:
 class Game(Protocol):
     """What a function is given, what the reference makes of the same, and how to tell it."""
 
-    def history(self, seed: int, events: int) -> Any:
+    def random_history(self, seed: int, event_count: int) -> Any:
         """A history with so many events."""
 
     def run(self, function: Callable, history: Any) -> list:
-        """What the function answers to each entry; after a `Raised` no more."""
+        """What the function answers to each entry; after a `FailureText` no more."""
 
-    def difference(self, history: Any, answers: list) -> Difference | None:
+    def first_difference(self, history: Any, answers: list) -> Difference | None:
         """The first answer that is not the reference's."""
 
     def hidden_state_fault(self, function: Callable) -> str:
         """What to say to a function that remembers where it should not; nothing if it does not."""
 
-    def simpler(self, history: Any) -> Iterator[Any]:
+    def simpler_histories(self, history: Any) -> Iterator[Any]:
         """Histories that are a little smaller."""
 
     def size(self, history: Any) -> tuple:
@@ -60,25 +60,25 @@ class Game(Protocol):
 class AttackResult:
     """The result of an attack, and the number of histories tried."""
 
-    tried: int
+    histories_tried: int
     history: Any = None
     difference: Difference | None = None
 
 
-def find_counterexample(game: Game, function: Callable) -> AttackResult:
+def shortest_counterexample(game: Game, function: Callable) -> AttackResult:
     """The shortest history that was found; none if the function stood all of them."""
-    found = first_difference(game, function)
+    found = first_counterexample(game, function)
     if found.difference is None or found.difference.got is ENDLESS:
         return found
-    return AttackResult(found.tried, *_shrunk(game, function, found.history, found.difference))
+    return AttackResult(found.histories_tried, *_shrunk(game, function, found.history, found.difference))
 
 
-def first_difference(game: Game, function: Callable) -> AttackResult:
+def first_counterexample(game: Game, function: Callable) -> AttackResult:
     """The first history on which a function and the reference differ, as it is."""
     end = time.monotonic() + SECONDS
     for seed in range(HISTORIES):
-        history = game.history(seed, 1 + seed * LONGEST // HISTORIES)
-        if difference := game.difference(history, game.run(function, history)):
+        history = game.random_history(seed, 1 + seed * LONGEST // HISTORIES)
+        if difference := game.first_difference(history, game.run(function, history)):
             return AttackResult(seed + 1, history, difference)
         if time.monotonic() > end:
             return AttackResult(seed + 1)
@@ -90,20 +90,20 @@ def _shrunk(game: Game, function: Callable, history: Any, difference: Difference
     smaller = True
     while smaller:
         smaller = False
-        for candidate in game.simpler(history):
+        for candidate in game.simpler_histories(history):
             if time.monotonic() > end:
                 return history, difference
             if game.size(candidate) >= game.size(history):
                 continue
-            if found := game.difference(candidate, game.run(function, candidate)):
+            if found := game.first_difference(candidate, game.run(function, candidate)):
                 history, difference, smaller = candidate, found, True
                 break
     return history, difference
 
 
-def play_with_time_limit(play: Callable[[], None]) -> None:
-    """Plays a history, at most as long as a function should take for it."""
+def play_until_time_limit(play: Callable[[], None]) -> None:
+    """Plays a history, and stops without an error when that takes longer than a function should."""
     try:
         call_with_time_limit(CALL_S, play)
-    except TooLong:
+    except TimeLimitExceeded:
         pass  # what was asked last has no answer yet: `ENDLESS`

@@ -38,13 +38,13 @@ class Crash:
 
 
 @dataclass(frozen=True)
-class Width:
+class WidthChange:
     """The rule changes: its window is so long from now on, in minutes."""
 
     minutes: int
 
 
-Entry = Event | BatchEnd | Crash | Width
+Entry = Event | BatchEnd | Crash | WidthChange
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class History:
         return names
 
     @property
-    def has_no_late_events(self) -> bool:
-        """Whether no event is further behind than events may be; one that comes twice was not, the first time."""
+    def has_no_too_late_events(self) -> bool:
+        """Whether no event is further behind than `late` minutes; one that comes twice was not, the first time."""
         newest: dict[int, int] = {}
         for event in self.names:
             newest[event.payee] = max(event.time, newest.get(event.payee, event.time))
@@ -78,21 +78,21 @@ class History:
                 return False
         return True
 
-    def event_at(self, place: int) -> Event:
-        """The event that is entry number `place`."""
-        event = self.entries[place]
+    def event_at(self, entry_index: int) -> Event:
+        """The event that is entry number `entry_index`."""
+        event = self.entries[entry_index]
         assert isinstance(event, Event)
         return event
 
-    def width_at(self, place: int) -> int:
-        """The rule's window when entry number `place` comes."""
-        widths = [entry.minutes for entry in self.entries[:place] if isinstance(entry, Width)]
+    def width_at(self, entry_index: int) -> int:
+        """The rule's window when entry number `entry_index` comes."""
+        widths = [entry.minutes for entry in self.entries[:entry_index] if isinstance(entry, WidthChange)]
         return widths[-1] if widths else self.width
 
 
-def random_history(seed: int, events: int) -> History:
+def random_history(seed: int, event_count: int) -> History:
     """A history with so many events, and now and then something between them."""
-    rng = Random(f"{seed} {events}")
+    rng = Random(f"{seed} {event_count}")
     entries: list[Entry] = []
     at, ids, troubles = 0, 0, rng.random() < 0.5
     factor = rng.choice(FACTORS)
@@ -100,12 +100,14 @@ def random_history(seed: int, events: int) -> History:
     behind = [minutes for minutes in BEHIND if minutes <= late] + [late, late // 2]
     gaps: tuple[int, ...] = GAPS
     payees: tuple[int, ...] = (1, 1, 1, 2)
-    if events > 4 and rng.random() < 0.25:
-        events, gaps, payees = CROWD, (0, 0, 1), (1,)
+    if event_count > 4 and rng.random() < 0.25:
+        event_count, gaps, payees = CROWD, (0, 0, 1), (1,)
         limit = rng.choice((LIMIT, 12))
-    for _ in range(events):
+    for _ in range(event_count):
         if troubles and rng.random() < 0.4:
-            entries.append(rng.choice((BatchEnd(), Crash(), Crash(), Width(factor * rng.choice(WIDTHS)))))
+            entries.append(
+                rng.choice((BatchEnd(), Crash(), Crash(), WidthChange(factor * rng.choice(WIDTHS))))
+            )
         before = [entry for entry in entries if isinstance(entry, Event)]
         if before and rng.random() < 0.2:
             entries.append(rng.choice(before))  # sent again
@@ -152,7 +154,7 @@ def _with(history: History, changed: dict[Entry, Entry]) -> History:
 def history_size(history: History) -> tuple:
     """Events first, then all entries, payees, and minutes."""
     events = history.events
-    plain = [entry.minutes if isinstance(entry, Width) else 0 for entry in history.entries]
+    plain = [entry.minutes if isinstance(entry, WidthChange) else 0 for entry in history.entries]
     return (
         len(events),
         len(history.entries),

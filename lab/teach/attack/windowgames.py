@@ -16,19 +16,19 @@ from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.model.times import MINUTE_MS
 from lab.teach.attack.drawing import draw_timeline
-from lab.teach.attack.search import ENDLESS, Difference, play_with_time_limit
+from lab.teach.attack.search import ENDLESS, Difference, play_until_time_limit
 from lab.teach.attack.timeline import (
     BatchEnd,
     Crash,
     Event,
     History,
-    Width,
+    WidthChange,
     history_size,
     random_history,
     simpler_histories,
 )
-from lab.teach.attack.words import OUTSIDE, entry_said, explain_difference, join_names
-from lab.teach.learner import Raised, answer_text, call_plainly, error_suffix
+from lab.teach.attack.words import OUTSIDE, comma_separated, describe_entry, explain_difference
+from lab.teach.learner import FailureText, answer_text, error_suffix, plain_result_or_failure
 
 EVER = 10**6  # minutes
 TOO_OLD = object()  # the reference drops it, and a function may do as it likes
@@ -41,12 +41,12 @@ class TimelineGame:
     since then come again; their second answers count, as the first were never delivered.
     """
 
-    more: ClassVar[str]  # the number of a history that the function is told beside memory, event and width
+    fourth_argument: ClassVar[str]  # of the function, after memory, event and width: a number of the history
 
-    def history(self, seed: int, events: int) -> History:
-        return random_history(seed, events)
+    def random_history(self, seed: int, event_count: int) -> History:
+        return random_history(seed, event_count)
 
-    def simpler(self, history: History) -> Iterator[History]:
+    def simpler_histories(self, history: History) -> Iterator[History]:
         return simpler_histories(history)
 
     def size(self, history: History) -> tuple:
@@ -54,7 +54,7 @@ class TimelineGame:
 
     def run(self, function: Callable, history: History) -> list:
         answers: list = [None] * len(history.entries)
-        play_with_time_limit(lambda: self._play(function, history, answers))
+        play_until_time_limit(lambda: self._play(function, history, answers))
         return answers
 
     def hidden_state_fault(self, function: Callable) -> str:
@@ -79,34 +79,39 @@ class TimelineGame:
                     case Crash():
                         memory, again = deepcopy(saved), batch
             except Exception as error:  # noqa: BLE001  (a learner may put anything into memory)
-                answers[latest] = Raised(
+                answers[latest] = FailureText(
                     f"put something into `memory` that cannot be saved{error_suffix(error)}"
                 )
                 return
             for at in again:
                 event, latest = cast(Event, history.entries[at]), at
                 answers[at] = ENDLESS
-                given = memory[event.payee], event, history.width_at(at), getattr(history, self.more)
-                answers[at] = self.answer(call_plainly(function, *given), history)
-                if isinstance(answers[at], Raised):
+                given = (
+                    memory[event.payee],
+                    event,
+                    history.width_at(at),
+                    getattr(history, self.fourth_argument),
+                )
+                answers[at] = self.comparable_answer(plain_result_or_failure(function, *given), history)
+                if isinstance(answers[at], FailureText):
                     return
 
-    def answer(self, given: Any, history: History) -> Any:
-        """As it is compared; `Raised` if it is of the wrong kind."""
+    def comparable_answer(self, given: Any, history: History) -> Any:
+        """What the function gave, as it is compared; `FailureText` if it is of the wrong kind."""
         raise NotImplementedError
 
-    def read(self, alert: Any, events: list[Event]) -> Any:
-        """What an alert of the reference says (None: there is none)."""
+    def expected_answer(self, alert: Any, events: list[Event]) -> Any:
+        """The right answer, as an alert of the reference tells it (None: there is none)."""
         raise NotImplementedError
 
-    def difference(self, history: History, answers: list) -> Difference | None:
+    def first_difference(self, history: History, answers: list) -> Difference | None:
         """Judged only where a reference that forgets and one that does not agree: who holds more may see more."""
-        if not history.has_no_late_events:
+        if not history.has_no_too_late_events:
             return None
         for at, (expected, got) in enumerate(zip(self._expected(history, history.late), answers)):
-            if expected is TOO_OLD or (expected == got and not isinstance(got, Raised)):
+            if expected is TOO_OLD or (expected == got and not isinstance(got, FailureText)):
                 continue
-            if isinstance(got, Raised) or self._expected(history, EVER)[at] == expected:
+            if isinstance(got, FailureText) or self._expected(history, EVER)[at] == expected:
                 return Difference(at, expected, got)
         return None
 
@@ -118,7 +123,7 @@ class TimelineGame:
         expected: list = []
         for entry in history.entries:
             before, dropped = len(reference.alerts), reference.counts["droppedLate"]
-            if isinstance(entry, Width):
+            if isinstance(entry, WidthChange):
                 self._rule(reference, history, entry.minutes)
             elif isinstance(entry, Event):
                 reference.event(_line(entry, numbers[entry]))
@@ -126,34 +131,37 @@ class TimelineGame:
             if reference.counts["droppedLate"] > dropped:
                 expected.append(TOO_OLD)
             else:
-                expected.append(self.read(alert, list(numbers)) if isinstance(entry, Event) else None)
+                expected.append(
+                    self.expected_answer(alert, list(numbers)) if isinstance(entry, Event) else None
+                )
         return expected
 
     def _rule(self, reference: Reference, history: History, minutes: int) -> None:
         rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "windowMinutes": minutes}
-        reference.control(json.dumps(rule | self.rule(history)))
+        reference.control(json.dumps(rule | self.reference_rule(history)))
 
-    def rule(self, history: History) -> dict[str, Any]:
-        """The function that the reference computes."""
+    def reference_rule(self, history: History) -> dict[str, Any]:
+        """The function and limit of the rule that the reference is given."""
         raise NotImplementedError
 
-    def shown(self, answer: Any, history: History) -> str:
+    def describe_answer(self, answer: Any, history: History) -> str:
         """An answer, for people."""
         raise NotImplementedError
 
     def describe_difference(self, history: History, difference: Difference) -> str:
         _, name = self._at(history, difference)
-        numbers = f"width is {history.width} min, {self.more} is {getattr(history, self.more)}"
+        numbers = f"width is {history.width} min, {self.fourth_argument} is {getattr(history, self.fourth_argument)}"
         lines = [
             f"Your function differs from the reference at event {name}. The shortest history that shows it ({numbers}):"
         ]
         lines += [
-            f"{n:3}. {entry_said(history, place)}" for n, place in enumerate(range(len(history.entries)), 1)
+            f"{n:3}. {describe_entry(history, place)}"
+            for n, place in enumerate(range(len(history.entries)), 1)
         ]
-        expected = self.shown(difference.expected, history)
-        if isinstance(difference.got, Raised):
+        expected = self.describe_answer(difference.expected, history)
+        if isinstance(difference.got, FailureText):
             return "\n".join([*lines, f"At {name} your function {difference.got}. Expected: {expected}."])
-        got = self.shown(difference.got, history)
+        got = self.describe_answer(difference.got, history)
         lines.append(f"At {name} expected: {expected}. Your function gave: {got}.")
         return "\n".join([*lines, *self.reasons(history, difference)])
 
@@ -162,20 +170,20 @@ class TimelineGame:
         return []
 
     def _at(self, history: History, difference: Difference) -> tuple[Event, str]:
-        event = history.event_at(difference.at)
+        event = history.event_at(difference.entry_index)
         return event, history.names[event]
 
     def draw_difference(self, history: History, difference: Difference) -> str:
-        got = None if isinstance(difference.got, Raised) else difference.got
-        return draw_timeline(history, difference.at, difference.expected, got)
+        got = None if isinstance(difference.got, FailureText) else difference.got
+        return draw_timeline(history, difference.entry_index, difference.expected, got)
 
 
 class WindowGame(TimelineGame):
     """`window(memory, event, width, late)`: the events in the window of `event`; None if it is a duplicate."""
 
-    more = "late"
+    fourth_argument = "late"
 
-    def rule(self, history: History) -> dict[str, Any]:
+    def reference_rule(self, history: History) -> dict[str, Any]:
         return {
             "aggregateFieldName": "paymentAmount",
             "aggregatorFunctionType": "SUM",
@@ -183,67 +191,71 @@ class WindowGame(TimelineGame):
             "limit": 0,
         }
 
-    def answer(self, given: Any, history: History) -> Any:
-        if given is None or given is ... or isinstance(given, Raised):
+    def comparable_answer(self, given: Any, history: History) -> Any:
+        if given is None or given is ... or isinstance(given, FailureText):
             return given
         if not isinstance(given, (list, tuple, set)):
-            return Raised(f"gave {answer_text(given)}; expected a list of events, or None for a duplicate")
+            return FailureText(
+                f"gave {answer_text(given)}; expected a list of events, or None for a duplicate"
+            )
         known = [tuple(event) for event in history.names]
         if wrong := [one for one in given if one not in known]:
-            return Raised(f"gave a list with {answer_text(wrong[0])} in it; expected a list of events")
+            return FailureText(f"gave a list with {answer_text(wrong[0])} in it; expected a list of events")
         return sorted(given)
 
-    def read(self, alert: Any, events: list[Event]) -> Any:
+    def expected_answer(self, alert: Any, events: list[Event]) -> Any:
         if alert is None:
             return None
         cents = int(alert.aggregate * 100)
         return sorted(tuple(event) for place, event in enumerate(events) if cents >> place & 1)
 
-    def shown(self, answer: Any, history: History) -> str:
+    def describe_answer(self, answer: Any, history: History) -> str:
         if answer is None:
             return "None, as for a duplicate"
-        return join_names([history.names[Event(*one)] for one in answer]) or "an empty list"
+        return comma_separated([history.names[Event(*one)] for one in answer]) or "an empty list"
 
     def reasons(self, history: History, difference: Difference) -> list[str]:
-        return explain_difference(history, difference.at, difference.expected, difference.got)
+        return explain_difference(history, difference.entry_index, difference.expected, difference.got)
 
 
 class CountGame(TimelineGame):
     """`alerts(memory, event, width, limit)`: whether the count within the window alerts; it starts again after an alert."""
 
-    more = "limit"
+    fourth_argument = "limit"
 
-    def rule(self, history: History) -> dict[str, Any]:
+    def reference_rule(self, history: History) -> dict[str, Any]:
         return {
             "aggregatorFunctionType": "COUNT_WITH_RESET",
             "limitOperatorType": ">=",
             "limit": history.limit,
         }
 
-    def answer(self, given: Any, history: History) -> Any:
-        if isinstance(given, Raised) or given is ...:
+    def comparable_answer(self, given: Any, history: History) -> Any:
+        if isinstance(given, FailureText) or given is ...:
             return given
         if given is None or isinstance(given, bool):
             return bool(given)
-        return Raised(f"gave {answer_text(given)}; expected True or False")
+        return FailureText(f"gave {answer_text(given)}; expected True or False")
 
-    def read(self, alert: Any, events: list[Event]) -> Any:
+    def expected_answer(self, alert: Any, events: list[Event]) -> Any:
         return alert is not None
 
-    def shown(self, answer: Any, history: History) -> str:
+    def describe_answer(self, answer: Any, history: History) -> str:
         return "an alert" if answer else "no alert"
 
     def draw_difference(self, history: History, difference: Difference) -> str:
-        return draw_timeline(history, difference.at, [], None)
+        return draw_timeline(history, difference.entry_index, [], None)
 
     def reasons(self, history: History, difference: Difference) -> list[str]:
         event, name = self._at(history, difference)
         fired = [
             history.names[one]
-            for one, alert in zip(history.entries[: difference.at], self._expected(history, history.late))
+            for one, alert in zip(
+                history.entries[: difference.entry_index], self._expected(history, history.late)
+            )
             if alert and isinstance(one, Event) and one.payee == event.payee
         ]
-        if event in history.entries[: difference.at]:
+        if event in history.entries[: difference.entry_index]:
             return [
                 f"{name} arrived before, with the same id and time: it is a duplicate, even after an alert."
             ]

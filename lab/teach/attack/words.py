@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, Width
+from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, WidthChange
 
 OUTSIDE = (
     "The same event with an empty `memory` got two different answers: your function keeps something outside of `memory`. "
@@ -11,28 +11,28 @@ OUTSIDE = (
 )
 
 
-def join_names(names: Sequence[str]) -> str:
+def comma_separated(names: Sequence[str]) -> str:
     """Names in a row.
 
-    >>> join_names(["a", "b"])
+    >>> comma_separated(["a", "b"])
     'a, b'
     """
     return ", ".join(names)
 
 
-def entry_said(history: History, place: int) -> str:
+def describe_entry(history: History, entry_index: int) -> str:
     """An entry of a history as a sentence."""
-    entry, names = history.entries[place], history.names
+    entry, names = history.entries[entry_index], history.names
     match entry:
         case BatchEnd():
             return "The micro-batch ends, and `memory` is saved."
         case Crash():
-            since = [history.event_at(at) for at in replayed_places(history, place)]
-            again = join_names([names[event] for event in since]) or "nothing"
+            since = [history.event_at(at) for at in replayed_indices(history, entry_index)]
+            again = comma_separated([names[event] for event in since]) or "nothing"
             return f"A crash: `memory` goes back to the start of the micro-batch, and {again} arrives again."
-        case Width():
+        case WidthChange():
             return f"The rule changes: its window is {entry.minutes} min from now on."
-    before = [other for other in history.entries[:place] if isinstance(other, Event)]
+    before = [other for other in history.entries[:entry_index] if isinstance(other, Event)]
     groups = len({event.payee for event in history.events}) > 1
     whose = f", of payee {entry.payee}" if groups else ""
     if entry in before:
@@ -42,16 +42,18 @@ def entry_said(history: History, place: int) -> str:
     return f"{names[entry]} happened at minute {entry.time} (id {entry.id}{whose}{late})."
 
 
-def replayed_places(history: History, place: int) -> list[int]:
-    """The places of the events that come again after a crash at a place."""
-    cuts = [at for at in range(place) if isinstance(history.entries[at], BatchEnd)]
+def replayed_indices(history: History, entry_index: int) -> list[int]:
+    """The indices of the events that come again after the crash that is entry number `entry_index`."""
+    cuts = [at for at in range(entry_index) if isinstance(history.entries[at], BatchEnd)]
     begin = cuts[-1] if cuts else 0
-    return [at for at in range(begin, place) if isinstance(history.entries[at], Event)]
+    return [at for at in range(begin, entry_index) if isinstance(history.entries[at], Event)]
 
 
-def explain_difference(history: History, at: int, expected: list | None, got: list | None) -> list[str]:
+def explain_difference(
+    history: History, entry_index: int, expected: list | None, got: list | None
+) -> list[str]:
     """Why each missing event belongs in a window, and why each extra one does not."""
-    event = history.event_at(at)
+    event = history.event_at(entry_index)
     name, names = history.names[event], history.names
     if expected is None:
         return [
@@ -64,18 +66,18 @@ def explain_difference(history: History, at: int, expected: list | None, got: li
             if other != event and (other.id == event.id or other.time == event.time)
         ]
         than = (
-            f": a duplicate has the same id and the same time, and {join_names(alike)} differs in one of them"
+            f": a duplicate has the same id and the same time, and {comma_separated(alike)} differs in one of them"
             if alike
             else ""
         )
         return [f"{name} is not a duplicate{than}."]
     wanted, given = (Counter(Event(*one) for one in answer) for answer in (expected, got))
-    said = [_missing(history, at, other) for other in wanted - given]
-    return said + [_extra(history, at, other, wanted) for other in given - wanted]
+    said = [_missing(history, entry_index, other) for other in wanted - given]
+    return said + [_extra(history, entry_index, other, wanted) for other in given - wanted]
 
 
-def _missing(history: History, at: int, other: Event) -> str:
-    event, width = history.event_at(at), history.width_at(at)
+def _missing(history: History, entry_index: int, other: Event) -> str:
+    event, width = history.event_at(entry_index), history.width_at(entry_index)
     name, this = history.names[other], history.names[event]
     if other == event:
         return f"{name} is missing: the current event is in its own window."
@@ -84,7 +86,9 @@ def _missing(history: History, at: int, other: Event) -> str:
     if other.time == event.time:
         return f"{name} is missing: it has the same time as {this}, and it arrived earlier."
     newest = max(
-        one.time for one in history.entries[:at] if isinstance(one, Event) and one.payee == event.payee
+        one.time
+        for one in history.entries[:entry_index]
+        if isinstance(one, Event) and one.payee == event.payee
     )
     if newest > event.time:
         return (
@@ -94,8 +98,8 @@ def _missing(history: History, at: int, other: Event) -> str:
     return f"{name} is missing: it is {event.time - other.time} min before {this}, within the window of {width} min."
 
 
-def _extra(history: History, at: int, other: Event, wanted: Counter) -> str:
-    event, width = history.event_at(at), history.width_at(at)
+def _extra(history: History, entry_index: int, other: Event, wanted: Counter) -> str:
+    event, width = history.event_at(entry_index), history.width_at(entry_index)
     name, this = history.names[other], history.names[event]
     if other in wanted:
         return f"{name} counts only once."

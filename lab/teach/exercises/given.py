@@ -8,12 +8,12 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.language import say, translated
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import PAYMENTS, Schema
-from lab.teach.judge import Refused
+from lab.teach.judge import AnswerRefused
 from lab.teach.learner import answer_text
 
 
 def control_message_text(message: object, variable_name: str) -> str:
-    """A learner's control message as text; a dictionary becomes JSON. Raises Refused, which names the variable.
+    """A learner's control message as text; a dictionary becomes JSON. Raises AnswerRefused, which names the variable.
 
     >>> control_message_text({"ruleId": 1}, "rule_1")
     '{"ruleId": 1}'
@@ -22,7 +22,7 @@ def control_message_text(message: object, variable_name: str) -> str:
         return json.dumps(message, default=str)
     if isinstance(message, str):
         return message
-    raise Refused(
+    raise AnswerRefused(
         say(
             "{name} must be a whole rule, a string or a dictionary, not {answer}",
             name=variable_name,
@@ -32,15 +32,15 @@ def control_message_text(message: object, variable_name: str) -> str:
 
 
 def rule_from_message(message: object, variable_name: str, schema: Schema = PAYMENTS) -> Rule:
-    """The rule that a learner's control message adds. Raises Refused, with the rule book's reason."""
+    """The rule that a learner's control message adds. Raises AnswerRefused, with the rule book's reason."""
     try:
         rule = parse_message(control_message_text(message, variable_name), schema).rule
     except BadRule as error:
-        raise Refused(
+        raise AnswerRefused(
             say("{name} is rejected: {reason}", name=variable_name, reason=translated(str(error)))
         ) from None
     if rule is None:
-        raise Refused(say("{name} is a control message, but it adds no rule", name=variable_name))
+        raise AnswerRefused(say("{name} is a control message, but it adds no rule", name=variable_name))
     return rule
 
 

@@ -8,21 +8,21 @@ from lab.model.reference import Reference
 from lab.model.rules import readable_rule_sentence
 from lab.model.schema import PAYMENTS
 from lab.teach.exercises.given import control_message_text, rule_from_message
-from lab.teach.judge import Mistake, Refused, ValueExercise
+from lab.teach.judge import AnswerRefused, Mistake, ValueExercise
 
 PAID = [(0, 10), (1, 20), (11, 20), (21, 20)]  # minute, amount
 RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
 GIVEN = rule_from_message(RULE.format(50, 20), "the rule above")
 
 
-def alerting(rule: object) -> list[Id]:
+def alerting_payments(rule: object) -> list[Id]:
     """The payments on which a rule alerts, counted from 1."""
     said = rule_from_message(rule, "rule_1")
     numbers = (said.limit != GIVEN.limit) + (said.window_ms != GIVEN.window_ms)
     if numbers == 2:
-        raise Refused(say("two numbers have changed, the limit and the window; change only one"))
+        raise AnswerRefused(say("two numbers have changed, the limit and the window; change only one"))
     if replace(said, limit=GIVEN.limit, window_ms=GIVEN.window_ms) != GIVEN:
-        raise Refused(
+        raise AnswerRefused(
             say(
                 "more than one number has changed. The rule above is {given}, rule_1 is {answer}",
                 given=readable_rule_sentence(GIVEN),
@@ -39,7 +39,7 @@ def alerting(rule: object) -> list[Id]:
 EXERCISES = {
     "0.1": ValueExercise(
         right=[3, 4],
-        read=alerting,
+        read=alerting_payments,
         because="Payments 3 and 4 alert, and no others.",
         hints=(
             "The third payment sees a sum of exactly 50. Which limit is less than 50, but not less than 30?",

@@ -9,7 +9,7 @@ from typing import Any
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
 from lab.stream.accounts import ACCOUNT_EVENTS
 from lab.teach.judge import FunctionExercise, Mistake
-from lab.teach.rulejudge import DrawnLogs, Log, RuleExercise
+from lab.teach.rulejudge import AlertsOnRandomLogs, Log, RuleExercise
 
 ACTIONS = (*["pay"] * 7, "deposit")
 LAST = {"account": 9, "action": "signup"}
@@ -139,9 +139,9 @@ def _alert_times(random: Random, size: int) -> tuple:
     return list(accumulate(random.choice(gaps) for _ in range(2 + size // 4))), most, per
 
 
-_of_cards = DrawnLogs("card_testing", ACCOUNT_EVENTS, _cards, LAST)
-_of_payees = DrawnLogs("new_payee", ACCOUNT_EVENTS, _payees, LAST)
-_of_resets = DrawnLogs("no_login", ACCOUNT_EVENTS, _resets, LAST)
+_of_cards = AlertsOnRandomLogs("card_testing", ACCOUNT_EVENTS, _cards, LAST)
+_of_payees = AlertsOnRandomLogs("new_payee", ACCOUNT_EVENTS, _payees, LAST)
+_of_resets = AlertsOnRandomLogs("no_login", ACCOUNT_EVENTS, _resets, LAST)
 
 EXERCISES = {
     "10.1": RuleExercise(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from lab.teach.exercises.given import canonical_rule_text, rule_from_message
-from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
+from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 
 WRONG = [
     "1,(active),(payeeId),,(paymentAmount),(TOTAL),(>),(50),(20)",
@@ -14,11 +14,11 @@ WRONG = [
 MENDED = [WRONG[0].replace("TOTAL", "SUM"), WRONG[1].replace("SUM", "COUNT"), WRONG[2].replace("1day", "1d")]
 
 
-def meant(messages: object) -> dict[str, str]:
-    """What the engine makes of the three messages."""
+def rule_texts_of_messages(messages: object) -> dict[str, str]:
+    """The canonical text of the rule in each of the three messages."""
     if not isinstance(messages, (list, tuple)) or len(messages) != len(WRONG):
         count = f"; this has {len(messages)}" if isinstance(messages, (list, tuple)) else ""
-        raise Refused(f"expected a list of the three corrected messages{count}")
+        raise AnswerRefused(f"expected a list of the three corrected messages{count}")
     read = {}
     for number, message in enumerate(messages, 1):
         rule = rule_from_message(message, f"message {number}")
@@ -33,8 +33,8 @@ def _mended(number: int, message: str) -> list[str]:
 
 EXERCISES = {
     "2.1": ValueExercise(
-        right=lambda *_: meant(MENDED),
-        read=meant,
+        right=lambda *_: rule_texts_of_messages(MENDED),
+        read=rule_texts_of_messages,
         because="Each message now means what the analyst wanted.",
         hints=(
             "One contains a word that does not exist, one sums strings where a count was meant, one has an unknown unit.",

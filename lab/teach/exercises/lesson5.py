@@ -151,7 +151,7 @@ EXERCISES = {
     ),
     "5.5": ValueExercise(
         right=lambda plan: plan.after.rows()[3][0],
-        given_again=(SimpleNamespace(after=SimpleNamespace(rows=_rows_after)),),
+        given_on_recheck=(SimpleNamespace(after=SimpleNamespace(rows=_rows_after)),),
         because="Task 3 gets the last quarter: neighbouring key-groups, like every task.",
         hints=(
             "Find the row of task 3 in the plan's table for after the rescale.",

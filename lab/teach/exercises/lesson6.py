@@ -35,21 +35,21 @@ def _running(times: list, amounts: list, W: int) -> list:
     return sums
 
 
-class Counted(int):
-    """An amount that counts how often amounts are added or taken away."""
+class AdditionCountingInt(int):
+    """An amount; the class counts how often amounts are added or taken away."""
 
-    added = 0
+    additions = 0
 
     def __add__(self, other):
-        Counted.added += 1
+        AdditionCountingInt.additions += 1
         return int(self) + int(other)
 
     def __sub__(self, other):
-        Counted.added += 1
+        AdditionCountingInt.additions += 1
         return int(self) - int(other)
 
     def __rsub__(self, other):
-        Counted.added += 1
+        AdditionCountingInt.additions += 1
         return int(other) - int(self)
 
     __radd__ = __add__
@@ -57,9 +57,9 @@ class Counted(int):
 
 def _walks(function) -> str:
     """Whether the function adds up each window from scratch, judged by its number of additions."""
-    Counted.added = 0
-    function(list(range(LONG)), [Counted(LARGE + n) for n in range(LONG)], LONG // 2)
-    each = Counted.added / LONG
+    AdditionCountingInt.additions = 0
+    function(list(range(LONG)), [AdditionCountingInt(LARGE + n) for n in range(LONG)], LONG // 2)
+    each = AdditionCountingInt.additions / LONG
     if each <= 8:
         return ""
     return (
@@ -128,7 +128,7 @@ EXERCISES = {
         ),
         right=_running,
         draw=_times_amounts_window,
-        also=_walks,
+        extra_check=_walks,
         because="An event enters once and leaves once.",
         hints=(
             "Keep a running total, and the index of the oldest event that is still in the window.",

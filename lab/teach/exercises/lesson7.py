@@ -2,9 +2,10 @@
 
 from itertools import groupby
 from types import SimpleNamespace
+from typing import Any
 
 from lab.teach.exercises.given import canonical_rule_text, control_message_text, rule_from_message
-from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
+from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 
 RULE = "6,(active),(payeeId),,(paymentAmount),(MAX),(>=),(15),(1)"
 A, B, AGAIN = {"alertId": "1.1.7", "n": 1}, {"alertId": "1.1.8", "n": 2}, {"alertId": "1.1.7", "n": 3}
@@ -17,22 +18,22 @@ def _once(alerts: list[dict]) -> list[dict]:
     return list(first.values())
 
 
-def in_force(message: object, studio) -> str:
-    """What the engine has made of rule 6. Nothing is sent that would replace another rule."""
+def publish_rule_6(message: object, studio: Any) -> str:
+    """Publishes rule 6 and returns its canonical text if the engine accepts it. Nothing is sent that would replace another rule."""
     rule = rule_from_message(message, "rule_6")
     if rule.rule_id != 6:
-        raise Refused(f"rule_6 must have the id 6, not {rule.rule_id}")
+        raise AnswerRefused(f"rule_6 must have the id 6, not {rule.rule_id}")
     answer = studio.ask(control_message_text(message, "rule_6"))
     if answer["status"] != "accepted":
-        raise Refused(f"the engine rejected it: {answer['reason']}")
+        raise AnswerRefused(f"the engine rejected it: {answer['reason']}")
     return canonical_rule_text(rule)
 
 
 EXERCISES = {
     "7.1": ValueExercise(
         right=canonical_rule_text(rule_from_message(RULE, "rule_6")),
-        read=in_force,
-        given_again=(SimpleNamespace(ask=lambda message: {"status": "accepted"}),),
+        read=publish_rule_6,
+        given_on_recheck=(SimpleNamespace(ask=lambda message: {"status": "accepted"}),),
         because="The rule is in force.",
         hints=(
             "The parts are: id, (active), (keys), (unique), (field), (function), (operator), (limit), (minutes).",

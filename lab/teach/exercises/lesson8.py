@@ -7,7 +7,7 @@ from random import Random
 
 from lab.model.schema import LOGINS
 from lab.teach.exercises.given import canonical_rule_text, rule_from_message
-from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
+from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 from lab.teach.learner import answer_text
 
 POLICY = {
@@ -28,18 +28,18 @@ READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sq
 SQL_STEPS = 100_000  # of SQLite's machine; an edit of three rows takes less than a hundred
 
 
-def policy(message: object) -> str:
-    """What a policy on logins says."""
+def policy_rule_text(message: object) -> str:
+    """The canonical text of the rule in a policy on logins."""
     rule = rule_from_message(message, "stuffing", LOGINS)
     if rule.rule_id != POLICY["ruleId"]:
-        raise Refused(f"its id must be 3, not {rule.rule_id}")
+        raise AnswerRefused(f"its id must be 3, not {rule.rule_id}")
     return canonical_rule_text(rule, LOGINS)
 
 
-def rows_after(edit: object, database: sqlite3.Connection) -> dict[str, object]:
-    """What an edit makes of rules that are all active; it is undone if that is not what was asked for."""
+def run_edit_and_list_changes(edit: object, database: sqlite3.Connection) -> dict[str, object]:
+    """Runs an edit on rules that are all active, and lists what it changed; it is undone if that is not what was asked for."""
     if not isinstance(edit, str):
-        raise Refused(f"an edit must be SQL in a string, not {answer_text(edit)}")
+        raise AnswerRefused(f"an edit must be SQL in a string, not {answer_text(edit)}")
     try:
         database.execute("BEGIN")
         solved_before = database.execute(
@@ -51,7 +51,7 @@ def rows_after(edit: object, database: sqlite3.Connection) -> dict[str, object]:
     except sqlite3.Error as error:
         if database.in_transaction:
             database.execute("ROLLBACK")
-        raise Refused(f"the database says: {error}") from None
+        raise AnswerRefused(f"the database says: {error}") from None
     database.execute("COMMIT" if changed == EDITED and not solved_before else "ROLLBACK")
     return changed
 
@@ -156,8 +156,8 @@ EXERCISES = {
         ),
     ),
     "8.2": ValueExercise(
-        right=policy(POLICY),
-        read=policy,
+        right=policy_rule_text(POLICY),
+        read=policy_rule_text,
         because="This is rule 3 of the rule book.",
         hints=(
             "It needs groupingKeyNames, filter, aggregatorFunctionType with unique, limitOperatorType, limit, window, action with ttl.",
@@ -237,8 +237,8 @@ EXERCISES = {
     ),
     "8.4": ValueExercise(
         right=EDITED,
-        read=rows_after,
-        given_again=None,  # an instructor's machine runs no SQL of a learner
+        read=run_edit_and_list_changes,
+        given_on_recheck=None,  # an instructor's machine runs no SQL of a learner
         because="The change is on its way to the engine.",
         hints=(
             "The column is rule_state; the states are ACTIVE and PAUSE.",

@@ -1,6 +1,6 @@
 """Attack my engine: functions of one's own against random logs, and a batch killed between two steps."""
 
-from lab.teach.attack import Attack
+from lab.teach.attack import AttackExercise
 from lab.teach.attack.routegame import RouteGame
 from lab.teach.attack.routemistakes import ROUTE
 from lab.teach.attack.windowgames import CountGame, WindowGame
@@ -8,7 +8,7 @@ from lab.teach.attack.windowmistakes import COUNT, WINDOW
 from lab.teach.judge import Mistake, ValueExercise
 
 EXERCISES = {
-    "9.1": Attack(
+    "9.1": AttackExercise(
         RouteGame(),
         "Each route that wants the event gets one copy, with the fields that its rules need.",
         (
@@ -17,7 +17,7 @@ EXERCISES = {
         ),
         ROUTE,
     ),
-    "9.2": Attack(
+    "9.2": AttackExercise(
         WindowGame(),
         "Both ends, late events, duplicates, crashes and changed rules all match the reference.",
         (
@@ -26,7 +26,7 @@ EXERCISES = {
         ),
         WINDOW,
     ),
-    "9.3": Attack(
+    "9.3": AttackExercise(
         CountGame(),
         "The count starts again in order of arrival, and the function still knows which events it has seen.",
         (

@@ -1,6 +1,6 @@
 """The heartbeat of live widgets: one task on the kernel's own loop refreshes them, so that no thread touches a widget.
 
-engine, player (threads, processes) ──► logs ──► Pulse.tick: read, refresh, beat ──► browser: all is well
+engine, player (threads, processes) ──► logs ──► RefreshingStatus.refresh_now: read, refresh, beat ──► browser: all is well
                                                          no beat for some seconds ──► browser: says so by itself
 """
 
@@ -20,12 +20,12 @@ State = tuple[str, str]  # kind, text
 SILENT = "No sign of the kernel for {seconds} s: it is busy or has stopped. The page shows its last state."
 
 
-class Pulse(anywidget.AnyWidget):
+class RefreshingStatus(anywidget.AnyWidget):
     """Calls `refresh` functions twice a second and shows what `state` says; the browser notices when that ends.
 
-    >>> pulse = Pulse([], lambda: (GOOD, "running"))
-    >>> pulse.tick()
-    >>> pulse.text, pulse.beat
+    >>> status = RefreshingStatus([], lambda: (GOOD, "running"))
+    >>> status.refresh_now()
+    >>> status.text, status.beat
     ('running', 1)
     """
 
@@ -42,7 +42,7 @@ class Pulse(anywidget.AnyWidget):
         self._refresh, self._state = refresh, state
         self._task: asyncio.Task | None = None
 
-    def tick(self) -> None:
+    def refresh_now(self) -> None:
         """One beat. What a widget raises is shown, and the others go on."""
         failed: State | None = None
         for refresh in self._refresh:
@@ -64,7 +64,7 @@ class Pulse(anywidget.AnyWidget):
 
     async def _beat(self) -> None:
         while True:
-            self.tick()
+            self.refresh_now()
             await asyncio.sleep(EVERY_S)
 
     def stop(self) -> None:

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 
-from lab.widgets.look import Fit
+from lab.widgets.look import StylesAndAccessibility
 
 
-class Part(widgets.VBox):
+class Panel(widgets.VBox):
     """A widget that stands alone, `tools` in a row over the `body`, and `detail` beside them where there is room.
 
     A room takes these apart, and has `opens(title)` called when something is chosen whose detail is to be seen.
 
-    >>> part = Part([widgets.Button()], [widgets.HTML()], widgets.VBox())
+    >>> part = Panel([widgets.Button()], [widgets.HTML()], widgets.VBox())
     >>> part.opens("Rule 3")
     """
 
@@ -22,7 +22,7 @@ class Part(widgets.VBox):
         body: Sequence[widgets.Widget],
         detail: widgets.Box | None = None,
     ):
-        self.tools, self.body, self.detail = tuple(tools), (*body, Fit()), detail
+        self.tools, self.body, self.detail = tuple(tools), (*body, StylesAndAccessibility()), detail
         self.opens: Callable[[str], None] = lambda title: None
         head = widgets.HBox(self.tools) if self.tools else widgets.HBox()
         head.add_class("lab-tools")

@@ -1,4 +1,4 @@
-"""The front door of the control room: a stream played here, simulated or one's own, or an engine that runs already; then the room."""
+"""The launcher of the control room: a stream played here, simulated or one's own, or an engine that runs already; then the room."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ from lab.model.language import say, translated
 from lab.stream.background import HAS_THREADS
 from lab.stream.datasets import dataset
 from lab.widgets.controlroom import ControlRoom
-from lab.widgets.look import Fit, sentence_html
+from lab.widgets.look import StylesAndAccessibility, sentence_html
 
 RATE = 200
 ENGINES = {
@@ -36,7 +36,7 @@ HELP = {
 }
 
 
-class FrontDoor(widgets.VBox):
+class ControlRoomLauncher(widgets.VBox):
     """Asks which stream and which engine, opens the control room on them, and folds away; the room's *Change* unfolds it."""
 
     def __init__(self):
@@ -77,7 +77,7 @@ class FrontDoor(widgets.VBox):
             self.start,
             self.said,
         ]
-        self.form = widgets.VBox([*controls, Fit()])
+        self.form = widgets.VBox([*controls, StylesAndAccessibility()])
         self.form.add_class("lab-door")
         self.how.observe(lambda _: self._show(), "value")
         super().__init__([self.form])

@@ -37,10 +37,10 @@ Alerts = dict[Id, int]  # event id -> aggregate in cents
 
 
 @dataclass(frozen=True)
-class Step:
+class StepResult:
     """The result of a step. `events`: how many were timed; `alerts`: those of all events that it read.
 
-    `seconds`: by the clock on Spark, of CPU in one process, where nothing is waited for; `decode`: those for reading lines.
+    `seconds`: by the clock on Spark, of CPU in one process, where nothing is waited for; `decode_s`: those for reading lines.
     """
 
     name: str
@@ -48,15 +48,15 @@ class Step:
     events: int
     seconds: float
     alerts: Alerts = field(repr=False)
-    decode: float = 0.0
+    decode_s: float = 0.0
 
     @property
-    def rate(self) -> float:
+    def events_per_second(self) -> float:
         """Events a second."""
         return self.events / self.seconds
 
     def __str__(self) -> str:
-        return f"{self.name}, {self.where}: {self.events:,} events in {self.seconds:.2f} s, {self.rate:,.0f} a second"
+        return f"{self.name}, {self.where}: {self.events:,} events in {self.seconds:.2f} s, {self.events_per_second:,.0f} a second"
 
 
 def message(window: str = "1h", limit: int = 350) -> str:
@@ -96,17 +96,19 @@ class RecomputedSum:
     """Adds up all events of the key for each event: the work per event grows with the window.
 
     >>> window = RecomputedSum(window_ms=10)
-    >>> [window.total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
+    >>> [window.add_and_total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
     [5, 7, 3]
     """
 
     window_ms: int
-    held: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    events_by_key: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
 
-    def total(self, key: int, time_ms: int, value: int) -> int:
+    def add_and_total(self, key: int, time_ms: int, value: int) -> int:
         """Adds an event of a key and returns the sum over the window that ends with it."""
-        self.held[key].append((time_ms, value))
-        self.held[key] = window = [event for event in self.held[key] if event[0] >= time_ms - self.window_ms]
+        self.events_by_key[key].append((time_ms, value))
+        self.events_by_key[key] = window = [
+            event for event in self.events_by_key[key] if event[0] >= time_ms - self.window_ms
+        ]
         return sum(value for _, value in window)
 
 
@@ -115,17 +117,17 @@ class RunningSum:
     """Keeps a running sum: each event is added once and removed once, whatever the window's length.
 
     >>> window = RunningSum(window_ms=10)
-    >>> [window.total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
+    >>> [window.add_and_total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
     [5, 7, 3]
     """
 
     window_ms: int
-    held: dict[int, deque[tuple[int, int]]] = field(default_factory=lambda: defaultdict(deque))
+    events_by_key: dict[int, deque[tuple[int, int]]] = field(default_factory=lambda: defaultdict(deque))
     sums: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
-    def total(self, key: int, time_ms: int, value: int) -> int:
+    def add_and_total(self, key: int, time_ms: int, value: int) -> int:
         """Adds an event of a key and returns the sum over the window that ends with it."""
-        window = self.held[key]
+        window = self.events_by_key[key]
         window.append((time_ms, value))
         self.sums[key] += value
         while window[0][0] < time_ms - self.window_ms:
@@ -137,28 +139,30 @@ def evaluate_tuples(
     window: RecomputedSum | RunningSum, events: Iterable[Sequence[int]], limit: int
 ) -> Alerts:
     """Events as (key, time, id, cents), in order."""
-    totals = ((event_id, window.total(key, time_ms, cents)) for key, time_ms, event_id, cents in events)
+    totals = (
+        (event_id, window.add_and_total(key, time_ms, cents)) for key, time_ms, event_id, cents in events
+    )
     return {event_id: total for event_id, total in totals if total > limit}
 
 
 # -- in one process ----------------------------------------------------------------------------------------------------
 
 
-def in_process(name: str, lines: Sequence[bytes], text: str) -> Step:
-    """Times `lines`, `columns`, `running`, `interpreted` or `compiled`: the best of three runs, by CPU time."""
-    if name == "interpreted":
+def time_in_process(step: str, lines: Sequence[bytes], text: str) -> StepResult:
+    """Times a step, `lines`, `columns`, `running`, `interpreted` or `compiled`, in this process: the best of three runs, by CPU time."""
+    if step == "interpreted":
         return _interpreted(lines, text)
-    return min((_once(name, lines, parse_rule(text)) for _ in range(3)), key=lambda step: step.seconds)
+    return min((_once(step, lines, parse_rule(text)) for _ in range(3)), key=lambda result: result.seconds)
 
 
-def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
+def _once(name: str, lines: Sequence[bytes], rule: Rule) -> StepResult:
     data = b"\n".join(lines)
     window = RunningSum(rule.window_ms) if name == "running" else RecomputedSum(rule.window_ms)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         path, late_ms = Path(folder, "store"), Settings.max_out_of_orderness_ms
         store = RouteStore(path, PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1, late_ms=late_ms)
         started = time.process_time()
-        events: Any = by_line(data) if name == "lines" else at_once(data)
+        events: Any = decode_by_line(data) if name == "lines" else decode_at_once(data)
         decoded = time.process_time()
         if name == "compiled":
             alerts = _compiled(store, events)
@@ -166,26 +170,26 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
             rows = events if name == "lines" else zip(*(column.tolist() for column in events.values()))
             alerts = evaluate_tuples(window, rows, int(rule.limit * CENTS))
         ended = time.process_time()
-    return Step(name, "one process", len(lines), ended - started, alerts, decoded - started)
+    return StepResult(name, "one process", len(lines), ended - started, alerts, decoded - started)
 
 
-def _interpreted(lines: Sequence[bytes], text: str) -> Step:
+def _interpreted(lines: Sequence[bytes], text: str) -> StepResult:
     """`compiled` in a process in which Numba does not compile; one run."""
     env = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     child = [sys.executable, "-W", "ignore", "-c", f"from {__name__} import _child; _child()", text]
     told = subprocess.run(child, input=b"\n".join(lines), stdout=subprocess.PIPE, env=env, check=True).stdout
     seconds, decode, alerts = json.loads(told)
-    return Step("interpreted", "one process", len(lines), seconds, dict(alerts), decode)
+    return StepResult("interpreted", "one process", len(lines), seconds, dict(alerts), decode)
 
 
 def _child() -> None:
     data = sys.stdin.buffer.read()
-    at_once(data)  # the first call loads Arrow's reader
+    decode_at_once(data)  # the first call loads Arrow's reader
     step = _once("compiled", data.split(b"\n"), parse_rule(sys.argv[1]))
-    print(json.dumps([step.seconds, step.decode, list(step.alerts.items())]))
+    print(json.dumps([step.seconds, step.decode_s, list(step.alerts.items())]))
 
 
-def by_line(data: bytes) -> list[tuple]:
+def decode_by_line(data: bytes) -> list[tuple]:
     """(key, time, id, cents) of each line, parsed by itself."""
     return [
         (event[KEY], event["eventTime"], event["transactionId"], int(event[VALUE] * CENTS))
@@ -193,7 +197,7 @@ def by_line(data: bytes) -> list[tuple]:
     ]
 
 
-def at_once(data: bytes) -> Columns:
+def decode_at_once(data: bytes) -> Columns:
     """The same as columns, all lines parsed at once, as the engine does it."""
     columns, _, _ = decode_records(LooseLines(data), PAYMENTS)
     names = {"key:payeeId": KEY, "time": "eventTime", "id": "transactionId", "value:paymentAmount": VALUE}
