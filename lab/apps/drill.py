@@ -182,7 +182,9 @@ class Drill(ScenarioLogs):
             before = log.end()
             keys, lines = self.lines.get(name, NO_LINES)
             try:
-                log.put_batch_once(self.job.checkpoint, self.batch_number, lines.data, batch_fingerprint(self.end))
+                log.put_batch_once(
+                    self.job.checkpoint, self.batch_number, lines.data, batch_fingerprint(self.end)
+                )
             except BatchConflict:
                 self.story.append(say(REFUSED, number=self.batch_number))
                 return False

@@ -267,7 +267,8 @@ def is_still_needed(store, event_row, before_ms, reach_ms):
     """Whether an event is not older than a time, and than what its key-group holds."""
     t = store.events[event_row, TIME]
     return (
-        t >= before_ms and t >= store.newest_ms[store.groups[store.events[event_row, GROUP], KEY_GROUP]] - reach_ms
+        t >= before_ms
+        and t >= store.newest_ms[store.groups[store.events[event_row, GROUP], KEY_GROUP]] - reach_ms
     )
 
 

@@ -71,7 +71,9 @@ def int64_columns(schema: Schema, field_name: str) -> list[str]:
     """The int64 columns that hold a field: itself, or the two halves of a string's digest; none for what is only a bit."""
     if field_name.startswith(ONE_BIT):
         return []
-    return [field_name] if schema.field(field_name).is_number_or_time else [f"{field_name}/0", f"{field_name}/1"]
+    return (
+        [field_name] if schema.field(field_name).is_number_or_time else [f"{field_name}/0", f"{field_name}/1"]
+    )
 
 
 def transport_columns(schema: Schema, field_name: str) -> list[str]:
