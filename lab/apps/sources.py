@@ -134,10 +134,10 @@ class TopicSource(EventSource):
     def _partition(self, number: int) -> Iterator[tuple[int, int, int, bytes]]:
         """(log time, partition, offset, value) of each record."""
         from lab.logs.cluster import ANSWER_S
-        from lab.logs.partitions import Reader
+        from lab.logs.partitions import PartitionReader
 
         newest, span = 0, (self._starts[number], self._ends[number])
-        with closing(Reader(self._log.cluster, self._log.topic, QUEUE_KB)) as reader:
+        with closing(PartitionReader(self._log.cluster, self._log.topic, QUEUE_KB)) as reader:
             for _, messages in reader.read({number: span}, ANSWER_S):
                 for message in messages:
                     newest = max(newest, message.timestamp()[1])

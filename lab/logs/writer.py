@@ -101,7 +101,7 @@ class Writer:
         numbers: dict[int, int] = {}
         if seen.size:
             with self._segments.open_index(seen.bases[-1]) as index:
-                numbers = index.numbers()
+                numbers = index.last_number_by_writer()
         begins = AppendRow(seen.last.end, max(seen.last.log_time, log_time))
         open(self._segments.segment_path(begins.end, "jsonl"), "ab", opener=private_file_opener).close()
         rows = [begins, *(begins._replace(writer=of, number=last) for of, last in numbers.items())]

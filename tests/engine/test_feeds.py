@@ -5,7 +5,7 @@ from threading import Event, Thread
 from lab.engine.records import feeds
 from lab.engine.records.feeds import FileFeed, LooseLines
 from lab.logs.files import FileLog
-from lab.logs.index import Index
+from lab.logs.index import SegmentIndex
 from tests.waiting import PATIENCE_S
 
 
@@ -29,7 +29,7 @@ def test_each_line_has_the_log_time_of_its_append_whatever_blank_lines_are_betwe
 
 def test_the_ends_wait_for_a_writer_that_has_looked_at_its_clock(tmp_path, monkeypatch):
     """Its line has a log time already, and is not there yet: a cut after that time must have it."""
-    append, writing, go_on, ends = Index.append, Event(), Event(), []
+    append, writing, go_on, ends = SegmentIndex.append, Event(), Event(), []
 
     def slowly(index, rows):
         writing.set()
@@ -37,7 +37,7 @@ def test_the_ends_wait_for_a_writer_that_has_looked_at_its_clock(tmp_path, monke
         append(index, rows)
 
     FileLog(tmp_path).append(["a"])
-    monkeypatch.setattr(Index, "append", slowly)
+    monkeypatch.setattr(SegmentIndex, "append", slowly)
     writer = Thread(target=FileLog(tmp_path).append, args=(["b"],))
     writer.start()
     writing.wait(PATIENCE_S)
