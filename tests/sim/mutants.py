@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.loop import task
-from lab.engine.loop.cut import Planner
+from lab.engine.loop.cut import Ends, Planner
 from lab.engine.records import decode
 from lab.engine.records.columns import concat_columns
 from lab.engine.windows import evaluate as windows
@@ -40,7 +40,7 @@ def a_limit_cuts_events_but_not_control():
 
     def mutated(self, low, high, begun, there, limit):
         found, ends = less(self, low, high, begun, there, limit)
-        return found, (ends[0], there[1])
+        return found, Ends(ends.events, there.control)
 
     with patch.object(Planner, "_within_limit", mutated):
         yield
@@ -52,7 +52,7 @@ def control_is_listed_after_events():
     before = Planner._before
 
     def mutated(self, log_time, there, begun):
-        return before(self, log_time, there, begun)[0], there[1]
+        return Ends(before(self, log_time, there, begun).events, there.control)
 
     with patch.object(Planner, "_before", mutated):
         yield
