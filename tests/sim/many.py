@@ -16,7 +16,7 @@ from tests.sim.world import installed
 PATIENCE_S = 60  # a history takes a twentieth of a second; one that takes so long does not come to an end
 SHRINK_S = 4.0  # CPU time for making a history short
 # such an error says that a planted fault no longer fits the code that it is planted in
-UNFIT = ("AttributeError", "KeyError", "NameError", "TypeError")
+UNFIT = ("AttributeError", "NameError", "TypeError")
 
 
 def appended(history: History) -> list[Action]:
