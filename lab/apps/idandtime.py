@@ -126,7 +126,7 @@ class IdAndTimeChooser:
         one = self.inferred_fields[name]
         return len(one.distinct_values) if one.distinct_values is not None else one.value_count
 
-    def resolve_id_fields(self, names_or_paths: Sequence[str]) -> tuple[str, ...]:
+    def use_as_id_fields(self, names_or_paths: Sequence[str]) -> tuple[str, ...]:
         """The fields that somebody says are the id. Raises ValueError."""
         if len(names_or_paths) == 1:
             self._doubt_id(id := self._named_id(names_or_paths[0]))
@@ -210,7 +210,7 @@ class IdAndTimeChooser:
                 return f"{wanted}; in {name} {times}, and one value is {short_json(one.first_misfits.get(unit, one.example))}"
         return wanted
 
-    def resolve_time_field(self, name_or_path: str) -> str:
+    def use_as_time_field(self, name_or_path: str) -> str:
         """The field that somebody says is the event time, in the unit that most of its values have. Raises ValueError."""
         name = self._named("--time", name_or_path)
         one = self.inferred_fields[name]

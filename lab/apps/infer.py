@@ -143,9 +143,9 @@ def infer(
         )
     by_name = {names[one.path]: one for one, *_ in typed}
     chooser = IdAndTimeChooser(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
-    proposal.id_fields = chooser.resolve_id_fields(id) if id else chooser.choose_id_fields(name)
+    proposal.id_fields = chooser.use_as_id_fields(id) if id else chooser.choose_id_fields(name)
     proposal.time_field = (
-        chooser.resolve_time_field(time)
+        chooser.use_as_time_field(time)
         if time
         else chooser.choose_time_field(read.event_path, proposal.id_fields)
     )

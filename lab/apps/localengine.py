@@ -42,7 +42,7 @@ class LocalEngine(BackgroundTask):
             until_stopped.callback(rmtree, shared.private_folder(start_id), ignore_errors=True)
             events, control = map(self._logs.feed, READ)
             planner = Planner(events, control, job.folder, self._settings)
-            cuts, outlet = CutLog(job.folder, planner.earliest_mark()), self._logs.outlet(start_id)
+            cuts, outlet = CutLog(job.folder, planner.mark_at_start_of_logs()), self._logs.outlet(start_id)
             while True:
                 ends = time.monotonic() + EPOCH_S
                 with running_epoch(job, planner, cuts, outlet.put) as running:

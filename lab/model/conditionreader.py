@@ -35,7 +35,7 @@ class ConditionReader(WhenReader):
     def _inside_brackets(self) -> dict[str, Any]:
         """`where`, if there is one, and the closing bracket."""
         of = {}
-        if self.next_token.is_word("where"):
+        if self.upcoming_token.is_word("where"):
             self.take_token()
             of["where"] = when_text(self.read_event_condition())
         self._sign(")", "expected where and conditions, or ), after what it is of")
@@ -44,12 +44,12 @@ class ConditionReader(WhenReader):
     def _of_route(self) -> dict[str, Any]:
         """The filter and the keys."""
         of: dict[str, Any] = {}
-        if self.next_token.is_word("where"):
+        if self.upcoming_token.is_word("where"):
             self.take_token()
             of["filter"] = filter_json_value(self.read_filter())
-            if not self.next_token.is_word("per", "over", "within"):
+            if not self.upcoming_token.is_word("per", "over", "within"):
                 self.raise_for_rest()
-        if self.next_token.is_word("per"):
+        if self.upcoming_token.is_word("per"):
             self.take_token()
             of["groupingKeyNames"] = self._names()
         return of
@@ -69,13 +69,13 @@ class ConditionReader(WhenReader):
             of |= self._of_route()
         self._words("expected over and a window, such as over 10 min", "over")
         of["window"] = self.read_duration()
-        if self.next_token.is_word("without"):
+        if self.upcoming_token.is_word("without"):
             self._words("expected without the current event", "without", "the", "current", "event")
             of["excludeCurrent"] = True
         return of
 
     def _of(self, function: str) -> dict[str, Any]:
-        if AGGREGATES[function].argument_kind == "events" and self.next_token.is_word("events"):
+        if AGGREGATES[function].argument_kind == "events" and self.upcoming_token.is_word("events"):
             self.take_token()
             return {}
         names = self._names()
@@ -88,18 +88,18 @@ class ConditionReader(WhenReader):
     def _names(self) -> list[str]:
         """Fields with commas between them; the first word of a clause is none of them, unless it is a field."""
         names = [self._name()]
-        while self.next_token.is_sign(",") and (
+        while self.upcoming_token.is_sign(",") and (
             self.token_ahead(1).text in self.schema.names or not self.token_ahead(1).is_word(*CLAUSES)
         ):
             self.take_token()
-            token = self.next_token
+            token = self.upcoming_token
             names.append(self._name())
             if names[-1] in names[:-1]:
                 raise self.error_at("expected each field once", token)
         return names
 
     def _name(self) -> str:
-        if not self.next_token.is_word_or_quoted:
+        if not self.upcoming_token.is_word_or_quoted:
             raise self.error_at("expected the name of a field")
         return self._field(self.take_token()).name
 
@@ -107,17 +107,17 @@ class ConditionReader(WhenReader):
         limit: dict[str, Any] = {"limit": "1"}
         if not self.token_ahead(1).is_sign("("):
             limit = {"limit": self._amount("a limit")}
-            if not self.next_token.is_word(*TIMES):
+            if not self.upcoming_token.is_word(*TIMES):
                 return limit
             self.take_token()
         of = limit["limitOf"] = self.read_aggregation()
-        if self.next_token.is_word(*DIVIDED):
+        if self.upcoming_token.is_word(*DIVIDED):
             self.take_token()
             of["dividedBy"] = self._whole("a divisor")
-        if self.next_token.is_word("+", "-"):
+        if self.upcoming_token.is_word("+", "-"):
             minus = self.take_token().text.strip("+")
-            if self.next_token.text.startswith(("+", "-")):
-                raise self._not_plain("a number", self.next_token)
+            if self.upcoming_token.text.startswith(("+", "-")):
+                raise self._not_plain("a number", self.upcoming_token)
             of["plus"] = minus + self._amount("a number")
         return limit
 
@@ -140,7 +140,7 @@ class ConditionReader(WhenReader):
 
     def _is_thousands(self) -> bool:
         """Whether a comma and three digits follow without blanks, as in 20,000,000.5."""
-        comma, digits = self.next_token, self.token_ahead(1)
+        comma, digits = self.upcoming_token, self.token_ahead(1)
         close = self.tokens[self.place - 1].end == comma.start and comma.end == digits.start
         return (
             comma.is_sign(",")
@@ -161,8 +161,8 @@ class ConditionReader(WhenReader):
         token = self.take_token()
         match = re.fullmatch("([0-9]{1,12})([a-z]*)", token.text.lower()) if token.kind == "word" else None
         unit = match[2] if match else ""
-        if match and not unit and self.next_token.kind == "word":
-            unit = self.next_token.text.lower()
+        if match and not unit and self.upcoming_token.kind == "word":
+            unit = self.upcoming_token.text.lower()
             token = self.take_token()
         if not match or unit not in UNITS:
             raise self.error_at("expected a duration in s, min, h or d, such as 10 min", token)
@@ -174,6 +174,6 @@ class ConditionReader(WhenReader):
                 raise self.error_at(reason, token)
 
     def _sign(self, sign: str, reason: str) -> None:
-        if not self.next_token.is_sign(sign):
+        if not self.upcoming_token.is_sign(sign):
             raise self.error_at(reason)
         self.take_token()

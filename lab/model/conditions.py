@@ -108,19 +108,19 @@ class TokenReader:
         self.place = 0
 
     @property
-    def next_token(self) -> Token:
+    def upcoming_token(self) -> Token:
         return self.tokens[self.place]
 
     def token_ahead(self, count: int) -> Token:
         return self.tokens[min(self.place + count, len(self.tokens) - 1)]
 
     def take_token(self) -> Token:
-        token = self.next_token
+        token = self.upcoming_token
         self.place = min(self.place + 1, len(self.tokens) - 1)
         return token
 
     def error_at(self, reason: str, token: Token | None = None) -> BadConditions:
-        token = token or self.next_token
+        token = token or self.upcoming_token
         return BadConditions(reason, self.text, token.start, token.end)
 
 

@@ -8,7 +8,7 @@ from lab.model.jsonschema import (
     Json,
     any_case_words_schema,
     closed_object,
-    object_of_nullable_attributes,
+    object_of_named_attributes_or_null,
     severity_title_labels_schemas,
 )
 from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_CONDITIONS, MAX_DIVIDED_BY
@@ -117,12 +117,12 @@ def control_message_json_schema(schema: Schema) -> Json:
     }
     attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
     attributes["plus"] = attributes["limit"]
-    attributes["limitOf"] = object_of_nullable_attributes(attributes, LIMIT_OF) | {
+    attributes["limitOf"] = object_of_named_attributes_or_null(attributes, LIMIT_OF) | {
         "description": "the limit is a multiple of this aggregate, divided by `dividedBy`, and `plus` more"
     }
     conditions = {
         "type": "array",
-        "items": object_of_nullable_attributes(attributes, CONDITION),
+        "items": object_of_named_attributes_or_null(attributes, CONDITION),
         "minItems": 1,
     }
     attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})
@@ -132,6 +132,6 @@ def control_message_json_schema(schema: Schema) -> Json:
         "type": "boolean",
         "description": "alert at an event after which none that counts is logged within the window",
     }
-    made = object_of_nullable_attributes(attributes, ATTRIBUTES)
+    made = object_of_named_attributes_or_null(attributes, ATTRIBUTES)
     made["properties"]["ruleState"] = attributes["ruleState"]
     return made | {"required": ["ruleState"]}

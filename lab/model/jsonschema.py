@@ -25,7 +25,7 @@ def closed_object(required: dict[str, Json], optional: dict[str, Json]) -> Json:
     return {"properties": properties, "required": list(required), "additionalProperties": False}
 
 
-def object_of_nullable_attributes(attributes: dict[str, Json], names: Iterable[str]) -> Json:
+def object_of_named_attributes_or_null(attributes: dict[str, Json], names: Iterable[str]) -> Json:
     """An object of some attributes, each of which may be null."""
     properties = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in names}
     return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -40,12 +40,12 @@ def parse_rule_sentence(text: str, schema: Schema) -> dict[str, Any]:
     lab.model.conditions.BadConditions: expected over and a window, such as over 10 min (at "for", character 26)
     """
     reader = _SentenceReader(text, schema)
-    if reader.next_token.is_word("no"):
+    if reader.upcoming_token.is_word("no"):
         rule = reader.absence()
     else:
         rule = reader.read_condition(with_route=True)
         rule |= reader.more()
-    while reader.next_token.is_sign(","):
+    while reader.upcoming_token.is_sign(","):
         reader.take_token()
         rule |= reader.rest(rule)
     reader.end()
@@ -117,12 +117,12 @@ class _SentenceReader(ConditionReader):
         return of
 
     def more(self) -> dict[str, Any]:
-        if not self.next_token.is_word("and", "or"):
+        if not self.upcoming_token.is_word("and", "or"):
             return {}
-        joined = self.next_token.text.lower()
+        joined = self.upcoming_token.text.lower()
         conditions = []
-        while self.next_token.is_word("and", "or"):
-            if not self.next_token.is_word(joined):
+        while self.upcoming_token.is_word("and", "or"):
+            if not self.upcoming_token.is_word(joined):
                 raise self.error_at("conditions are joined by and, or by or: not by both")
             self.take_token()
             conditions.append(self.read_condition())
@@ -170,13 +170,13 @@ class _SentenceReader(ConditionReader):
         """Names with texts; after a comma the first word of a clause is none of them, unless = follows it."""
         labels: dict[str, str] = {}
         while not labels or (
-            self.next_token.is_sign(",")
+            self.upcoming_token.is_sign(",")
             and (self.token_ahead(2).is_sign("=") or not self.token_ahead(1).is_word(*CLAUSES))
         ):
             if labels:
                 self.take_token()
             name = self.take_token()
-            if name.kind != "word" or not self.next_token.is_sign("="):
+            if name.kind != "word" or not self.upcoming_token.is_sign("="):
                 raise self.error_at('expected a name, = and a text, such as team = "fraud"', name)
             self.take_token()
             text = self._one(name)
@@ -185,7 +185,7 @@ class _SentenceReader(ConditionReader):
             self._check(name, read_labels, {"labels": labels | {name.text: ""}})
             self._check(text, read_labels, {"labels": {name.text: text.text}})
             labels[name.text] = text.text
-        if self.next_token.is_word_or_quoted:
+        if self.upcoming_token.is_word_or_quoted:
             raise self.error_at("expected a comma or the end; a text with blanks goes in quotes")
         return {"labels": labels}
 
@@ -202,5 +202,5 @@ class _SentenceReader(ConditionReader):
         return {"atMost": {"alerts": alerts, "per": self.read_duration()}}
 
     def end(self) -> None:
-        if self.next_token.kind != "end":
+        if self.upcoming_token.kind != "end":
             raise self.error_at(f"expected and, or, a comma and {OF_CLAUSES}, or the end")

@@ -68,7 +68,7 @@ class RouteTally:
     example: dict[str, Any] | None = None
 
     @property
-    def routed_count(self) -> int:
+    def record_count(self) -> int:
         return sum(self.counts[fate] for fate in FATES)
 
     @property
@@ -79,11 +79,11 @@ class RouteTally:
     @property
     def has_notable_loss(self) -> bool:
         """Whether that is worth telling."""
-        return is_loss_worth_reporting(self.lost_count, self.routed_count)
+        return is_loss_worth_reporting(self.lost_count, self.record_count)
 
     def warning(self, name: str) -> str:
         """What the route of this name lost, with an example where duplicates are many."""
-        share = f"{100 * self.lost_count / self.routed_count:.1f}"
+        share = f"{100 * self.lost_count / self.record_count:.1f}"
         duplicates, late = self.counts["duplicates"], self.counts["droppedLate"]
         rules = (
             f"{self.lowest_rule_id} and {self.rule_count - 1:,} more"
@@ -92,8 +92,8 @@ class RouteTally:
         )
         route = f"rule {rules} (route {escape_control_characters(name)})"
         again = "1 duplicate" if duplicates == 1 else f"{duplicates:,} duplicates"
-        text = f"{route} lost {share} % of {self.routed_count:,} events: {again}, {late:,} dropped late"
-        if self.example and is_loss_worth_reporting(duplicates, self.routed_count):
+        text = f"{route} lost {share} % of {self.record_count:,} events: {again}, {late:,} dropped late"
+        if self.example and is_loss_worth_reporting(duplicates, self.record_count):
             return f"{text}; {duplicate_example_text(self.example)}"
         return text
 
@@ -101,7 +101,7 @@ class RouteTally:
         told: dict[str, Any] = {
             "rule": self.lowest_rule_id,
             "rules": self.rule_count,
-            "routed": self.routed_count,
+            "routed": self.record_count,
         }
         told |= {fate: self.counts[fate] for fate in FATES if self.counts[fate]}
         return told | ({"example": self.example} if self.example else {})
@@ -155,7 +155,7 @@ class RouteTallies:
     def to_stats(self) -> dict[str, Any]:
         """As a line of the stats log tells it: the routes that lost most by name, the sums of the others."""
         routes = list(self.by_route.items())
-        told = nlargest(ROUTES_TOLD, routes, key=lambda each: (each[1].lost_count, each[1].routed_count))
+        told = nlargest(ROUTES_TOLD, routes, key=lambda each: (each[1].lost_count, each[1].record_count))
         others = Counter(self.others)
         if len(told) < len(routes):
             all_of_them: Counter[str] = sum((tally.counts for _, tally in routes), Counter(self.others))

@@ -37,7 +37,7 @@ def parse_when(text: str, schema: Schema) -> When:
     """
     reader = WhenReader(text, schema)
     when = reader.read_event_condition()
-    if reader.next_token.kind != "end":
+    if reader.upcoming_token.kind != "end":
         reader.raise_for_rest()
     return when
 
@@ -53,7 +53,7 @@ def parse_filter(text: str, schema: Schema) -> Filter:
         return ()
     reader = WhenReader(text, schema)
     filter = reader.read_filter()
-    if reader.next_token.kind != "end":
+    if reader.upcoming_token.kind != "end":
         reader.raise_for_rest()
     return filter
 
@@ -89,44 +89,44 @@ class WhenReader(TokenReader):
 
     def _any(self, brackets: int) -> When:
         parts = [self._all(brackets)]
-        while self.next_token.is_word("or"):
+        while self.upcoming_token.is_word("or"):
             self.take_token()
             parts.append(self._all(brackets))
         return join_conditions(AnyOf, parts)
 
     def _all(self, brackets: int) -> When:
         parts = [self._term(brackets)]
-        while self.next_token.is_word("and"):
+        while self.upcoming_token.is_word("and"):
             self.take_token()
             parts.append(self._term(brackets))
         return join_conditions(AllOf, parts)
 
     def _term(self, brackets: int) -> When:
-        if not self.next_token.is_sign("("):
+        if not self.upcoming_token.is_sign("("):
             return self._comparison()
         opened = self.take_token()
         if brackets == MAX_BRACKETS:
             raise self.error_at(f"expected at most {MAX_BRACKETS} brackets in each other", opened)
         when = self._any(brackets + 1)
-        if not self.next_token.is_sign(")"):
-            if self.next_token.kind == "end":
+        if not self.upcoming_token.is_sign(")"):
+            if self.upcoming_token.kind == "end":
                 raise self.error_at("this bracket is not closed", opened)
             self.raise_for_rest()
         self.take_token()
         return when
 
     def _comparison(self) -> Comparison:
-        negates = self.next_token.is_word("not") and self.next_token.text not in self.schema.names
+        negates = self.upcoming_token.is_word("not") and self.upcoming_token.text not in self.schema.names
         if negates and self.token_ahead(1).kind in ("word", "sign"):
             either = "write field not in (…), field not startsWith …, field != …, field is not null"
             raise self.error_at(f"not stands beside the comparison: {either}")
-        if self.next_token.kind != "word":
+        if self.upcoming_token.kind != "word":
             raise self.error_at(f"expected the name of a field, as in {EXAMPLES}")
         name = self.take_token()
         self.comparisons += 1
         if self.comparisons > MAX_COMPARISONS:
             self.too_many = self.too_many or name
-        if self.next_token.is_sign("(") and name.is_word(*SHOWS):
+        if self.upcoming_token.is_sign("(") and name.is_word(*SHOWS):
             return self._clock_comparison(name)
         return self._compared(name, self._field(name))
 
@@ -137,7 +137,7 @@ class WhenReader(TokenReader):
         if field.type != "time" and field.name != self.schema.time_field:
             raise self.error_at(f"{field.name} is no time: {name.text} is of a time", of)
         zone = ["UTC"]
-        if self.next_token.is_sign(","):
+        if self.upcoming_token.is_sign(","):
             self.take_token()
             zone = [self._one(name).text]
         if not (closed := self.take_token()).is_sign(")"):
@@ -147,7 +147,7 @@ class WhenReader(TokenReader):
         except ValueError as error:
             raise self.error_at(str(error), self.tokens[self.place - 2]) from None
         least, most = SHOWS[clock.part]
-        sign = self.next_token
+        sign = self.upcoming_token
         compared = self._compared(name, Field(clock.part, "long"))
         operand = compared.operand
         values = operand if isinstance(operand, tuple) else (operand,)
@@ -191,20 +191,20 @@ class WhenReader(TokenReader):
             raise self.error_at(str(error), name) from None
 
     def _null(self, field: Field) -> Comparison:
-        negated = self.next_token.is_word("not")
+        negated = self.upcoming_token.is_word("not")
         if negated:
             self.take_token()
-        if not self.next_token.is_word("null"):
+        if not self.upcoming_token.is_word("null"):
             raise self.error_at(f"expected null: {field.name} is null, {field.name} is not null")
         self.take_token()
         return Comparison(field.name, "is not null" if negated else "is null")
 
     def _one(self, name: Token) -> Token:
-        if not self.next_token.is_word_or_quoted:
+        if not self.upcoming_token.is_word_or_quoted:
             raise self.error_at(f"expected a value for {name.text}; one with signs goes in quotes")
-        if self.next_token.is_word("null"):
+        if self.upcoming_token.is_word("null"):
             raise self.error_at(f"nothing equals null: write {name.text} is null or {name.text} is not null")
-        self.last = name, self.next_token
+        self.last = name, self.upcoming_token
         return self.take_token()
 
     def _operand(self, field: Field, name: Token, sign: Token) -> Value | OtherField:
@@ -245,9 +245,13 @@ class WhenReader(TokenReader):
     def _values(self, field: Field, name: Token) -> tuple:
         if field.type == "time":
             raise self.error_at(f"{field.name} is a time: only other times compare with it, or is null", name)
-        if self.next_token.kind == "word" and field.type == "string" and _network(self.next_token.text):
+        if (
+            self.upcoming_token.kind == "word"
+            and field.type == "string"
+            and _network(self.upcoming_token.text)
+        ):
             return (self._exact_network(self.take_token()),)
-        if not self.next_token.is_sign("("):
+        if not self.upcoming_token.is_sign("("):
             raise self.error_at(f"the values of in stand in brackets: {name.text} in (…, …)")
         self.take_token()
         tokens = [self._one(name)]
@@ -275,7 +279,7 @@ class WhenReader(TokenReader):
 
     def raise_for_rest(self) -> NoReturn:
         """Says what is wrong with the token after a complete condition, and what is probably meant."""
-        sign, compares = self.next_token, self.token_ahead(2)
+        sign, compares = self.upcoming_token, self.token_ahead(2)
         if sign.is_sign(")"):
             raise self.error_at("no bracket is open here")
         goes_on = self.token_ahead(1).kind == "word" and (

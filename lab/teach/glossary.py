@@ -30,17 +30,17 @@ def glossary_entries(sources: list[Path]) -> list[GlossaryEntry]:
     """The rows of all lessons' tables, in the order of the lessons."""
     found = []
     for source in sources:
-        for row in word_table_rows(source.read_text()):
+        for row in rows_of_words_table(source.read_text()):
             words, meaning = (cell.strip() for cell in row.strip("|").split("|", 1))
             plain = re.sub(r"[*`]", "", re.sub(r" \(.*?\)", "", words))
             found.append(GlossaryEntry(tuple(plain.split(", ")), source.stem.partition("-")[0], meaning))
     return found
 
 
-def word_table_rows(text: str) -> list[str]:
+def rows_of_words_table(text: str) -> list[str]:
     """The rows of a lesson's table of words.
 
-    >>> word_table_rows("**Words**\\n\\n| word | meaning |\\n|---|---|\\n| lag | what waits |\\n")
+    >>> rows_of_words_table("**Words**\\n\\n| word | meaning |\\n|---|---|\\n| lag | what waits |\\n")
     ['| lag | what waits |']
     """
     table = WORDS.search(text)

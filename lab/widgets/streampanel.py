@@ -145,7 +145,7 @@ def route_losses_html(routes: RouteTallies) -> str:
         (
             tally.lowest_rule_id,
             name,
-            tally.routed_count,
+            tally.record_count,
             tally.counts["duplicates"],
             tally.counts["droppedLate"],
         )

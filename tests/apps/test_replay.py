@@ -176,7 +176,7 @@ def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine,
         "notHeld": 0,
         "suppressed": 0,
     }
-    assert {tally.routed_count for tally in found.routes.by_route.values()} == {len(BAD) + 3}
+    assert {tally.record_count for tally in found.routes.by_route.values()} == {len(BAD) + 3}
     assert found.alerts.by_rule()[2] == len(BAD) + 2 and found.nan_as_null == 1
     raw = {letter["place"]: letter.get("raw") for letter in found.dead_letters}
     assert raw["bad.jsonl:6"] == payment(102, payeeId="x").decode()

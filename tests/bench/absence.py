@@ -109,7 +109,7 @@ def measured(
             events.append([payment(n, n) for n in range(first, min(first + AT_ONCE, groups))])
         job = Job(Settings(), logs, f"{name}/checkpoint", start)
         planner = Planner(logs.feed("events"), logs.feed("control"), job.folder, job.settings)
-        cuts, outlet = CutLog(job.folder, planner.earliest_mark()), logs.outlet(start)
+        cuts, outlet = CutLog(job.folder, planner.mark_at_start_of_logs()), logs.outlet(start)
         feeder = Thread(target=feed, args=(events,), daemon=True)
         try:
             while feeder.is_alive() or not feeder.ident:

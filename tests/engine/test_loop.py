@@ -44,7 +44,7 @@ class Engine:
         """The newest epoch that is not saved, or the next one."""
         events, control = map(self.logs.feed, READ)
         planner = Planner(events, control, self.job.folder, self.job.settings)
-        cuts = CutLog(self.job.folder, planner.earliest_mark())
+        cuts = CutLog(self.job.folder, planner.mark_at_start_of_logs())
         return running_epoch(self.job, planner, cuts, self.logs.outlet("test").put)
 
     def log(self, entry: Entry) -> None:

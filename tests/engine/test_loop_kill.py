@@ -40,7 +40,7 @@ def run_epochs(logs: FileLogs, checkpoint: Path, start: str, seed: int, most: in
     job = Job(Settings(LOGINS, key_groups=4), logs, str(checkpoint), start)
     events, control = map(logs.feed, READ)
     planner = Planner(events, control, job.folder, job.settings)
-    cuts = CutLog(job.folder, planner.earliest_mark())
+    cuts = CutLog(job.folder, planner.mark_at_start_of_logs())
     for _ in count() if most is None else range(most):
         with running_epoch(job, planner, cuts, logs.outlet("engine").put) as running:
             for _ in range(rng.choice([1, 3, 10])):

@@ -427,5 +427,5 @@ def test_records_are_dead_letters_or_without_a_route_or_routed():
     counts = reference.counts
     assert (counts["records"], counts["routed"], counts["unrouted"], counts["deadLetters"]) == (3, 1, 1, 1)
     assert (
-        sum(tally.routed_count for tally in reference.tallies.by_route.values()) == counts["evaluated"] == 1
+        sum(tally.record_count for tally in reference.tallies.by_route.values()) == counts["evaluated"] == 1
     )

@@ -75,7 +75,7 @@ def test_a_reader_keeps_so_many_routes_and_sums_up_the_others():
         tallies.add_stats(
             {"routes": {name: {"rule": 1, "rules": 1, "routed": 2, "evaluated": 1, "duplicates": 1}}}
         )
-    assert {name: tally.routed_count for name, tally in tallies.by_route.items()} == {"a": 4, "b": 2}
+    assert {name: tally.record_count for name, tally in tallies.by_route.items()} == {"a": 4, "b": 2}
     assert +tallies.others == {"evaluated": 1, "duplicates": 1}
 
 

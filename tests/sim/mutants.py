@@ -116,7 +116,7 @@ def a_run_up_to_an_end_cuts_at_the_clock():
 
 @mutant
 def a_first_batch_that_runs_again_begins_at_what_is_left():
-    with patch.object(Planner, "initial_mark", Planner.earliest_mark):
+    with patch.object(Planner, "initial_mark", Planner.mark_at_start_of_logs):
         yield
 
 

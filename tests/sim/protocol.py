@@ -267,7 +267,7 @@ class Driver:
         events, control = (self.shop.logs.feed(name) for name in READ)
         planner = WatchedPlanner(events, control, job.folder, job.settings)
         planner.driver = self
-        before = planned_end(job.checkpoint, batch - 1) if batch else planner.earliest_mark()
+        before = planned_end(job.checkpoint, batch - 1) if batch else planner.mark_at_start_of_logs()
         if not self.loops and is_closed_to_tasks(job.folder / cuts.FOLDER, self.start):
             return 0
         running, taken = CutLog(job.folder, None if runs_loop(before) else before, self.start), 0

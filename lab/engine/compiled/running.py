@@ -186,7 +186,7 @@ def ensure_blocks_if_long(store, group):
 
 
 @njit_without_allocation
-def try_rebuild_dropped_window(store, rules, aggregate, accumulator, group, start_ms):
+def rebuild_dropped_window_if_due(store, rules, aggregate, accumulator, group, start_ms):
     """Rebuilds a running window that was dropped, from `start_ms` on; returns whether it is kept now.
 
     In a long group only after some events: to walk over all of it for each would take the square of their number.

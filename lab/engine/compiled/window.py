@@ -54,8 +54,8 @@ from lab.engine.compiled.running import (
     evict_before,
     find_or_allocate_accumulator,
     measure_at_event,
+    rebuild_dropped_window_if_due,
     take_back_event,
-    try_rebuild_dropped_window,
     window_start_ms,
 )
 
@@ -193,7 +193,7 @@ def append_alerts_of_aggregate(
     newest = store.groups[group, NEWEST]
     start = window_start_ms(store, rules, aggregate, newest, horizon_ms)
     was_kept = accumulator[START] != NOTHING
-    is_kept = try_rebuild_dropped_window(store, rules, aggregate, accumulator, group, start)
+    is_kept = rebuild_dropped_window_if_due(store, rules, aggregate, accumulator, group, start)
     if was_kept and event == newest:
         enter_window(store, rules, aggregate, accumulator, event)
         evict_before(store, rules, aggregate, accumulator, start)

@@ -77,9 +77,9 @@ class Planner:
             planned = planned_end(self.checkpoint.where, 0)
             if not runs_loop(planned):  # Spark runs a first batch also of nothing
                 return planned.get("begin", planned) | {"number": -1, "epoch": -1}
-        return self.earliest_mark()
+        return self.mark_at_start_of_logs()
 
-    def earliest_mark(self) -> Mark:
+    def mark_at_start_of_logs(self) -> Mark:
         """Before the first record that is there now."""
         beginning = _mark(0, 0, self.events.starts(), self.control.starts(), "")
         return beginning | {"number": -1, "epoch": -1}

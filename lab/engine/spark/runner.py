@@ -72,7 +72,7 @@ def _batch_s(job: Job) -> float:
 
 def _before(job: Job, planner: Planner, batch_id: int) -> Mark | None:
     """The mark at which a micro-batch begins, None if the one before ran the loop."""
-    before = planned_end(job.checkpoint, batch_id - 1) if batch_id else planner.earliest_mark()
+    before = planned_end(job.checkpoint, batch_id - 1) if batch_id else planner.mark_at_start_of_logs()
     return None if runs_loop(before) else before
 
 

@@ -94,7 +94,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _mark(self, offset: dict) -> Mark:
         """The mark that the end of a micro-batch means."""
         if runs_loop(offset):
-            return last_saved_mark(self.job.checkpoint) or self._planner.earliest_mark()
+            return last_saved_mark(self.job.checkpoint) or self._planner.mark_at_start_of_logs()
         planned = BatchProgress.read(self.job.checkpoint).planned
         number = -1 if planned is None else planned  # older versions gave none
         return {"number": number, "epoch": number} | offset

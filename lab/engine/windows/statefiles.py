@@ -212,7 +212,7 @@ class StateFiles:
                 idle.append(file.name)
         return needed, idle
 
-    def overlaps_other_tasks(self, file: StateFile) -> bool:
+    def covers_older_files_of_other_tasks(self, file: StateFile) -> bool:
         """Whether there are files of other tasks with epochs and key-groups that a file covers, too."""
         return any(
             other.last_epoch <= file.last_epoch

@@ -226,7 +226,7 @@ class WindowState:
             self.high_key_group,
         ):  # others need it, too
             return False
-        if file.first_epoch == 0 and self.files.overlaps_other_tasks(file):
+        if file.first_epoch == 0 and self.files.covers_older_files_of_other_tasks(file):
             return False
         if self.windows.all_waits and file.awaited_until_ms >= min(self.windows.reached, self.windows.newest):
             return False
