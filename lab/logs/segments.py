@@ -69,7 +69,7 @@ class Segments:
         bases, size, first, last = self._seen
         while True:
             try:
-                if os.stat(self.file(bases[-1], "index")).st_size != size:
+                if os.stat(self.file(bases[-1], "index")).st_size != size or not size:
                     with self.index(bases[-1]) as index:
                         size, first, last = index.size, index[0], index[-1]
             except FileNotFoundError:  # expired, or not created yet
