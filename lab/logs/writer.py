@@ -14,6 +14,7 @@ from lab.logs.access import file_lock, make_folder, opener
 from lab.logs.index import AppendRow, Batch, Index, OtherBatch, write_at
 from lab.logs.segments import BY_END, SEGMENT, Segments, SegmentsSnapshot
 from lab.model.times import DAY_MS, now_ms
+from lab.model.words import naming
 
 SEGMENT_BYTES = 8 << 20
 
@@ -31,7 +32,7 @@ class Writer:
         """
         if not os.path.isdir(self._folder):
             make_folder(self._folder)
-        with self._locked():
+        with naming(self._folder), self._locked():
             seen = self._mended()
             if batch and self._has(batch):
                 return seen.last.end

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.logs.access import make_folder, opener
+from lab.model.words import naming
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -101,7 +102,7 @@ class CheckpointFolder:
 
     @staticmethod
     def _write_local(path: str, data: bytes) -> None:
-        with open(path, "wb", opener=opener) as file:
+        with naming(path), open(path, "wb", opener=opener) as file:
             file.write(data)
 
     def append(self, name: str, size: int, whole: int, data: bytes, ending: bytes = b"") -> bool:
@@ -122,10 +123,11 @@ class CheckpointFolder:
             fcntl.flock(file, fcntl.LOCK_EX)
             if not _has_size_and_ending(file, size, ending):
                 return False
-            os.ftruncate(file, whole)
-            while data:
-                written = os.pwrite(file, data, whole)
-                data, whole = data[written:], whole + written
+            with naming(self.path / name):
+                os.ftruncate(file, whole)
+                while data:
+                    written = os.pwrite(file, data, whole)
+                    data, whole = data[written:], whole + written
             return True
         finally:
             os.close(file)
