@@ -1,7 +1,10 @@
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from lab.cli.main import FAILED, main
+from lab.engine import compiled as compiled_package
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import codecache
 from lab.engine.compiled.codecache import NoCodeCache, check_code_cache, is_compiled
@@ -50,8 +53,28 @@ def test_it_is_known_whether_the_window_loop_has_been_compiled_for_this_python(m
         assert not is_compiled()
 
 
-def test_nothing_has_been_compiled_where_there_is_no_cache(closed):
+def test_nothing_can_be_compiled_where_there_is_no_cache(closed):
+    with pytest.raises(NoCodeCache):
+        is_compiled()
+
+
+def test_what_was_compiled_where_this_user_cannot_write_does_not_count_as_numba_passes_it_over(
+    closed, monkeypatch, tmp_path
+):
+    compiled = Path(compiled_package.__file__).parent / "__pycache__"
+    compile_kernels()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    monkeypatch.setattr(codecache, "_places", lambda: [closed / "numba", tmp_path / "numba", compiled])
     assert not is_compiled()
+
+
+def test_a_command_that_needs_compiled_code_says_where_it_may_be(closed, capsys, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
+
+    monkeypatch.setattr("lab.apps.typologies.typologies_table", fails)
+    assert main(["typologies"]) == FAILED
+    assert capsys.readouterr().err.startswith("lab: no folder for compiled code can be written to: ")
 
 
 @only_root
