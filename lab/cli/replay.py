@@ -1,7 +1,9 @@
 """`lab replay`, `lab rules backtest`: evaluates rules on a finished file of events."""
 
 import argparse
+import errno
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from lab.cli.options import (
     at_least,
     parse_log_place,
     settings_from_options,
+    write_output,
 )
 from lab.model.alerts import AlertTable, id_text, utc_text
 from lab.model.deadletters import error_kind
@@ -89,16 +92,27 @@ def run(options: argparse.Namespace) -> None:
     options.schema = options.schema or schema_beside(options.events)
     outputs = (options.out, options.dead_letters)
     for path in filter(None, outputs):
-        if not path.parent.is_dir():
-            raise Usage(f"{path}: there is no folder {path.parent}")
+        _check_output(path, Path(options.events), options.rules)
     result = replayed(options, read_rules(options.rules))
     for path, lines in zip(outputs, (result.alert_lines, map(json.dumps, result.dead_letters))):
         if path:
-            path.write_text("".join(f"{line}\n" for line in lines))
+            write_output(path, (f"{line}\n" for line in lines))
     if not options.out:
         show_alerts(result.alerts)
     print(json.dumps(result.summary()))
     check_some_good(result, options.events)
+
+
+def _check_output(path: Path, *inputs: Path) -> None:
+    """Raises Usage or PermissionError, before the work rather than after it, for a file that cannot be written or is an input."""
+    if not path.parent.is_dir():
+        raise Usage(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise Usage(f"{path}: is a folder, expected a file to write")
+    if any(path.exists() and file.exists() and path.samefile(file) for file in inputs):
+        raise Usage(f"{path}: is what the command reads, expected another file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def show_alerts(alerts: AlertTable) -> None:
