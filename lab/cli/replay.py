@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 from lab.apps.target import Usage, schema_beside
 from lab.cli.options import (
@@ -135,7 +136,7 @@ def check_some_good(result, events: str) -> None:
     if result.events and result.counts["deadLetters"] == result.events:
         raise ValueError(
             f"all {result.events:,} records of {events} are dead letters: do they have another schema? "
-            f"`lab infer {events} --out schema.toml` proposes one for --schema"
+            f"`lab infer {quote(events)} --out schema.toml` proposes one for --schema"
         )
 
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 
 GROUP, SET_GROUP_ID = 0o070, stat.S_ISGID
 
@@ -76,7 +77,7 @@ def read_trusted(file: Path) -> str:
                     "make it yours: cp FILE NEW && mv NEW FILE"
                 )
             if found.st_mode & stat.S_IWOTH and not stat.S_ISLNK(found.st_mode):
-                raise NotTrusted(f"{file}: everybody may change it: chmod o-w {file}")
+                raise NotTrusted(f"{file}: everybody may change it: chmod o-w {quote(str(file))}")
         os.set_blocking(opened.fileno(), True)
         return opened.read()
 

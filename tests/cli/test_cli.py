@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -113,10 +114,10 @@ def test_a_replay_without_out_shows_the_alerts(files, capsys):
 
 @pytest.mark.parametrize("words", [["replay", "--rules", "rules.txt"], ["rules", "backtest", RULE]])
 def test_nothing_but_dead_letters_is_a_failure_that_proposes_infer(words, files, capsys):
-    Path("other.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
-    assert main([*words, "other.jsonl", "--engine", "reference"]) == FAILED
-    assert "all 2 records of other.jsonl are dead letters" in (err := capsys.readouterr().err)
-    assert "`lab infer other.jsonl --out schema.toml`" in err
+    Path("my other.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    assert main([*words, "my other.jsonl", "--engine", "reference"]) == FAILED
+    assert "all 2 records of my other.jsonl are dead letters" in (err := capsys.readouterr().err)
+    assert "`lab infer 'my other.jsonl' --out schema.toml`" in err
 
 
 @pytest.mark.parametrize("out", ["events.toml", ".", "/dev/zero"])
@@ -143,6 +144,14 @@ def test_a_schema_that_is_none_is_refused_in_one_sentence(text, says, files, cap
     with pytest.raises(SystemExit) as exit:
         main(command("--schema", text))
     assert exit.value.code == USAGE and says in capsys.readouterr().err
+
+
+def test_a_command_that_is_told_can_be_pasted_whatever_the_folder_is_called(capsys, monkeypatch):
+    running = Mock(folder=Path("/my lab/broker"), address="127.0.0.1:1", pid=7)
+    monkeypatch.setattr("lab.machine.broker.status", lambda folder: running)
+    running.answers.return_value = False
+    assert main(["broker", "status"]) == FAILED
+    assert "stop it: lab broker stop --folder '/my lab/broker'" in capsys.readouterr().err
 
 
 def test_debug_shows_where_an_error_was_raised(files):
