@@ -208,6 +208,15 @@ def test_an_output_that_is_full_or_that_nobody_reads_is_told_in_one_line_or_not_
     assert done.returncode == OK and "Broken" not in done.stderr
 
 
+def test_what_a_terminal_of_another_encoding_cannot_show_is_escaped(files):
+    Path("events.jsonl").write_text(LINES[0].replace("CSH", "漢字") + "\n" + "\n".join(LINES[1:]))
+    words = [sys.executable, "-m", "lab", "infer", "events.jsonl"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(words, check=False, env=environment, capture_output=True, text=True)
+    assert "codec" not in done.stderr
+    assert r"\u6f22\u5b57" in done.stdout
+
+
 def test_ctrl_c_ends_the_doctor_too(capsys, monkeypatch):
     def interrupted(*_):
         os.kill(os.getpid(), signal.SIGINT)
