@@ -29,12 +29,27 @@ def make_folder(folder: Path | str) -> None:
         return
     if folder.parent != folder:
         make_folder(folder.parent)
-    folder.mkdir(mode=0o700 | _group_permissions(str(folder.parent)), exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+    else:
+        if group := _group_permissions(str(folder.parent)):  # which the umask may take away
+            folder.chmod(stat.S_IMODE(folder.stat().st_mode) | group)
 
 
 def opener(path: str, flags: int) -> int:
     """An `opener` for `open`: only the user, or the team, can read and write a new file."""
-    return os.open(path, flags, 0o600 | _group_permissions(os.path.dirname(path)) & 0o060)
+    group = _group_permissions(os.path.dirname(path)) & 0o060
+    if not group or not flags & os.O_CREAT:
+        return os.open(path, flags, 0o600)
+    try:
+        file = os.open(path, flags | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, flags, 0o600)
+    os.fchmod(file, 0o600 | group)  # which the umask may take away
+    return file
 
 
 @contextmanager
