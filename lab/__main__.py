@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from io import TextIOWrapper
 
 import lab
 from lab.machine.signals import ENDING, STOPPED
@@ -17,6 +18,9 @@ def main() -> int:
     early: list[int] = []
     for number in ENDING:
         signal.signal(number, lambda number, _: early.append(number))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what a terminal's encoding lacks is escaped
+            stream.reconfigure(errors="backslashreplace")
     if not hasattr(lab, "PAYMENTS"):
         sys.stderr.write(CLASH)
         return 2

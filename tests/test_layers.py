@@ -24,7 +24,7 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "engine.spark": "model engine.compiled engine.checkpoint engine.windows engine.loop",
     "state": "model engine.compiled engine.checkpoint engine.windows",
     "stream": "model",
-    "machine": "model logs engine.windows",
+    "machine": "model logs engine.compiled engine.windows",
     "rulestore": "model logs",
     "restrict": "model logs",
     "apps": "model logs engine stream machine rulestore restrict",

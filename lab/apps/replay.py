@@ -38,6 +38,7 @@ from lab.model.words import html_table
 
 ENGINES = ("spark", "reference")
 LINES_AT_ONCE = 50_000
+MAX_RULES_BYTES = 64 << 20  # of a file of rules
 POLL_S = 0.5
 
 Rules = Sequence[str | bytes]
@@ -126,7 +127,11 @@ def replay(
 
 def read_rules(path: Path | str) -> list[str]:
     """The rules of a file: a JSON list of objects and sentences, or a rule in any form per line. Raises BadRule."""
-    text = Path(path).read_text("utf-8", errors="surrogateescape").removeprefix("\ufeff").strip()
+    with open(path, "rb") as file:
+        data = file.read(MAX_RULES_BYTES + 1)
+    if len(data) > MAX_RULES_BYTES:
+        raise BadRule(f"{path}: more than {MAX_RULES_BYTES >> 20} MiB, expected a file of rules")
+    text = data.decode(errors="surrogateescape").removeprefix("\ufeff").strip()
     if not text.startswith("["):
         return [line for line in text.splitlines() if line.strip()]
     try:

@@ -77,13 +77,22 @@ class Source(EventSource):
 
     def __init__(self, path: Path, schema: Schema | None = None):
         self._files: list[tuple[Format, str]]
+        if path.exists() and not path.is_dir() and not path.is_file():
+            raise UnreadableFile(
+                f"{path} is a pipe or a device, which can be read only once: save it to a file, and name that file"
+            )
         if not path.is_dir():
             self._files = [(detect_format(path, schema), path.name)]
         elif FileLog(path).end():
             files = sorted(path.glob("*.jsonl"))
             self._files = [(LineFormat(file, None, "a log"), f"{path.name}/{file.name}") for file in files]
         else:  # as Spark writes it
-            files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name[0] not in "._"]
+            there = [file for file in sorted(path.iterdir()) if file.name[0] not in "._"]
+            files = [file for file in there if file.is_file()]
+            if there and not files:
+                raise UnreadableFile(
+                    f"{path} has no files, only folders, expected one of them: {', '.join(map(str, there[:6]))}"
+                )
             self._files = [(detect_format(file, schema), f"{path.name}/{file.name}") for file in files]
         formats = {format.name for format, _ in self._files}
         if len(formats) > 1:

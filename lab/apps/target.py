@@ -1,5 +1,6 @@
 """Where an engine is: its logs, its checkpoint, and the schema of its events."""
 
+import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -88,7 +89,8 @@ def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | Kafka
     if there := [each for each in known if (here / each).is_dir()]:
         raise FileNotFoundError(f"{path}: no such log; {path.parent} has {', '.join(there)}")
     beside = here.parent if here.parent.is_dir() else Path.cwd()
-    places = [each for each in sorted(beside.iterdir()) if any((each / log).is_dir() for log in known)]
+    # os.path: folders of other users may be beside it
+    places = [each for each in sorted(beside.iterdir()) if any(os.path.isdir(each / log) for log in known)]
     found = f"logs are in {', '.join(map(str, places[:5]))}" if places else "`lab run` creates logs"
     raise FileNotFoundError(f"{path}: no such log; {found}")
 

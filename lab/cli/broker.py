@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
+from shlex import quote
 
 from lab.cli.options import Subparsers, add_group, add_server_commands
 from lab.machine import broker, jars
@@ -74,4 +75,8 @@ def _none(options: Namespace) -> str:
 
 
 def _where(running: broker.Broker) -> str:
-    return "" if running.folder == broker.default_folder().resolve() else f" --folder {running.folder}"
+    return (
+        ""
+        if running.folder == broker.default_folder().resolve()
+        else f" --folder {quote(str(running.folder))}"
+    )

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from lab.cli.options import Subparsers, add_command, add_group
+from lab.cli.options import Subparsers, add_command, add_group, write_output
 
 WORST = 5  # exercises that are listed below the table
 
@@ -37,7 +37,7 @@ def add_commands(commands: Subparsers) -> None:
             console.print(escape_control_characters(told), markup=False, soft_wrap=True)
         for sentence in found.problems:
             console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
-        options.out.write_text(class_page(found, named))
+        write_output(options.out, [class_page(found, named)])
         Console(stderr=True, highlight=False).print(f"the full report is in {options.out}", markup=False)
 
     group = add_group(commands, "class", "for instructors: report where a class had trouble")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from lab.apps.target import Usage
 from lab.cli import replay
-from lab.cli.options import Subparsers, add_command, add_config_option, parse_log_place
+from lab.cli.options import Subparsers, add_command, add_config_option, parse_log_place, write_output
 from lab.logs.places import KAFKA
 from lab.model.schema import PAYMENTS
+from lab.model.schemafile import MAX_BYTES
 
 
 def add_commands(commands: Subparsers) -> None:
@@ -76,8 +77,11 @@ over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Ea
 
 
 def lacks_id_or_time(schema_file: Path) -> bool:
-    """Whether a proposed schema still lacks its id or time."""
-    lines = schema_file.read_text("utf-8", "replace").splitlines()
+    """Whether a file is a proposed schema that still lacks its id or time."""
+    if not schema_file.is_file():
+        return False
+    with schema_file.open("rb") as opened:
+        lines = opened.read(MAX_BYTES).decode(errors="replace").splitlines()
     return any(line.startswith("# MISSING: ") for line in lines) and (
         'id = ""' in lines or 'time = ""' in lines
     )
@@ -109,7 +113,7 @@ def run(options: argparse.Namespace) -> None:
     except ValueError as error:
         raise ValueError(f"{options.events}: {error}") from None
     if options.out:
-        options.out.write_text(proposal.toml(), "utf-8")
+        write_output(options.out, [proposal.toml()])
     else:
         print(proposal.toml(), end="")
     if proposal.missing:

@@ -4,14 +4,13 @@ Results go to stdout, progress and summaries to stderr. Exit codes: 0 ok, 1 fail
 """
 
 import argparse
-import os
-import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import metadata
-from pathlib import Path
 
+from lab.apps.errormessage import error_message
 from lab.apps.target import Usage
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
@@ -35,6 +34,7 @@ from lab.cli.options import (
     at_least,
     parse_duration,
     parse_log_place,
+    seconds,
     settings_from_options,
     target_from_options,
 )
@@ -44,28 +44,21 @@ from lab.model.rules import BadRule
 from lab.model.words import escape_control_characters
 
 OK, FAILED, USAGE = 0, 1, 2
-EXTRAS = {  # module -> the extra of pyproject.toml that brings it
-    "confluent_kafka": "kafka",
-    **dict.fromkeys(("sqlalchemy", "psycopg2", "fastapi", "uvicorn", "pydantic"), "rules"),
-    **dict.fromkeys(("apprise", "requests"), "notify"),
-    **dict.fromkeys(("ipywidgets", "anywidget", "plotly", "IPython", "nbformat", "google"), "lessons"),
-}
-
-HOME_HINT = "; where the home folder cannot be written to, set XDG_CACHE_HOME (and XDG_DATA_HOME, XDG_STATE_HOME) to one that can"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments[:1] == ["doctor"]:  # it reads its own arguments
-        from lab.machine import doctor
-
-        return doctor.main(arguments[1:])
     before = {number: signal.signal(number, signal.default_int_handler) for number in ENDING}
     try:
-        options = build_parser().parse_args(arguments)
-        options.run(options)
-        return OK
+        with _flushed_output():
+            if arguments[:1] == ["doctor"]:  # it reads its own arguments
+                from lab.machine import doctor
+
+                return doctor.main(arguments[1:])
+            options = build_parser().parse_args(arguments)
+            options.run(options)
+            return OK
     except KeyboardInterrupt:
         print("\nlab: stopped", file=sys.stderr)
         return STOPPED
@@ -83,24 +76,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, handler)
 
 
-def error_message(error: Exception) -> str:
-    """The message of an error; for a failed query, that of the Python worker that failed."""
-    text = str(error).strip() or repr(error)
-    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
-        return f"{text}; install it with pip install 'rules-lab[{extra}]'"
-    if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
-        raised = re.findall(
-            r"^(?:: )?((?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*)$", text, re.MULTILINE
-        )
-        return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (--debug shows the whole traceback)"
-    if type(error).__module__.startswith("sqlalchemy"):
-        return text.splitlines()[0].partition(") ")[2]
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        home = Path.home()
-        of_home = home in (place := Path(os.fsdecode(error.filename))).parents or place == home
-        hint = HOME_HINT if of_home and isinstance(error, PermissionError) else ""
-        return f"{error.filename}: {error.strerror}{hint}"
-    return text
+@contextmanager
+def _flushed_output() -> Iterator[None]:
+    """Writes what is left of the output at the end, where an error can still be told: Python would do so when it exits."""
+    try:
+        yield
+    finally:
+        try:
+            if sys.stdout:
+                sys.stdout.flush()
+        except OSError as error:
+            sys.stdout = None
+            raise type(error)(error.errno, error.strerror, "standard output") from None
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -164,7 +151,7 @@ example:
         schema=False,
     )
     command.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="another seed gives other events (1)"
+        "--seed", type=at_least(0), default=1, metavar="N", help="another seed gives other events (1)"
     )
 
 
@@ -267,7 +254,7 @@ def _rules(commands: Subparsers) -> None:
         add_logs_options(command, shared)
         command.add_argument(
             "--timeout",
-            type=float,
+            type=seconds,
             default=control.ANSWER_S,
             metavar="S",
             help=f"how long to wait for the answer ({control.ANSWER_S:g} s)",

@@ -1,7 +1,8 @@
 """Options shared by the commands of `lab`, and their conversion to settings."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -9,14 +10,16 @@ from urllib.parse import parse_qs, urlsplit
 from lab.apps.target import Target, Usage, locate
 from lab.engine.checkpoint.record import read_record
 from lab.engine.checkpoint.settings import Settings
-from lab.logs.places import split_kafka_place
+from lab.logs.places import MAX_PORT, split_kafka_place
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.times import parse_duration_ms
+from lab.model.words import naming
 
 Subparsers = argparse._SubParsersAction  # what commands are added to
 SETTINGS = Settings()
+MAX_DIGITS = 18
 LOG_OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts", "acks": "acks"}  # option -> log
 LOG_OPTIONS |= {"dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
 RULES_FORMAT = """\
@@ -76,7 +79,7 @@ def add_server_commands(
         command = added[name] = add_command(group, name, run, help, schema=False)
         command.add_argument("--folder", type=Path, metavar="FOLDER", help=folder_help.replace("%", "%%"))
     help, start = f"port on 127.0.0.1 ({default_port})", added["start"]
-    start.add_argument("--port", type=at_least(1), default=default_port, metavar="N", help=help)
+    start.add_argument("--port", type=at_least(1, MAX_PORT), default=default_port, metavar="N", help=help)
     return start
 
 
@@ -88,7 +91,8 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
         ("parallelism", "number of tasks of the stateful stage"),
     ):
         option, default = "--" + name.replace("_", "-"), getattr(SETTINGS, name)
-        group.add_argument(option, type=int, metavar="N", help=f"{meaning} ({default}, or the checkpoint's)")
+        help = f"{meaning} ({default}, or the checkpoint's)"
+        group.add_argument(option, type=at_least(1), metavar="N", help=help)
     group.add_argument(
         "--throughput",
         dest="short_batches",
@@ -139,7 +143,7 @@ def add_service_options(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--metrics",
-        type=_port,
+        type=at_least(0, MAX_PORT),
         metavar="PORT",
         help="serve /metrics for Prometheus, and /healthz (0: any free port)",
     )
@@ -181,12 +185,6 @@ def parse_spark_setting(text: str) -> tuple[str, str]:
             "put it into spark-defaults.conf, in the folder that SPARK_CONF_DIR names"
         )
     return name, value
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a port, 0 to 65535")
-    return int(text)
 
 
 def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:
@@ -271,12 +269,31 @@ def parse_database_url(text: str) -> str:
     return text
 
 
-def at_least(least: int) -> Callable[[str], int]:
+def write_output(path: Path, texts: Iterable[str]) -> None:
+    """Writes a file that an option names. An OSError names it, too, if the disk is full."""
+    with naming(path), path.open("w", encoding="utf-8") as file:
+        file.writelines(texts)
+
+
+def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
     """The type of an argument that is a whole number."""
+    expected = f"a whole number, {least} or more" if most is None else f"a whole number, {least} to {most}"
 
     def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number, {least} or more")
+        if len(text) > MAX_DIGITS:
+            raise argparse.ArgumentTypeError(
+                f"{text!r}, expected a whole number of at most {MAX_DIGITS} digits"
+            )
+        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"{text!r}, expected {expected}")
         return int(text)
 
     return number
+
+
+def seconds(text: str) -> float:
+    """The type of an argument that is a number of seconds."""
+    with suppress(ValueError):
+        if 0 <= (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r}, expected seconds, 0 or more")

@@ -1,12 +1,15 @@
 """`lab replay`, `lab rules backtest`: evaluates rules on a finished file of events."""
 
 import argparse
+import errno
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lab.apps.target import Usage, checkpoint_schema_beside
@@ -19,6 +22,7 @@ from lab.cli.options import (
     at_least,
     parse_log_place,
     settings_from_options,
+    write_output,
 )
 from lab.model.alerts import AlertTable, event_id_text, utc_text
 from lab.model.deadletters import error_kind
@@ -94,16 +98,27 @@ def run(options: argparse.Namespace) -> None:
     options.schema = options.schema or checkpoint_schema_beside(options.events)
     outputs = (options.out, options.dead_letters)
     for path in filter(None, outputs):
-        if not path.parent.is_dir():
-            raise Usage(f"{path}: there is no folder {path.parent}")
+        _check_output(path, Path(options.events), options.rules)
     result = replay_with_progress(options, read_rules(options.rules))
     for path, lines in zip(outputs, (result.alert_lines, map(json.dumps, result.dead_letters))):
         if path:
-            path.write_text("".join(f"{line}\n" for line in lines))
+            write_output(path, (f"{line}\n" for line in lines))
     if not options.out:
         show_alerts(result.alerts)
     print(json.dumps(result.summary()))
     check_not_all_dead_letters(result, options.events)
+
+
+def _check_output(path: Path, *inputs: Path) -> None:
+    """Raises Usage or PermissionError, before the work rather than after it, for a file that cannot be written or is an input."""
+    if not path.parent.is_dir():
+        raise Usage(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise Usage(f"{path}: is a folder, expected a file to write")
+    if any(path.exists() and file.exists() and path.samefile(file) for file in inputs):
+        raise Usage(f"{path}: is what the command reads, expected another file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def show_alerts(alerts: AlertTable) -> None:
@@ -126,7 +141,7 @@ def check_not_all_dead_letters(result: "Replayed", events_place: str) -> None:
     if result.events and result.counts["deadLetters"] == result.events:
         raise ValueError(
             f"all {result.events:,} records of {events_place} are dead letters: do they have another schema? "
-            f"`lab infer {events_place} --out schema.toml` proposes one for --schema"
+            f"`lab infer {quote(events_place)} --out schema.toml` proposes one for --schema"
         )
 
 

@@ -12,6 +12,7 @@ from lab.cli.options import (
     parse_name_and_value,
     target_from_options,
 )
+from lab.logs.places import MAX_PORT
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT
 
@@ -51,7 +52,9 @@ example:
         schema=False,
     )
     add_logs_options(command, LOG)
-    command.add_argument("--port", type=at_least(1), default=PORT, metavar="N", help="(%(default)s)")
+    command.add_argument(
+        "--port", type=at_least(1, MAX_PORT), default=PORT, metavar="N", help="(%(default)s)"
+    )
     add_token_option(command)
     command = add_command(
         group,

@@ -79,7 +79,7 @@ Keys in a terminal: + and - change the rate by 20 %; p, b and s plant a burst (p
     command.add_argument("--rate", type=_rate, default=500, metavar="N", help="events per second (500)")
     command.add_argument("--seconds", type=at_least(1), metavar="N", help="how long (until Ctrl-C)")
     command.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="another seed gives other events (1)"
+        "--seed", type=at_least(0), default=1, metavar="N", help="another seed gives other events (1)"
     )
     command.add_argument(
         "--bursts",

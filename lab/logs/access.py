@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 
 GROUP, SET_GROUP_ID = 0o070, stat.S_ISGID
 
@@ -28,12 +29,27 @@ def make_folder(folder: Path | str) -> None:
         return
     if folder.parent != folder:
         make_folder(folder.parent)
-    folder.mkdir(mode=0o700 | _group_permissions(str(folder.parent)), exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+    else:
+        if group := _group_permissions(str(folder.parent)):  # which the umask may take away
+            folder.chmod(stat.S_IMODE(folder.stat().st_mode) | group)
 
 
 def private_file_opener(path: str, flags: int) -> int:
     """An `opener` for `open`: only the user, or the team, can read and write a new file."""
-    return os.open(path, flags, 0o600 | _group_permissions(os.path.dirname(path)) & 0o060)
+    group = _group_permissions(os.path.dirname(path)) & 0o060
+    if not group or not flags & os.O_CREAT:
+        return os.open(path, flags, 0o600)
+    try:
+        file = os.open(path, flags | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, flags, 0o600)
+    os.fchmod(file, 0o600 | group)  # which the umask may take away
+    return file
 
 
 @contextmanager
@@ -76,7 +92,7 @@ def read_trusted(file: Path) -> str:
                     "make it yours: cp FILE NEW && mv NEW FILE"
                 )
             if found.st_mode & stat.S_IWOTH and not stat.S_ISLNK(found.st_mode):
-                raise NotTrusted(f"{file}: everybody may change it: chmod o-w {file}")
+                raise NotTrusted(f"{file}: everybody may change it: chmod o-w {quote(str(file))}")
         os.set_blocking(opened.fileno(), True)
         return opened.read()
 

@@ -107,6 +107,11 @@ class SegmentIndex:
         self._file = os.open(path, os.O_RDWR if writing else os.O_RDONLY)
         self.size = os.fstat(self._file).st_size
         self._rows = self.size // ROW.size
+        if not self._rows:
+            os.close(self._file)
+            raise ValueError(
+                f"{path}: {self.size} bytes, an index has at least {ROW.size}: the file is damaged"
+            )
 
     @staticmethod
     def create(path: str, rows: Iterable[AppendRow]) -> None:

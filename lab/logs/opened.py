@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.logs.places import split_kafka_place
+from lab.logs.places import KAFKA, split_kafka_place
 
 if TYPE_CHECKING:
     from lab.logs.config import Config
@@ -19,7 +19,7 @@ def open_log(where: str, config: "Config | None" = None) -> "FileLog | KafkaLog"
 
         address, topic = split_kafka_place(where)
         if not topic:
-            raise ValueError(f"{where!r} names no topic, expected one, such as {where.rstrip('/')}/events")
+            raise ValueError(f"{where!r} names no topic, expected one, such as {KAFKA}{address}/events")
         return KafkaLog((config or Config()).cluster(address), topic)
     from lab.logs.files import WEEK_MS, FileLog
 

@@ -1,6 +1,7 @@
 """Parses the places of logs: a folder, or kafka://HOST:PORT/TOPIC."""
 
 KAFKA = "kafka://"
+MAX_PORT = 65_535
 
 
 def absolute_log_name(log: object) -> str:
@@ -17,7 +18,7 @@ def check_address(address: str) -> str:
             "and the user and password in lab.toml, see docs/kafka.md"
         )
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or "/" in address:
+    if not host or not port.isdecimal() or int(port) > MAX_PORT or "/" in address:
         raise ValueError(f"{address!r}, expected HOST:PORT of a broker, such as 127.0.0.1:9092")
     return address
 

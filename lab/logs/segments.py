@@ -28,12 +28,13 @@ class PositionExpired(ValueError):
 
 
 class SegmentsSnapshot(NamedTuple):
-    """A snapshot of a log: where its segments begin; of the newest one also the size of its index, and its first and last row."""
+    """A snapshot of a log: where its segments begin; of the newest one also its index's size, first and last row, and time of change."""
 
     bases: tuple[int, ...]
     size: int
     first: AppendRow
     last: AppendRow
+    changed_ns: int = 0
 
     def base_of(self, position: int) -> int:
         """The segment that contains a position."""
@@ -66,19 +67,21 @@ class Segments:
 
     def snapshot(self) -> SegmentsSnapshot:
         """A snapshot of the log. The cost depends on what has been appended since the last one."""
-        bases, size, first, last = self._seen
+        bases, size, first, last, changed_ns = self._seen
         while True:
             try:
-                if os.stat(self.segment_path(bases[-1], "index")).st_size != size:
+                found = os.stat(self.segment_path(bases[-1], "index"))
+                if not size or (found.st_size, found.st_mtime_ns) != (size, changed_ns):
                     with self.open_index(bases[-1]) as index:
                         size, first, last = index.size, index[0], index[-1]
+                    changed_ns = found.st_mtime_ns
             except FileNotFoundError:  # expired, or not created yet
                 bases, size = self.list_bases(), 0
                 if not bases:
                     return EMPTY
                 continue
             if last.end == bases[-1] or not os.path.exists(self.segment_path(last.end, "index")):
-                self._seen = SegmentsSnapshot(bases, size, first, last)
+                self._seen = SegmentsSnapshot(bases, size, first, last, changed_ns)
                 return self._seen
             bases, size = (*bases, last.end), 0
 

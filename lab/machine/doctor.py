@@ -1,6 +1,7 @@
 """`lab doctor`: is this machine ready, and if not, what would make it so?"""
 
 import argparse
+import errno
 import os
 import shutil
 import subprocess
@@ -73,17 +74,30 @@ def check_memory() -> Iterator[Check]:
 
 
 def check_disk() -> Iterator[Check]:
+    from lab.engine.compiled.codecache import CodeCacheNotWritable, writable_code_cache
     from lab.machine import jars
 
-    for name, folder, variable in (
-        (say("temporary files"), Path(tempfile.gettempdir()), "TMPDIR"),
-        (say("cache"), jars.cache_folder(), "LAB_CACHE"),
+    to_fetch = any(jars.missing_jars(group) for group in jars.GROUPS.keys() - jars.LARGE)
+    for name, folder, variable, to_write in (
+        (say("temporary files"), Path(tempfile.gettempdir()), "TMPDIR", True),
+        (say("cache"), jars.cache_folder(), "LAB_CACHE", to_fetch),
     ):
-        there = next(place for place in (folder, *folder.parents) if place.is_dir())
+        there = next(place for place in (folder, *folder.parents) if os.path.isdir(place))
+        if to_write and not os.access(there, os.W_OK):
+            reason = os.strerror(errno.EACCES)
+            found = say("{folder} cannot be written to: {reason}", folder=folder, reason=reason)
+            fix = say("set {variable} to a folder that can be written to", variable=variable)
+            yield Check(name, "problem", found, fix)
+            continue
         free = shutil.disk_usage(there).free
         found = say("{size} GiB free in {folder}", size=f"{free / GIB:.0f}", folder=folder)
         fix = say("free some space, or set {variable} elsewhere", variable=variable)
         yield rate_free_space(name, free, found, enough_gib=5, fix=fix)
+    try:
+        writable_code_cache()
+    except CodeCacheNotWritable as error:
+        found, _, fix = translated(str(error)).partition("; ")
+        yield Check(say("cache"), "problem", found, fix)
 
 
 def check_shared_memory() -> Iterator[Check]:
@@ -190,7 +204,7 @@ def check_jars() -> Iterator[Check]:
     absent = [
         coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing_jars(group)
     ]
-    damaged = [coordinates for coordinates in absent if jars.jar_path(coordinates).exists()]
+    damaged = [coordinates for coordinates in absent if os.path.exists(jars.jar_path(coordinates))]
     fix = f"{quote(sys.executable)} -m lab.machine.jars"
     if damaged:
         found = say("damaged in {folder}: {files}", folder=jars.cache_folder(), files=", ".join(damaged))

@@ -54,15 +54,17 @@ class JarsError(RuntimeError):
 def cache_folder() -> Path:
     """The folder of the jars: `$LAB_CACHE/jars`, else `$XDG_CACHE_HOME/lab/jars` or `~/.cache/lab/jars`."""
     base = os.environ.get("LAB_CACHE")
-    if base:
-        return Path(base).expanduser() / "jars"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab" / "jars"
+    return (Path(base).expanduser() if base else _users_cache()) / "jars"
 
 
 def user_folder() -> Path:
-    """The user's own folder, for what is not shared: beside the cache, or `~/.cache/lab` where the cache is for reading only."""
+    """The user's own folder, for what is not shared: beside the cache, or in the user's cache where that is for reading only."""
     base = cache_folder().parent
-    return base if os.access(base, os.W_OK) or not base.exists() else Path.home() / ".cache" / "lab"
+    return base if os.access(base, os.W_OK) or not os.path.exists(base) else _users_cache()
+
+
+def _users_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab"
 
 
 def fetch_jars(group: str) -> list[Path]:
@@ -100,7 +102,7 @@ def _file_name(coordinates: str) -> str:
 
 
 def _sha256(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    return hashlib.sha256(path.read_bytes()).hexdigest() if os.path.isfile(path) else None
 
 
 def _download(pinned: dict[Coordinates, Sha256]) -> None:

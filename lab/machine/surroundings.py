@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from lab.machine.findings import GIB, PROXIES, ROOT, Check, is_running_python, python_version
 from lab.model.language import say
@@ -32,7 +33,7 @@ def check_folder() -> Iterator[Check]:
         tempfile.TemporaryFile(dir=ROOT).close()
     except OSError as error:
         found = say("{folder} cannot be written to: {reason}", folder=ROOT, reason=error.strerror)
-        yield Check(name, "problem", found, say("cp -r {folder} ~ and work there", folder=ROOT))
+        yield Check(name, "problem", found, say("cp -r {folder} ~ and work there", folder=quote(str(ROOT))))
         return
     if odd := sorted(set(ODD.findall(str(ROOT)))):
         found = say("{folder} has {signs} in its name", folder=ROOT, signs=" ".join(map(repr, odd)))
@@ -40,7 +41,7 @@ def check_folder() -> Iterator[Check]:
         yield Check(name, "problem", found, fix)
     elif WINDOWS_DRIVE.match(f"{ROOT}/") and "microsoft" in platform.release().lower():
         found = say("{folder} is on the drive of Windows, slow from WSL", folder=ROOT)
-        fix = say("cp -r {folder} ~ and work there, after {command}", folder=ROOT, command=ANEW)
+        fix = say("cp -r {folder} ~ and work there, after {command}", folder=quote(str(ROOT)), command=ANEW)
         yield Check(name, "warning", found, fix)
     else:
         yield Check(name, "ok", str(ROOT))

@@ -52,7 +52,7 @@ def schema(name: str | Path) -> Schema:
     if name in SCHEMAS:
         return SCHEMAS[name]
     path = Path(name)
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise ValueError(f"{unknown_name_message('schema', str(name), SCHEMAS)}, and there is no such file")
     try:
         with path.open("rb") as file:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from difflib import get_close_matches
 from html import escape
@@ -69,6 +70,23 @@ def unknown_name_message(what: str, name: str, known: Iterable[str]) -> str:
     if close:
         return f"unknown {what} {short_json(name)}, did you mean {by_lower[close[0]]}? (known: {names})"
     return f"unknown {what} {short_json(name)} (known: {names})"
+
+
+@contextmanager
+def naming(path: object) -> Iterator[None]:
+    """An OSError that names no file, such as that of a full disk, names this one.
+
+    >>> with naming("logs/events"):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'logs/events'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def plain_text(value: object) -> str:

@@ -170,7 +170,7 @@ def test_many_rules_have_few_counters():
 @pytest.mark.parametrize(
     "words, says",
     [
-        (["--metrics", "99999"], "expected a port, 0 to 65535"),
+        (["--metrics", "99999"], "expected a whole number, 0 to 65535"),
         (["--conf", "spark.ui.enabled"], "expected a name and its value"),
     ],
 )

@@ -1,6 +1,7 @@
 """Replay, backtest and proposal from a topic and from the logs of an engine, as from a file."""
 
 import json
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from lab.apps.replay import replay
 from lab.apps.sources import source_at
 from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
 from lab.logs.kafka import KEPT, KafkaLog
 from lab.model.rules import parse_message
 from tests.orders import orders
@@ -113,6 +115,21 @@ def test_the_events_log_of_an_engine_is_replayed_with_its_schema(tmp_path, monke
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["alerts"] > 50
     assert main(["replay", "logs/evnts", "--rules", "rules.txt", "--engine", "reference"]) == FAILED
     assert "logs/evnts: No such file" in capsys.readouterr().err
+
+
+def test_a_pipe_is_refused_as_a_file_is_read_several_times(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(ValueError, match=f"^{place} is a pipe or a device, which can be read only once"):
+            source_at(place)
+
+
+def test_a_folder_that_has_only_folders_is_refused_with_their_names(tmp_path, capsys):
+    FileLogs(tmp_path / "logs").create()
+    rules = tmp_path / "rules.txt"
+    rules.write_text(RULES[0])
+    assert main(["replay", str(tmp_path / "logs"), "--rules", str(rules)]) == FAILED
+    assert f"only folders, expected one of them: {tmp_path}/logs/acks, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("indent", [None, 2])

@@ -1,15 +1,17 @@
 """Where an engine is, and commands that a notebook calls with it."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from lab.apps import control, watch
-from lab.apps.target import Target, Usage, locate, target_of_existing_logs
+from lab.apps.target import Target, Usage, locate, open_existing_log, target_of_existing_logs
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.model.rules import BadRule
 from lab.model.schema import LOGINS, PAYMENTS
+from tests.machine.test_access import as_stranger, only_root
 
 RULE = '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": 5, "window": "1h"}'
 
@@ -30,6 +32,21 @@ def test_logs_checkpoint_and_schema_have_defaults_beside_each_other(folder):
     topics = locate("kafka://127.0.0.1:9092", {"events": "kafka://127.0.0.1:9092/shop"}, checkpoint="here")
     assert isinstance(topics.logs, KafkaLogs) and topics.logs.topic("events") == "shop"
     assert topics.checkpoint == "here" and locate("kafka://127.0.0.1:9092").checkpoint == Path("checkpoint")
+
+
+@only_root
+def test_where_logs_may_be_is_told_though_folders_of_other_users_are_beside():
+    def told(folder: Path) -> str:
+        with pytest.raises(FileNotFoundError) as error:
+            open_existing_log(FileLogs(folder / "none"), "alerts")
+        return str(error.value)
+
+    with TemporaryDirectory() as shared:
+        Path(shared).chmod(0o755)
+        Path(shared, "private").mkdir(mode=0o700)
+        Path(shared, "open", "alerts").mkdir(parents=True)
+        said = as_stranger(told, Path(shared))
+    assert said == f"{shared}/none/alerts: no such log; logs are in {shared}/open"
 
 
 def test_the_schema_is_the_one_given_or_that_of_the_checkpoint_or_payments():

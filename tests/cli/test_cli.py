@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -69,6 +72,10 @@ def test_replay_writes_alerts_and_ends_its_output_with_one_json_object(files, ca
         (["--rules", "bad.txt"], USAGE, 'rule 1 of 1: window: "ten"'),
         (["--rules", "nowhere.txt"], FAILED, "nowhere.txt: No such file or directory"),
         (["--out", "nowhere/alerts.jsonl"], USAGE, "there is no folder nowhere"),
+        (["--out", "."], USAGE, ".: is a folder, expected a file to write"),
+        (["--dead-letters", "events.jsonl"], USAGE, "events.jsonl: is what the command reads"),
+        (["--out", "rules.txt"], USAGE, "rules.txt: is what the command reads"),
+        (["--rules", "/dev/zero"], USAGE, "/dev/zero: more than 64 MiB, expected a file of rules"),
         (["--parallelism", "99"], USAGE, "parallelism: 99, expected at most key_groups (16)"),
     ],
 )
@@ -78,6 +85,11 @@ def test_an_error_is_one_line_and_an_exit_code(words, code, says, files, capsys)
     out, err = capsys.readouterr()
     assert says in err and len(err.strip().splitlines()) == 1 and err.startswith("lab: ")
     assert not out and not Path("alerts.jsonl").exists()
+
+
+def test_a_full_disk_is_told_with_the_file_that_the_command_writes(files, capsys):
+    assert main(command("--out", "/dev/full")) == FAILED
+    assert capsys.readouterr().err.splitlines()[-1] == "lab: /dev/full: No space left on device"
 
 
 def test_the_settings_of_an_engine_are_options():
@@ -102,15 +114,17 @@ def test_a_replay_without_out_shows_the_alerts(files, capsys):
 
 @pytest.mark.parametrize("words", [["replay", "--rules", "rules.txt"], ["rules", "backtest", RULE]])
 def test_nothing_but_dead_letters_is_a_failure_that_proposes_infer(words, files, capsys):
-    Path("other.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
-    assert main([*words, "other.jsonl", "--engine", "reference"]) == FAILED
-    assert "all 2 records of other.jsonl are dead letters" in (err := capsys.readouterr().err)
-    assert "`lab infer other.jsonl --out schema.toml`" in err
+    Path("my other.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    assert main([*words, "my other.jsonl", "--engine", "reference"]) == FAILED
+    assert "all 2 records of my other.jsonl are dead letters" in (err := capsys.readouterr().err)
+    assert "`lab infer 'my other.jsonl' --out schema.toml`" in err
 
 
-def test_infer_does_not_write_over_a_schema_that_may_have_been_mended(files, capsys):
+@pytest.mark.parametrize("out", ["events.toml", ".", "/dev/zero"])
+def test_infer_does_not_write_over_a_schema_that_may_have_been_mended(out, files, capsys):
     Path("events.toml").write_text("mine")
-    assert main(["infer", "events.jsonl", "--out", "events.toml"]) == USAGE
+    assert main(["infer", "events.jsonl", "--out", out]) == USAGE
+    assert f"{out} already exists" in capsys.readouterr().err
     assert Path("events.toml").read_text() == "mine"
     Path("orders.jsonl").write_text("\n".join(orders(100)))
     assert main(["infer", "orders.jsonl"]) == OK
@@ -132,6 +146,14 @@ def test_a_schema_that_is_none_is_refused_in_one_sentence(text, says, files, cap
     assert exit.value.code == USAGE and says in capsys.readouterr().err
 
 
+def test_a_command_that_is_told_can_be_pasted_whatever_the_folder_is_called(capsys, monkeypatch):
+    running = Mock(folder=Path("/my lab/broker"), address="127.0.0.1:1", pid=7)
+    monkeypatch.setattr("lab.machine.broker.status", lambda folder: running)
+    running.answers.return_value = False
+    assert main(["broker", "status"]) == FAILED
+    assert "stop it: lab broker stop --folder '/my lab/broker'" in capsys.readouterr().err
+
+
 def test_debug_shows_where_an_error_was_raised(files):
     with pytest.raises(FileNotFoundError):
         main(command("--rules", "nowhere.txt", "--debug"))
@@ -146,6 +168,67 @@ def test_wrong_usage_says_what_is_expected(words, files, capsys):
         main(command(*words))
     assert exit.value.code == USAGE
     assert words[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["run", "--key-groups", "1e3"], "a whole number, 1 or more"),
+        (["run", "--parallelism", "-1"], "a whole number, 1 or more"),
+        (["run", "--metrics", "65536"], "a whole number, 0 to 65535"),
+        (["broker", "start", "--port", "99999"], "a whole number, 1 to 65535"),
+        (["restrict", "serve", "--port", "99999"], "a whole number, 1 to 65535"),
+        (["demo", "--seconds", "9" * 5000], "a whole number of at most 18 digits"),
+        (["typologies", "--seed", "x"], "a whole number, 0 or more"),
+        (["simulate", "--to", "logs/events", "--seed", "x"], "a whole number, 0 or more"),
+        (["rules", "add", RULE, "--timeout", "nan"], "seconds, 0 or more"),
+        (["rules", "pause", "1", "--timeout", "-1"], "seconds, 0 or more"),
+    ],
+)
+def test_a_number_that_is_none_or_too_large_is_refused_with_what_is_expected(words, expected, files, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(words)
+    assert exit.value.code == USAGE
+    assert capsys.readouterr().err.rstrip().endswith(f"{words[-1]!r}, expected {expected}")
+
+
+@pytest.mark.parametrize("words", [["datasets"], ["--version"], ["infer", "events.jsonl"]])
+def test_an_output_that_is_full_or_that_nobody_reads_is_told_in_one_line_or_not_at_all(words, files):
+    kind = {"stderr": subprocess.PIPE, "text": True}
+    kind["env"] = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "lab", *words]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, check=False, stdout=full, **kind)
+    assert done.returncode == FAILED
+    assert done.stderr.splitlines()[-1] == "lab: standard output: No space left on device"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, check=False, stdout=write, **kind)
+    os.close(write)
+    assert done.returncode == OK and "Broken" not in done.stderr
+
+
+def test_what_a_terminal_of_another_encoding_cannot_show_is_escaped(files):
+    Path("events.jsonl").write_text(LINES[0].replace("CSH", "漢字") + "\n" + "\n".join(LINES[1:]))
+    words = [sys.executable, "-m", "lab", "infer", "events.jsonl"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(words, check=False, env=environment, capture_output=True, text=True)
+    assert "codec" not in done.stderr
+    assert r"\u6f22\u5b57" in done.stdout
+
+
+def test_ctrl_c_ends_the_doctor_too(capsys, monkeypatch):
+    def interrupted(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(PATIENCE_S)
+
+    monkeypatch.setattr("lab.machine.doctor.run", interrupted)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as while the program is being loaded
+    try:
+        assert main(["doctor"]) == STOPPED
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err.strip() == "lab: stopped"
 
 
 def test_ctrl_c_ends_a_replay_without_a_traceback(files, capsys, monkeypatch):
@@ -229,6 +312,7 @@ def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
             "expected only folders, or topics of one Kafka cluster",
         ),
         (["--logs", "kafka://localhost:1"], "no Kafka broker answers at localhost:1"),
+        (["--logs", "kafka://localhost:99999"], "expected kafka://HOST:PORT/TOPIC"),
     ],
 )
 def test_a_place_of_logs_that_is_none_is_refused(where, said, files, capsys, monkeypatch):

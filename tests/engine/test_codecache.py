@@ -1,13 +1,16 @@
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from lab.cli.main import FAILED, main
+from lab.engine import compiled as compiled_package
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import codecache
 from lab.engine.compiled.codecache import (
     CodeCacheNotWritable,
-    check_code_cache_writable,
     is_window_loop_cached,
+    writable_code_cache,
 )
 from lab.engine.loop.inprocess import compile_kernels
 from tests.machine.test_access import as_stranger, only_root
@@ -26,7 +29,7 @@ def closed(monkeypatch, tmp_path):
 
 def test_without_a_folder_for_compiled_code_the_message_says_where_it_looked_and_what_helps(closed):
     with pytest.raises(CodeCacheNotWritable) as error:
-        check_code_cache_writable()
+        writable_code_cache()
     assert f"{closed}/__pycache__ (" in str(error.value) and f"{closed}/numba (" in str(error.value)
     assert "set NUMBA_CACHE_DIR to a folder" in str(error.value)
 
@@ -41,7 +44,7 @@ def test_an_engine_does_not_start_without_one(closed, spark, tmp_path):
 
 def test_the_folder_that_the_environment_names_is_enough(closed, monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    check_code_cache_writable()
+    writable_code_cache()
     assert not [*(tmp_path / "numba").iterdir()]
 
 
@@ -54,8 +57,28 @@ def test_it_is_known_whether_the_window_loop_has_been_compiled_for_this_python(m
         assert not is_window_loop_cached()
 
 
-def test_nothing_has_been_compiled_where_there_is_no_cache(closed):
+def test_nothing_can_be_compiled_where_there_is_no_cache(closed):
+    with pytest.raises(CodeCacheNotWritable):
+        is_window_loop_cached()
+
+
+def test_what_was_compiled_where_this_user_cannot_write_does_not_count_as_numba_passes_it_over(
+    closed, monkeypatch, tmp_path
+):
+    compiled = Path(compiled_package.__file__).parent / "__pycache__"
+    compile_kernels()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    monkeypatch.setattr(codecache, "_places", lambda: [closed / "numba", tmp_path / "numba", compiled])
     assert not is_window_loop_cached()
+
+
+def test_a_command_that_needs_compiled_code_says_where_it_may_be(closed, capsys, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
+
+    monkeypatch.setattr("lab.apps.typologies.typologies_table", fails)
+    assert main(["typologies"]) == FAILED
+    assert capsys.readouterr().err.startswith("lab: no folder for compiled code can be written to: ")
 
 
 @only_root
@@ -65,7 +88,7 @@ def test_another_user_without_a_home_is_told(monkeypatch):
 
     def told() -> str:
         try:
-            check_code_cache_writable()
+            writable_code_cache()
         except CodeCacheNotWritable as error:
             return str(error)
         return "fine"

@@ -1,6 +1,7 @@
 """Where cuts fall: in log order, whatever the limit, the clocks and the number of sources."""
 
 import itertools
+import shutil
 
 import pytest
 
@@ -10,7 +11,8 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import cut
 from lab.engine.loop.cut import Mark, Planner
 from lab.engine.records.decode import decode
-from lab.engine.records.feeds import LogLost
+from lab.engine.records.feeds import FileFeed, LogLost
+from lab.logs.files import FileLog
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule
 from tests.sim.topics import SimLogs
@@ -50,6 +52,21 @@ class Planned:
                     of = records[start[log].get(str(source), 0) : end[log].get(str(source), 0)]
                     batches[-1] += [(log, source, record.log_time) for record in of]
         return batches
+
+
+@pytest.mark.parametrize("name", ["events", "control"])
+def test_a_folder_that_is_removed_and_made_anew_while_the_engine_runs_is_another_log(tmp_path, name):
+    logs = {each: FileLog(tmp_path / each) for each in ("events", "control")}
+    for log, line in zip(logs.values(), (b"{}", RULE)):
+        log.append([line, line], log_time_ms=1)
+    feeds = (FileFeed(log.folder) for log in logs.values())
+    planner = Planner(*feeds, CheckpointFolder(tmp_path / "checkpoint"), Settings(LOGINS))
+    mark = planner.advance_mark(planner.initial_mark(), None)
+    assert planner.advance_mark(mark, None) == mark
+    shutil.rmtree(logs[name].folder)
+    FileLog(logs[name].folder).append([b"{}"])
+    with pytest.raises(LogLost, match=f"{name}/0: ends at 3, .*: another log has its name"):
+        planner.advance_mark(mark, None)
 
 
 def test_a_backlog_is_cut_by_log_time_over_all_sources(tmp_path):

@@ -15,7 +15,9 @@ from lab.engine.checkpoint.cuts import (
     newest_loop_mark,
 )
 from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.loop.cut import Mark
+from lab.engine.windows import shared
 
 
 def mark(cut: int) -> Mark:
@@ -253,3 +255,18 @@ def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_pat
     with pytest.raises(AssertionError, match="no cut comes after the end"):
         cuts.add(mark(6))
     assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [5]
+
+
+@pytest.mark.parametrize("write", ["append", "lock", "memory"])
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path, monkeypatch, write):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/"):
+        if write == "append":
+            CheckpointFolder(tmp_path).append_if_unchanged("cuts", 0, 0, b"one")
+        elif write == "lock":
+            FolderLock(tmp_path)
+        else:
+            shared.create_arrays(tmp_path / "arrays", {"times": ("int64", (8,))})

@@ -564,7 +564,7 @@ def test_half_a_write_is_none(log, monkeypatch, torn, share):
             raise OSError(28, "No space left on device")
 
         patch.setattr(os, "pwrite", half)
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match=f"No space left on device: '{log.folder}'"):
             log.put_batch_once("engine", 1, join_lines(["c" * 50, "d"]), 0)
     once = ["c" * 50, "d"] if (torn, share) == ("row", 1) else []
     assert log.read() == ["a", "b", *once]
@@ -591,6 +591,21 @@ def test_after_a_power_cut_whole_appends_are_left(log):
     assert again.read() == log.read() == lines_of(log) == ["line 0", "line 1", "next"]
     again.put_batch_once("engine", 2, join_lines(["line 2"]), 0)
     assert log.read()[-1] == "line 2"
+
+
+@pytest.mark.parametrize("size", [0, ROW.size - 1])
+@pytest.mark.parametrize("segment", [0, 1])
+def test_an_index_without_a_whole_row_is_named_and_nothing_is_written_over(log, monkeypatch, segment, size):
+    monkeypatch.setattr(writer, "SEGMENT_BYTES", 4)
+    for number in range(segment + 1):
+        log.append([f"line {number}"])
+    index = sorted(log.folder.glob("*.index"))[segment]
+    os.truncate(index, size)
+    before = [path.read_bytes() for path in sorted(log.folder.glob("*.jsonl"))]
+    for use in (FileLog.read, FileLog.end, lambda log: log.append(["next"])):
+        with pytest.raises(ValueError, match=f"{index.name}: {size} bytes, an index has at least 32"):
+            use(FileLog(log.folder))
+    assert [path.read_bytes() for path in sorted(log.folder.glob("*.jsonl"))] == before
 
 
 @pytest.mark.parametrize("numbered", [False, True])

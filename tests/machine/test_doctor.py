@@ -3,14 +3,17 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 from collections import namedtuple
 from pathlib import Path
 from shlex import quote
 
 import pytest
 
+from lab.cli.main import OK, main
 from lab.machine import database, doctor, findings, jars, surroundings
 from lab.model import language as speaking
+from tests.machine.test_access import as_stranger, only_root
 from tests.machine.test_java import fake_java, look_in
 from tests.waiting import wait_until
 
@@ -274,6 +277,28 @@ def test_a_full_disk_is_a_problem_that_names_the_folder_and_the_variable(monkeyp
     temporary, cache = doctor.check_disk()
     assert temporary.state == cache.state == "problem"
     assert "TMPDIR" in temporary.fix and "LAB_CACHE" in cache.fix and str(tmp_path) in cache.found
+
+
+@only_root
+def test_caches_that_this_user_cannot_write_are_problems_that_name_what_to_set(monkeypatch):
+    with tempfile.TemporaryDirectory() as closed:  # of root, which nobody else may enter
+        monkeypatch.setenv("LAB_CACHE", f"{closed}/lab")
+        monkeypatch.setenv("XDG_CACHE_HOME", f"{closed}/cache")
+        monkeypatch.setenv("HOME", closed)
+        rows = as_stranger(lambda: [*doctor.check_disk(), *doctor.check_jars()])
+    _, jars, code, absent = rows
+    assert (jars.state, code.state, absent.state) == ("problem", "problem", "warning")
+    assert f"{closed}/lab/jars cannot be written to" in jars.found and "set LAB_CACHE to" in jars.fix
+    assert f"{closed}/cache/numba" in code.found and "set NUMBA_CACHE_DIR to" in code.fix
+
+
+@only_root
+def test_a_command_that_needs_no_cache_runs_where_the_home_is_somebody_else_s(monkeypatch, capfd):
+    with tempfile.TemporaryDirectory() as closed:
+        monkeypatch.setenv("HOME", closed)
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        assert as_stranger(main, ["datasets"]) == OK
+    assert "payments.jsonl.gz" in capfd.readouterr().out
 
 
 def test_little_memory_is_a_problem(monkeypatch):

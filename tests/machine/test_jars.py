@@ -134,6 +134,8 @@ def test_what_is_not_shared_is_in_the_home_folder_where_a_cache_is_for_reading_o
     assert jars.user_folder() == broker.default_folder().parent == tmp_path / "cache"
     monkeypatch.setattr(jars.os, "access", lambda place, mode: False)  # root may write anywhere
     assert jars.user_folder() == broker.default_folder().parent == tmp_path / "home" / ".cache" / "lab"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))  # where the home cannot be written to, either
+    assert jars.user_folder() == tmp_path / "own" / "lab"
 
 
 def test_jars_that_were_prefetched_are_copied_and_damaged_ones_are_not(downloads, monkeypatch, tmp_path):

@@ -1,5 +1,6 @@
 """A schema's file says what the schema says, and errors name what is wrong in it."""
 
+import os
 import tomllib
 from dataclasses import replace
 
@@ -72,6 +73,14 @@ def test_whatever_the_names_paths_and_notes_the_file_reads_as_the_schema(named, 
     assert read == made and [field.examples for field in read.fields] == [
         field.examples for field in made.fields
     ]
+
+
+def test_a_schema_is_read_from_a_pipe():
+    read, write = os.pipe()
+    os.write(write, schema_to_toml(SCHEMAS["payments"]).encode())
+    os.close(write)
+    assert schema(f"/dev/fd/{read}") == SCHEMAS["payments"]
+    os.close(read)
 
 
 def test_an_id_may_be_several_fields():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.logs.access import make_folder, private_file_opener
+from lab.model.words import naming
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -101,7 +102,7 @@ class CheckpointFolder:
 
     @staticmethod
     def _write_local(path: str, data: bytes) -> None:
-        with open(path, "wb", opener=private_file_opener) as file:
+        with naming(path), open(path, "wb", opener=private_file_opener) as file:
             file.write(data)
 
     def append_if_unchanged(
@@ -127,11 +128,12 @@ class CheckpointFolder:
             fcntl.flock(file, fcntl.LOCK_EX)
             if not _has_size_and_ending(file, expected_size, expected_ending):
                 return False
-            os.ftruncate(file, kept_bytes)
-            at = kept_bytes
-            while data:
-                written = os.pwrite(file, data, at)
-                data, at = data[written:], at + written
+            with naming(self.path / name):
+                os.ftruncate(file, kept_bytes)
+                at = kept_bytes
+                while data:
+                    written = os.pwrite(file, data, at)
+                    data, at = data[written:], at + written
             return True
         finally:
             os.close(file)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from lab.logs.access import make_folder, private_file_opener
+from lab.model.words import naming
 
 FILE = "lab.lock"
 
@@ -44,8 +45,8 @@ class FolderLock:
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
         note = json.dumps({"pid": os.getpid(), "work": work})
-        # in one call, over what was there: never half a note
-        os.pwrite(descriptor, note.encode().ljust(128), 0)
+        with naming(folder / FILE):  # in one call, over what was there: never half a note
+            os.pwrite(descriptor, note.encode().ljust(128), 0)
 
     def release(self) -> None:
         """Lets go; a second time does nothing."""

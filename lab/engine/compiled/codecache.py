@@ -12,14 +12,14 @@ class CodeCacheNotWritable(RuntimeError):
     """Numba may write its compiled code nowhere; the text says where it tried, and what would help."""
 
 
-def check_code_cache_writable() -> None:
-    """Raises CodeCacheNotWritable unless there is a folder for compiled code; asked before Spark starts workers."""
+def writable_code_cache() -> Path:
+    """The folder for compiled code: the first that can be written to. Raises CodeCacheNotWritable; asked before Spark starts workers."""
     tried = []
     for place in _places():
         try:
             place.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=place).close()
-            return
+            return place
         except OSError as error:
             tried.append(f"{place} ({error.strerror})")
     raise CodeCacheNotWritable(
@@ -29,9 +29,9 @@ def check_code_cache_writable() -> None:
 
 
 def is_window_loop_cached() -> bool:
-    """Whether the window loop has been compiled for this Python, as far as the names of files tell."""
+    """Whether the window loop has been compiled for this Python, as far as the names of files tell. Raises CodeCacheNotWritable."""
     index = f"**/window.*.py{sys.version_info.major}{sys.version_info.minor}.nbi"
-    return any(True for place in _places() for _ in place.glob(index))
+    return any(writable_code_cache().glob(index))
 
 
 def _places() -> list[Path]:

@@ -134,7 +134,7 @@ class Planner:
         begun = Ends(mark_positions(start["events"]), mark_positions(start["control"]))
         now = self.clock()
         there = upto or self.current_ends()
-        if not self._checked:
+        if not self._checked or self._is_made_anew(begun, there):
             self._check(begun, there)
         if any(of.keys() - at.keys() for at, of in zip(begun, there)):
             return _mark(start["cut"], now_ms(), *self._with_new_sources(begun, there), start["ledger"])
@@ -250,6 +250,14 @@ class Planner:
                         "log has its name; start with a new checkpoint"
                     )
         self._checked = True
+
+    def _is_made_anew(self, begun: Ends, there: Ends) -> bool:
+        """Whether the folder of a log, which never gets shorter, was removed: what comes in its place would be read from its middle."""
+        return any(
+            feed.divisible and ends.get(number, position) < position
+            for feed, at, ends in zip((self.events, self.control), begun, there)
+            for number, position in at.items()
+        )
 
     def plan_reading(self, start: Mark, end: Mark) -> list[ReadingWork]:
         """What the tasks have to do between two marks; a batch with many records is shared among them."""

@@ -27,7 +27,7 @@ from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.codecache import check_code_cache_writable
+from lab.engine.compiled.codecache import writable_code_cache
 from lab.engine.loop.ends import (
     WRITTEN,
     FileLogs,
@@ -75,7 +75,7 @@ def start(
     check_tasks_can_reach(logs, master)
     if settings.exactly_once:
         check_exactly_once_possible(logs, folder, once)
-    check_code_cache_writable()
+    writable_code_cache()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))
         if isinstance(logs, FileLogs):

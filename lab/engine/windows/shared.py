@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.model.words import naming
+
 Arrays = dict[str, np.ndarray]
 Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 
@@ -130,11 +132,12 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
     fresh = path.with_suffix(".new")
     descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(descriptor, 0, total)
-        else:
-            os.ftruncate(descriptor, total)
-        os.pwrite(descriptor, json.dumps(layout).encode().ljust(HEADER_BYTES), 0)
+        with naming(fresh):
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, total)
+            else:
+                os.ftruncate(descriptor, total)
+            os.pwrite(descriptor, json.dumps(layout).encode().ljust(HEADER_BYTES), 0)
     finally:
         os.close(descriptor)
     os.replace(fresh, path)

@@ -1,0 +1,41 @@
+"""An error as one line that says what happened and what helps."""
+
+import os
+import re
+from pathlib import Path
+
+from lab.engine.compiled.codecache import CodeCacheNotWritable, writable_code_cache
+
+EXTRAS = {  # module -> the extra of pyproject.toml that brings it
+    "confluent_kafka": "kafka",
+    **dict.fromkeys(("sqlalchemy", "psycopg2", "fastapi", "uvicorn", "pydantic"), "rules"),
+    **dict.fromkeys(("apprise", "requests"), "notify"),
+    **dict.fromkeys(("ipywidgets", "anywidget", "plotly", "IPython", "nbformat", "google"), "lessons"),
+}
+
+HOME_HINT = "; where the home folder cannot be written to, set XDG_CACHE_HOME (and XDG_DATA_HOME, XDG_STATE_HOME) to one that can"
+
+
+def error_message(error: Exception) -> str:
+    """The message of an error; for a failed query, that of the Python worker that failed."""
+    text = str(error).strip() or repr(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        return f"{text}; install it with pip install 'rules-lab[{extra}]'"
+    if isinstance(error, RuntimeError) and text.startswith("cannot cache function"):  # Numba's words
+        try:
+            writable_code_cache()
+        except CodeCacheNotWritable as reason:
+            return str(reason)
+    if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
+        raised = re.findall(
+            r"^(?:: )?((?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*)$", text, re.MULTILINE
+        )
+        return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (--debug shows the whole traceback)"
+    if type(error).__module__.startswith("sqlalchemy"):
+        return text.splitlines()[0].partition(") ")[2]
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        home = Path.home()
+        of_home = home in (place := Path(os.fsdecode(error.filename))).parents or place == home
+        hint = HOME_HINT if of_home and isinstance(error, PermissionError) else ""
+        return f"{error.filename}: {error.strerror}{hint}"
+    return text
