@@ -178,6 +178,13 @@ def test_wrong_usage_says_what_is_expected(words, files, capsys):
     assert words[1] in capsys.readouterr().err
 
 
+def test_two_hyphens_are_no_value(files, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(command("--batches=--"))
+    assert exit.value.code == USAGE
+    assert capsys.readouterr().err.endswith("lab: error: --batches=--: expected a value\n")
+
+
 @pytest.mark.parametrize(
     "words, expected",
     [
