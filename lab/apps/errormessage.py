@@ -33,6 +33,11 @@ def error_message(error: Exception) -> str:
         return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (--debug shows the whole traceback)"
     if type(error).__module__.startswith("sqlalchemy"):
         return text.splitlines()[0].partition(") ")[2]
+    if isinstance(error, FileNotFoundError) and not error.filename:
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            return "the current folder has been removed: cd to another one"
     if isinstance(error, OSError) and error.strerror and error.filename:
         home = Path.home()
         of_home = home in (place := Path(os.fsdecode(error.filename))).parents or place == home

@@ -56,7 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 from lab.machine import doctor
 
                 return doctor.main(arguments[1:])
-            options = build_parser().parse_args(arguments)
+            parser = build_parser()
+            for word in arguments:
+                if word.startswith("--") and word.endswith("=--"):  # argparse takes that for an empty list
+                    parser.error(f"{word}: expected a value")
+            options = parser.parse_args(arguments)
             options.run(options)
             return OK
     except KeyboardInterrupt:

@@ -154,6 +154,14 @@ def test_a_command_that_is_told_can_be_pasted_whatever_the_folder_is_called(caps
     assert "stop it: lab broker stop --folder '/my lab/broker'" in capsys.readouterr().err
 
 
+def test_a_current_folder_that_has_been_removed_is_told(tmp_path, capsys, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(["run", "--logs", "logs"]) == FAILED
+    assert capsys.readouterr().err == "lab: the current folder has been removed: cd to another one\n"
+
+
 def test_debug_shows_where_an_error_was_raised(files):
     with pytest.raises(FileNotFoundError):
         main(command("--rules", "nowhere.txt", "--debug"))
@@ -168,6 +176,13 @@ def test_wrong_usage_says_what_is_expected(words, files, capsys):
         main(command(*words))
     assert exit.value.code == USAGE
     assert words[1] in capsys.readouterr().err
+
+
+def test_two_hyphens_are_no_value(files, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(command("--batches=--"))
+    assert exit.value.code == USAGE
+    assert capsys.readouterr().err.endswith("lab: error: --batches=--: expected a value\n")
 
 
 @pytest.mark.parametrize(
