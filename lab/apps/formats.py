@@ -25,7 +25,7 @@ from lab.apps.jsonfile import JsonValues, detect_json_layout
 from lab.apps.records import Format, UnreadableFile
 from lab.model.longlines import bounded_lines
 from lab.model.schema import Schema
-from lab.model.words import naming
+from lab.model.words import file_named_in_errors
 
 HEAD = 1 << 20  # bytes that decide
 GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
@@ -64,7 +64,7 @@ class LineFormat(Format):
 def open_decompressed(path: Path) -> Iterator[BufferedReader]:
     """The bytes of a file, unpacked if it is gzip. Raises OSError, also while it is read."""
     try:
-        with naming(path), path.open("rb") as plain:
+        with file_named_in_errors(path), path.open("rb") as plain:
             packed = plain.peek(2)[:2] == GZIP
             with gzip.open(plain) if packed else plain as file:  # type: ignore[call-overload]
                 yield cast(BufferedReader, file)

@@ -15,7 +15,7 @@ from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.times import parse_duration_ms
-from lab.model.words import naming
+from lab.model.words import file_named_in_errors
 
 Subparsers = argparse._SubParsersAction  # what commands are added to
 SETTINGS = Settings()
@@ -271,7 +271,7 @@ def parse_database_url(text: str) -> str:
 
 def write_output(path: Path, texts: Iterable[str]) -> None:
     """Writes a file that an option names. An OSError names it, too, if the disk is full."""
-    with naming(path), path.open("w", encoding="utf-8") as file:
+    with file_named_in_errors(path), path.open("w", encoding="utf-8") as file:
         file.writelines(texts)
 
 

@@ -15,7 +15,7 @@ from lab.logs.index import AppendRow, Batch, BatchConflict, SegmentIndex, write_
 from lab.logs.positions import StartPosition
 from lab.logs.segments import BY_END, SEGMENT, Segments, SegmentsSnapshot
 from lab.model.times import DAY_MS, now_ms
-from lab.model.words import naming
+from lab.model.words import file_named_in_errors
 
 SEGMENT_BYTES = 8 << 20
 
@@ -35,7 +35,7 @@ class Writer:
         """
         if not os.path.isdir(self._folder):
             make_folder(self._folder)
-        with naming(self._folder), self._locked():
+        with file_named_in_errors(self._folder), self._locked():
             seen = self._mended()
             if batch and self._has(batch):
                 return seen.last.end

@@ -73,10 +73,10 @@ def unknown_name_message(what: str, name: str, known: Iterable[str]) -> str:
 
 
 @contextmanager
-def naming(path: object) -> Iterator[None]:
+def file_named_in_errors(path: object) -> Iterator[None]:
     """An OSError that names no file, such as that of a full disk, names this one.
 
-    >>> with naming("logs/events"):
+    >>> with file_named_in_errors("logs/events"):
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
     OSError: [Errno 28] No space left on device: 'logs/events'

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.logs.access import make_folder, private_file_opener
-from lab.model.words import naming
+from lab.model.words import file_named_in_errors
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -102,7 +102,7 @@ class CheckpointFolder:
 
     @staticmethod
     def _write_local(path: str, data: bytes) -> None:
-        with naming(path), open(path, "wb", opener=private_file_opener) as file:
+        with file_named_in_errors(path), open(path, "wb", opener=private_file_opener) as file:
             file.write(data)
 
     def append_if_unchanged(
@@ -128,7 +128,7 @@ class CheckpointFolder:
             fcntl.flock(file, fcntl.LOCK_EX)
             if not _has_size_and_ending(file, expected_size, expected_ending):
                 return False
-            with naming(self.path / name):
+            with file_named_in_errors(self.path / name):
                 os.ftruncate(file, kept_bytes)
                 at = kept_bytes
                 while data:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from lab.logs.access import make_folder, private_file_opener
-from lab.model.words import naming
+from lab.model.words import file_named_in_errors
 
 FILE = "lab.lock"
 
@@ -45,7 +45,7 @@ class FolderLock:
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
         note = json.dumps({"pid": os.getpid(), "work": work})
-        with naming(folder / FILE):  # in one call, over what was there: never half a note
+        with file_named_in_errors(folder / FILE):  # in one call, over what was there: never half a note
             os.pwrite(descriptor, note.encode().ljust(128), 0)
 
     def release(self) -> None:

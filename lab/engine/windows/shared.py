@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.model.words import naming
+from lab.model.words import file_named_in_errors
 
 Arrays = dict[str, np.ndarray]
 Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
@@ -132,7 +132,7 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
     fresh = path.with_suffix(".new")
     descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with naming(fresh):
+        with file_named_in_errors(fresh):
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(descriptor, 0, total)
             else:
