@@ -65,9 +65,7 @@ class Reference:
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
-        self.log_time_reached = (
-            0  # the log time that has been reached; of a log that is not live its newest event time
-        )
+        self.log_time_reached = 0  # of a log that is not live its newest event time
         self.waits: list[AbsenceWait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
         # rule id, group -> arrival of the event at which it fired
@@ -278,12 +276,8 @@ class Reference:
     def _count_alert_if_allowed(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
         """Whether the rule has given fewer than `at_most` alerts within the window of `at_most_per_ms` that ends with the current event."""
         earliest = current.time - rule.at_most_per_ms
-        given = [
-            each
-            for each in held
-            if earliest <= each.time <= current.time and rule.rule_id in each.counted_alert_rules
-        ]
-        if len(given) >= (rule.at_most or 0):
+        alerted = (each for each in held if rule.rule_id in each.counted_alert_rules)
+        if sum(earliest <= each.time <= current.time for each in alerted) >= (rule.at_most or 0):
             return False
         current.counted_alert_rules.add(rule.rule_id)
         return True

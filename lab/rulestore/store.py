@@ -159,13 +159,11 @@ class RuleStore:
             return {place: position for place, position in connection.execute(select(RULE_CAPTURES))}
 
     def set_last_sent_change_id(self, control_log: str, change_id: int | None) -> None:
-        """Saves the change_id; None: the next capture starts with a snapshot."""
+        """Saves it; None: the next capture starts with a snapshot."""
         with self.engine.begin() as connection:
             connection.execute(RULE_CAPTURES.delete().where(RULE_CAPTURES.c.place == control_log))
             if change_id is not None:
-                connection.execute(
-                    RULE_CAPTURES.insert().values(control_log=control_log, change_id=change_id)
-                )
+                connection.execute(RULE_CAPTURES.insert().values(place=control_log, position=change_id))
 
     # -- what became of changes
 

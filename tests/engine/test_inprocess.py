@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.records import parallel
-from lab.engine.windows import arrays, statefiles, waits
+from lab.engine.windows import arrays, mergeplan, waits
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
 from lab.model.rules import rule_message
@@ -114,7 +114,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
         patch.object(parallel, "WORTH_ROWS", data.draw(st.sampled_from([0, parallel.WORTH_ROWS]))),
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(waits, "ROOM_AT_FIRST", room),
-        patch.object(statefiles, "MERGED_AT_ONCE", merged),
+        patch.object(mergeplan, "MERGED_AT_ONCE", merged),
         InProcessEngine(Settings(schema, parallelism=1, **settings)) as stages,
     ):
         both = Dated(stages, Reference(schema, **settings))

@@ -15,14 +15,14 @@ import pytest
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
-from lab.engine.windows import shared, statefiles, windowstate
+from lab.engine.windows import mergeplan, shared, windowstate
+from lab.engine.windows.mergeplan import plan_merge
 from lab.engine.windows.statefiles import (
     StaleEpoch,
     StateFile,
     StateFileMissing,
     StateFiles,
     choose_files,
-    plan_merge,
     stores_to_table,
 )
 from lab.model.keygroups import key_group_of
@@ -238,7 +238,7 @@ def test_what_a_narrow_window_let_go_does_not_come_back_out_of_a_file_of_before_
     wide, narrow = count_rule(">", 0, "5m"), count_rule(">", 0, "1s")
     log = [wide, login(1, 100), login(2, 110), narrow, login(3, 200), wide, login(4, 210)]
     settings = Settings(LOGINS, key_groups=2, max_out_of_orderness_ms=0)
-    with patch.object(statefiles, "MERGED_AT_ONCE", 2), InProcessEngine(settings) as stages:
+    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(settings) as stages:
         stages.run_batch(log[:2])
         rescaled(stages, 2, "a")
         for entries in (log[2:3], log[3:5], log[5:6]):
@@ -283,8 +283,8 @@ def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
     ]
     settings = Settings(LOGINS, key_groups=2)
     with (
-        patch.object(statefiles, "MERGED_AT_ONCE", 3),
-        patch.object(statefiles, "EVENTS_AT_MOST", 4),
+        patch.object(mergeplan, "MERGED_AT_ONCE", 3),
+        patch.object(mergeplan, "EVENTS_AT_MOST", 4),
         InProcessEngine(settings) as stages,
     ):
         stages.run_batch(log[:4])

@@ -10,7 +10,7 @@ import pytest
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout
 from lab.engine.loop.inprocess import Entry, InProcessEngine
-from lab.engine.windows import arrays, shared, statefiles, windowstate
+from lab.engine.windows import arrays, mergeplan, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook
@@ -199,7 +199,7 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
 
 def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has_gone_on():
     log = [*COUNTED, login(4, 130), login(5, 140)]
-    with patch.object(statefiles, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
+    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(log[:2])
         before = stages.mark
         stages.run_batch(log[2:3])

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.records import parallel
-from lab.engine.windows import arrays, statefiles, waits, windowstate
+from lab.engine.windows import arrays, mergeplan, waits, windowstate
 from lab.model.reference import Reference
 from tests.engine.direct import drawn
 from tests.engine.test_inprocess import Dated
@@ -31,7 +31,7 @@ def check(seed: int) -> None:
         patch.object(parallel, "WORTH_ROWS", rng.choice([0, parallel.WORTH_ROWS])),
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(waits, "ROOM_AT_FIRST", room),
-        patch.object(statefiles, "MERGED_AT_ONCE", rng.choice([2, 3])),
+        patch.object(mergeplan, "MERGED_AT_ONCE", rng.choice([2, 3])),
         InProcessEngine(Settings(of.schema, parallelism=1, **of.settings)) as stages,
     ):
         both = Dated(stages, Reference(of.schema, **of.settings))

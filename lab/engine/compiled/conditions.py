@@ -86,11 +86,9 @@ def saved_measure(rules, aggregate):
 def append_alerts_of_conditions(store, rules, batch, group, event, batch_row, alerts, alert_rows):
     """Writes the alerts of the rules whose conditions are met at an event, in a row of the batch, behind the `alert_rows` that there are; returns how many there are then."""
     for number in range(len(rules.rules_with_conditions)):
-        rule, first, last = (
-            rules.rules_with_conditions[number, OF_RULE],
-            rules.rules_with_conditions[number, FIRST_OF],
-            rules.rules_with_conditions[number, LAST_OF],
-        )
+        rule = rules.rules_with_conditions[number, OF_RULE]
+        first = rules.rules_with_conditions[number, FIRST_OF]
+        last = rules.rules_with_conditions[number, LAST_OF]
         column = rules.when_bits[rule, 0]
         if column != NOTHING and not batch.when_bits[batch_row, column] & rules.when_bits[rule, 1]:
             continue

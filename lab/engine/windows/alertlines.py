@@ -143,12 +143,10 @@ def _of_conditions(
         if rule.is_plain:
             continue
         rows = {int(row[layout.CONDITION]): row for row in found[start:end]}
+        compared = [(each.aggregation, each.limit_of) for each in rule.conditions]
         measures = [
-            (
-                _exact(rows.get(2 * place), each.aggregation, store),
-                _exact(rows.get(2 * place + 1), each.limit_of, store),
-            )
-            for place, each in enumerate(rule.conditions)
+            (_exact(rows.get(2 * place), of, store), _exact(rows.get(2 * place + 1), limit_of, store))
+            for place, (of, limit_of) in enumerate(compared)
         ]
         with localcontext(prec=100):
             told = rule.conditions_for_alert(measures)
@@ -188,13 +186,12 @@ class EventIdTexts(NamedTuple):
 
 
 def event_id_texts(store: RouteStore, columns: Columns, rows: np.ndarray) -> EventIdTexts:
-    schema = store.schema
-    if schema.has_numeric_id:
+    if store.schema.has_numeric_id:
         ids = _text(columns["id"][rows])
         return EventIdTexts(ids, ids)
     texts = take_rows(columns[ID_TEXT], rows).cast(TEXT)
     inside = quote_json(texts)
-    as_json = inside if len(schema.id_fields) == 1 else texts
+    as_json = inside if len(store.schema.id_fields) == 1 else texts
     return EventIdTexts(pc.utf8_slice_codeunits(inside, 1, -1), as_json)
 
 
@@ -308,9 +305,7 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     """What alerts of one aggregate tell; `scale`: digits after the point of what it measures."""
     if aggregate.to_reported is Decimal:
         return _decimals(alerts[:, layout.HIGH_PART], alerts[:, layout.LOW_PART], scale)
-    low, numerator, denominator = (
-        alerts[:, column] for column in (layout.LOW_PART, layout.NUMERATOR, layout.DENOMINATOR)
-    )
+    high, low, numerator, denominator = alerts[:, layout.HIGH_PART :].T
     if aggregate.to_reported is square_root_to_6_places:
         measures = alerts[:, layout.HIGH_PART :].tolist()
         roots = [
@@ -321,7 +316,7 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
             return _decimals(whole >> 63, whole, PLACES)
     factor = 10 ** max(PLACES - scale, 0)
     bound = SAFE // factor
-    safe = (alerts[:, layout.HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (denominator < bound)
+    safe = (high == low >> 63) & (-bound < low) & (low < bound) & (denominator < bound)
     if aggregate.to_reported is not round_to_6_places or scale > PLACES or not safe.all():
         fractions = (_fraction(measure, scale) for measure in alerts[:, layout.HIGH_PART :].tolist())
         return pa.array([plain_text(aggregate.to_reported(value)) for value in fractions], TEXT)

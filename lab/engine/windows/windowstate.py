@@ -27,6 +27,7 @@ from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
 from lab.engine.windows.arrays import event_and_aggregate_files
 from lab.engine.windows.evaluate import Windows, active_absence_rules_by_store
+from lab.engine.windows.mergeplan import plan_merge
 from lab.engine.windows.statefiles import (
     StaleEpoch,
     StateFile,
@@ -34,7 +35,6 @@ from lab.engine.windows.statefiles import (
     StateFiles,
     find_epoch_gaps,
     first_seq,
-    plan_merge,
     stores_to_table,
 )
 from lab.engine.windows.store import RouteStore
