@@ -159,7 +159,7 @@ class CsvTable(Format):
             )
         schema = self._schema
         for name in (*schema.id_fields, schema.time_field) if schema else ():
-            if (column := ".".join(schema.field(name).keys)) not in self._names:  # type: ignore[union-attr]
+            if (column := ".".join(schema.field(name).record_path)) not in self._names:  # type: ignore[union-attr]
                 raise UnreadableFile(
                     f"{self._path} is CSV whose first line lacks column {column}, which schema {schema.name} needs; "  # type: ignore[union-attr]
                     f"it has {names}; `lab infer {quote(str(self._path))} --out schema.toml` proposes a schema"

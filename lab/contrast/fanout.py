@@ -49,7 +49,7 @@ class RoutedBatch:
 class WholeEventRule(Rule):
     """A rule whose copy is the whole event: a routing that does not look into its rules keeps every field."""
 
-    needs: tuple[str, ...] = ()
+    stored_field_names: tuple[str, ...] = ()
 
 
 def route_batch(
@@ -106,5 +106,6 @@ def _batch(lines: Sequence[bytes], schema: Schema) -> DecodedBatch:
 
 def _whole(rule: Rule, schema: Schema) -> WholeEventRule:
     travel_anyway = {*schema.id_fields, schema.time_field, *rule.keys}
-    needs = tuple(sorted(set(schema.names) - travel_anyway))
-    return WholeEventRule(**{field.name: getattr(rule, field.name) for field in fields(rule)}, needs=needs)
+    names = tuple(sorted(set(schema.names) - travel_anyway))
+    own = {field.name: getattr(rule, field.name) for field in fields(rule)}
+    return WholeEventRule(**own, stored_field_names=names)
