@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.oneline import EXTRAS
+from lab.apps.errormessage import EXTRAS
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent

@@ -102,7 +102,7 @@ def reads_of(order: str, count: int) -> float:
     """How often the loop reads an event, for each event: blocks are as long as the root of how many events there are."""
     set_half(int(count**0.5) // 2)
     whole: Any = store.RouteStore.store
-    counted = property(lambda self: (found := whole.fget(self))._replace(event=found.event.view(Counted)))
+    counted = property(lambda self: (found := whole.fget(self))._replace(events=found.events.view(Counted)))
     Counted.reads = 0
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(store.RouteStore, "store", counted)
