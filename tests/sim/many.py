@@ -56,6 +56,7 @@ def found_after(name: str, seed: int, histories: int, short: bool = False) -> Fo
     process = fork.Process(target=_plant, args=(name, seeds, short, there), daemon=True)
     process.start()
     there.close()
+    number = 0
     try:
         for number, wrong in enumerate(_told(here), 1):
             if wrong:
