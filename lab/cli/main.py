@@ -34,7 +34,7 @@ from lab.cli.options import (
     at_least,
     parse_duration,
     parse_log_place,
-    seconds,
+    parse_seconds,
     settings_from_options,
     target_from_options,
 )
@@ -258,7 +258,7 @@ def _rules(commands: Subparsers) -> None:
         add_logs_options(command, shared)
         command.add_argument(
             "--timeout",
-            type=seconds,
+            type=parse_seconds,
             default=control.ANSWER_S,
             metavar="S",
             help=f"how long to wait for the answer ({control.ANSWER_S:g} s)",

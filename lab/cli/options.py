@@ -291,7 +291,7 @@ def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
     return number
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """The type of an argument that is a number of seconds."""
     with suppress(ValueError):
         if 0 <= (number := float(text)) < float("inf"):
