@@ -176,15 +176,8 @@ def aggregate_time_range(store, rules, aggregate, accumulator, group, end_ms, sk
         add_block_total(store, rules, aggregate, sums, group, block)
         block = store.blocks[block, OLDER_BLOCK]
     if block != NOTHING:
-        add_events_to_sums(
-            store,
-            rules,
-            aggregate,
-            sums,
-            newest_event_in_block(store, group, block),
-            store.blocks[block, OLDEST],
-            start_ms,
-        )
+        event = newest_event_in_block(store, group, block)
+        add_events_to_sums(store, rules, aggregate, sums, event, store.blocks[block, OLDEST], start_ms)
 
 
 @njit_without_allocation
@@ -231,15 +224,9 @@ def add_block_total(store, rules, aggregate, sums, group, block):
     if total[START] != latest + 1 or (since and total[RESET] != sums[RESET]):
         clear_sums(rules, aggregate, total, sums)
         total[START] = latest + 1
-        add_events_to_sums(
-            store,
-            rules,
-            aggregate,
-            total,
-            newest_event_in_block(store, group, block),
-            store.blocks[block, OLDEST],
-            store.blocks[block, OLDEST_TIME],
-        )
+        newest, oldest = newest_event_in_block(store, group, block), store.blocks[block, OLDEST]
+        start_ms = store.blocks[block, OLDEST_TIME]
+        add_events_to_sums(store, rules, aggregate, total, newest, oldest, start_ms)
     if has_queue(rules, aggregate):
         if total[HEAD] != NOTHING:
             replace_if_more_extreme(store, rules, aggregate, sums, total[HEAD])
