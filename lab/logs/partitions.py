@@ -1,8 +1,9 @@
 """The partitions of a topic: first and last offsets, and reading ranges of offsets, with confluent-kafka (librdkafka)."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import filterfalse, groupby
 from typing import TypeVar, cast
 
@@ -145,7 +146,11 @@ def _asked(topics: Sequence[PartitionOffsets], log_time: int) -> list[dict[int, 
 
 
 class PartitionReader:
-    """Reads ranges of a topic's partitions. Between reads it keeps fetching, at most `queue_kb`, so that the next read finds its records here."""
+    """Reads ranges of a topic's partitions. Between reads it keeps fetching, at most `queue_kb`, so that the next read finds its records here.
+
+    The last offsets of a range may have no records: markers of transactions, and what was aborted. A consumer that waits for the
+    record after them learns that half a second late, when its request ends. So a second one, which does not wait, looks for it.
+    """
 
     def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18):
         self.cluster, self.topic = cluster, topic
@@ -166,6 +171,7 @@ class PartitionReader:
         """
         self._expect({number: start for number, (start, _) in ranges.items()})
         open_, came, anew_s = dict(ranges), time.monotonic(), clusters.ANSWER_S
+        gap_s = SOON_S
         while open_:
             for number, (_, end) in list(open_.items()):
                 if self._waiting[number]:
@@ -177,8 +183,12 @@ class PartitionReader:
                     self._next[number] = end
                     del open_[number]
             if open_:
-                self._fill(sum(end - self._next[number] for number, (_, end) in open_.items()))
+                missing = sum(end - self._next[number] for number, (_, end) in open_.items())
+                filled = self._fill(missing, min(gap_s, 0.1))
                 waited = time.monotonic() - came
+                if not filled and waited > gap_s:
+                    gap_s *= 2
+                    self._skip_gaps(open_)
                 if waited > min(anew_s, patience_s):
                     # a consumer may wait for ever for a broker that has restarted. Long records are slow, so it is replaced less and less often
                     anew_s *= 2
@@ -248,6 +258,23 @@ class PartitionReader:
             self._waiting[cast(int, number)] += messages
         return bool(came)
 
+    def _skip_gaps(self, numbers: Iterable[int]) -> None:
+        """Asks where the next record of some partitions is: up to there they have no other."""
+        unknown, deadline = set(numbers), time.monotonic() + 0.1
+        self._looking.assign([TopicPartition(self.topic, number, self._next[number]) for number in unknown])
+        while unknown and time.monotonic() < deadline:
+            for message in self._looking.consume(1, timeout=SOON_S):
+                error, number = message.error(), message.partition()
+                if number in unknown and (error is None or error.code() == KafkaError._PARTITION_EOF):
+                    self._ended[number] = message.offset() or 0
+                    unknown.remove(number)
+        self._looking.unassign()
+
+    @cached_property
+    def _looking(self) -> Consumer:
+        at_once = {"fetch.wait.max.ms": 1, "fetch.message.max.bytes": 1 << 16}
+        return Consumer({**self._settings, **at_once})
+
     def _expect(self, starts: Mapping[int, int]) -> None:
         """The next records are those at the offsets."""
         if any(self._next.get(number) != start for number, start in starts.items()):
@@ -269,5 +296,7 @@ class PartitionReader:
         )
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Closes the connections."""
         self._consumer.close()
+        if "_looking" in self.__dict__:
+            self._looking.close()

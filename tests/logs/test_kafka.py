@@ -6,7 +6,7 @@ from threading import Timer
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 from kafka import KafkaAdminClient
 
 from lab.logs import cluster as clusters
@@ -207,3 +207,28 @@ def test_a_reader_has_the_broker_asked_where_many_records_wait(kafka, monkeypatc
     with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
         assert reader.wait_for_records({0: 0}, 60)
         assert reader.fetched_ends_before(0, {0: 0}, {0: 10}) is None
+
+
+@pytest.mark.parametrize("ends_with", ["commit", "abort"])
+def test_a_range_that_ends_with_offsets_without_records_is_read_at_once(ends_with, kafka, monkeypatch):
+    """A transaction ends with a marker; a consumer that waits for the record after it is told so when its request ends."""
+    log = topic(kafka, f"marked-{ends_with}")
+    producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": ends_with, "log_level": 0})
+    producer.init_transactions()
+    offsets = partitions.PartitionOffsets(log.cluster, log.topic)
+    patient = {**partitions.READING, "fetch.wait.max.ms": 300_000, "socket.timeout.ms": 300_000}
+    monkeypatch.setattr(partitions, "READING", patient)
+    with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
+        start = 0
+        for _ in range(3):
+            producer.begin_transaction()
+            producer.produce(log.topic, "one", partition=0)
+            producer.flush()
+            producer.commit_transaction() if ends_with == "commit" else producer.abort_transaction()
+            wait_until(lambda: offsets.end_offsets()[0] > start)
+            end = offsets.end_offsets()[0]
+            records = [message for _, came in reader.read({0: (start, end)}, 20) for message in came]
+            assert len(records) == (ends_with == "commit")
+            start = end
+        log.publish(["two"], ["2"])
+        assert sum(len(came) for _, came in reader.read({0: (start, start + 1)}, 20)) == 1
