@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import AWAY, Cluster, UnusableTopic, to_cluster
+from lab.logs.cluster import Cluster, TopicMadeAnew, UnusableTopic, to_cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader
 from lab.logs.places import KAFKA
 from lab.logs.positions import Positions, Record, advance_expired_positions
@@ -140,7 +140,7 @@ class KafkaLog:
         return places
 
     def flush(self) -> None:
-        """Waits until the brokers have acknowledged all records. Raises NoBroker or KafkaException if any was lost."""
+        """Waits until the brokers have acknowledged all records. Raises NoBroker, UnusableTopic or KafkaException if any was lost."""
         self._producer.flush()
         self._raise_lost()
 
@@ -150,7 +150,7 @@ class KafkaLog:
     def _raise_lost(self) -> None:
         lost, self._lost = self._lost, None
         if lost:
-            raise self.cluster.no_broker_error(lost.str()) if lost.code() in AWAY else KafkaException(lost)
+            raise self.cluster.delivery_error(self.topic, lost)
 
     @cached_property
     def _producer(self) -> Producer:
@@ -200,9 +200,10 @@ class KafkaLog:
 
 
 class Tail:
-    """Reads a growing topic, each record once. All methods raise NoBroker and UnusableTopic."""
+    """Reads a growing topic, each record once; of a topic that is deleted and made anew, all records. All methods raise NoBroker and UnusableTopic."""
 
     def __init__(self, log: KafkaLog, new: bool, at: Positions | None):
+        self._log = log
         self._partitions = PartitionOffsets(log.cluster, log.topic)
         self._next = self._partitions.end_offsets() if new else self._partitions.start_offsets()
         if at is not None:
@@ -218,7 +219,11 @@ class Tail:
 
     def records(self, at_most: int | None = None) -> list[Record]:
         """The records appended since the last call, in order of log time; at most `at_most` of each partition."""
-        ends = self._partitions.end_offsets()
+        try:
+            ends = self._partitions.end_offsets()
+        except TopicMadeAnew:
+            self._partitions = PartitionOffsets(self._log.cluster, self._log.topic)
+            self._next, ends = self._partitions.start_offsets(), self._partitions.end_offsets()
         if at_most:
             ends = {n: min(end, self._next.get(n, 0) + at_most) for n, end in ends.items()}
         ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}

@@ -22,11 +22,14 @@ AT_ONCE = 20_000  # records that are decoded at once
 
 
 class KafkaFeed(Feed):
-    """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`."""
+    """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`.
 
-    def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf")):
+    `topic_id`: as for PartitionOffsets, which raises TopicMadeAnew.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf"), topic_id: str = ""):
         self.cluster, self.topic, self._patience_s = cluster, topic, patience_s
-        self._partitions = PartitionOffsets(cluster, topic)
+        self._partitions = PartitionOffsets(cluster, topic, topic_id)
         self._ahead: int | None = None  # of the newest log time seen before this computer's clock, ms
 
     def starts(self) -> Positions:
@@ -88,18 +91,24 @@ class KafkaFeed(Feed):
 
     @contextmanager
     def _named(self, at: Positions) -> Iterator[None]:
-        """Raises LogLost with the partitions that have expired beyond a position."""
+        """Raises LogLost with the partitions that have expired beyond a position, or end before it."""
         try:
             yield
         except KafkaException as failure:
             if failure.args[0].code() not in GONE:
                 raise
-            starts = self.starts()
+            starts, ends = self.starts(), self.ends()
             lost = [number for number, start in at.items() if start < starts.get(number, 0)]
-            names = ", ".join(f"{self.topic}/{number}" for number in lost)
+            short = [number for number, start in at.items() if start > ends.get(number, start)]
+            if not lost and not short:
+                raise
+            names = ", ".join(f"{self.topic}/{number}" for number in lost or short)
             raise LogLost(
                 f"{names}: records have expired before the engine read them; start with a new checkpoint, and keep the topic "
                 "longer"
+                if lost
+                else f"{names}: the brokers have lost records that the engine has read, and would number others like them; "
+                "start with a new checkpoint"
             ) from None
 
 
