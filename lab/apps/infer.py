@@ -26,6 +26,7 @@ from lab.model.jsontext import (
     is_valid_unicode,
     looks_like_json_object,
     parse_json_object,
+    refuse_no_value,
 )
 from lab.model.longlines import LongLine
 from lab.model.schema import Schema
@@ -205,6 +206,7 @@ def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -
             if isinstance(line, LongLine):
                 raise BadRecord(line.reason)
             text = decode_text(line, "line", MAX_LINE_BYTES)
+            refuse_no_value(text)
             if not looks_like_json_object(text):
                 raise BadRecord(f"{short_json(text.strip())} is not a JSON object")
             record = parse_json_object(text, float)
