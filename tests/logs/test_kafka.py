@@ -6,7 +6,7 @@ from threading import Timer
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
 from lab.engine.loop.kafkaoutlet import KafkaOutlet
@@ -153,6 +153,22 @@ def test_a_topic_that_was_made_anew_is_another_one(kafka):
     stopped = partitions.PartitionOffsets(log.cluster, log.topic, first)
     with pytest.raises(TopicMadeAnew):  # although it is longer
         stopped.end_offsets()
+
+
+def test_a_reader_whose_records_expire_goes_on_with_those_that_are_kept_and_tells_what_it_missed(kafka):
+    log = topic(kafka, "expiring")
+    log.publish(["one", "two", "three", "four", "five"], "abcde")
+    with closing(log.tail()) as running:
+        futures = log.cluster.admin_client.delete_records([TopicPartition(log.topic, 0, 3)])
+        for future in futures.values():
+            future.result()
+        assert running.read() == ["four", "five"]
+        assert running.expired == f"{log} from 0 up to 3: expired before it was read"
+    with closing(log.tail(at={0: 2})) as stopped:
+        assert stopped.expired == f"{log} from 2 up to 3: expired before it was read"
+        assert stopped.read() == ["four", "five"]
+    with closing(log.tail(at={0: 3})) as tail:
+        assert tail.read() == ["four", "five"] and tail.expired == ""
 
 
 def test_of_two_topics_the_one_that_is_gone_is_named(kafka):

@@ -8,14 +8,13 @@ from functools import lru_cache
 from typing import cast
 
 import numpy as np
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
-from lab.logs.cluster import Cluster
+from lab.logs.cluster import GONE, Cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader, topic_end_offsets
 from lab.model.times import now_ms
 
-GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 GRACE_MS = 3  # what a broker is appending right now has until then to show
 COMMIT_S, COMMIT_AGAIN_S = 1.0, 10.0
 AT_ONCE = 20_000  # records that are decoded at once
