@@ -53,6 +53,7 @@ GONE = (
 REFUSALS = {  # why a record is not taken -> what helps
     KafkaError.MSG_SIZE_TOO_LARGE: "set its max.message.bytes to at least 1048588, Kafka's default, which every line of an engine fits",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "this user needs Write on it",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "this user needs Write on it, and before Kafka 3.0 also IdempotentWrite on the cluster",
     KafkaError._UNKNOWN_TOPIC: "if it was deleted, `lab run` makes it at its next start, and continues",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "if it was deleted, `lab run` makes it at its next start, and continues",
 }
@@ -64,6 +65,10 @@ class NoBroker(ConnectionError):
 
 class UnusableTopic(ValueError):
     """A topic's settings do not fit its purpose. The message says why."""
+
+
+class NotAllowed(UnusableTopic):
+    """This user lacks a right. The message says which one, and on what."""
 
 
 class TopicMadeAnew(UnusableTopic):
@@ -132,6 +137,15 @@ class Cluster:
             + "".join(f"; {hint}" for hint in hints)
         )
 
+    def reading_error(self, topic: str, error: KafkaError) -> Exception:
+        """The exception to raise for a topic that cannot be read: NotAllowed, or KafkaException."""
+        needed = {
+            KafkaError.TOPIC_AUTHORIZATION_FAILED: f"topic {topic} on {self.address}: this user needs Read and Describe on it",
+            KafkaError.GROUP_AUTHORIZATION_FAILED: f"consumer group {self.consumer_group} on {self.address}: this user needs Read on "
+            "it, or lab.toml another group",
+        }.get(error.code())
+        return NotAllowed(needed) if needed else KafkaException(error)
+
     def delivery_error(self, topic: str, error: KafkaError) -> Exception:
         """The exception to raise for a record that a topic did not take: UnusableTopic, NoBroker, or KafkaException."""
         if error.code() in REFUSALS:
@@ -139,6 +153,17 @@ class Cluster:
                 f"topic {topic} on {self.address} did not take a record ({error.str()}): {REFUSALS[error.code()]}"
             )
         return self.no_broker_error(error.str()) if error.code() in AWAY else KafkaException(error)
+
+    @contextmanager
+    def translate_fatal_errors(self, topic: str) -> Iterator[None]:
+        """Raises `delivery_error` for an error that ends a producer. If callbacks were running, that comes as the cause of a SystemError."""
+        try:
+            yield
+        except (KafkaException, SystemError) as failure:
+            fatal = failure if isinstance(failure, KafkaException) else failure.__cause__
+            if not isinstance(fatal, KafkaException):
+                raise
+            raise self.delivery_error(topic, fatal.args[0]) from None
 
     @contextmanager
     def translate_errors(self, topic: str) -> Iterator[None]:

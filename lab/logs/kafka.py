@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import GONE, Cluster, TopicMadeAnew, UnusableTopic, to_cluster
+from lab.logs.cluster import GONE, Cluster, NotAllowed, TopicMadeAnew, UnusableTopic, to_cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader
 from lab.logs.places import KAFKA
 from lab.logs.positions import Positions, Record, advance_expired_positions, expired_text
@@ -56,6 +56,8 @@ class KafkaLog:
         """Creates the topic unless it exists. Raises NoBroker, and UnusableTopic if it does not fit or must not be created."""
         try:
             found = len(PartitionOffsets(self.cluster, self.topic).numbers())
+        except NotAllowed:
+            raise
         except UnusableTopic:
             self._make(partitions, {"retention.ms": str(self.cluster.retention_ms), **config})
         else:
@@ -115,9 +117,10 @@ class KafkaLog:
         """Sends records without waiting for the broker, unless the queue is full; `flush` waits. Raises if an earlier record was lost."""
         self._raise_lost()
         each_key: Iterable[str | None] = keys or repeat(None)
-        for line, key in zip(lines, each_key):
-            self._send(line, key)
-        self._producer.poll(0)
+        with self.cluster.translate_fatal_errors(self.topic):
+            for line, key in zip(lines, each_key):
+                self._send(line, key)
+            self._producer.poll(0)
 
     def _send(self, line: str | bytes, key: str | None, **heard) -> None:
         while True:
@@ -134,18 +137,20 @@ class KafkaLog:
             places[number] = f"{self.topic}/{message.partition()}:{message.offset()}"
             self._heard(error, message)
 
-        for number, (line, key) in enumerate(zip(lines, keys)):
-            self._send(line, key, on_delivery=partial(sent, number))
+        with self.cluster.translate_fatal_errors(self.topic):
+            for number, (line, key) in enumerate(zip(lines, keys)):
+                self._send(line, key, on_delivery=partial(sent, number))
         self.flush()
         return places
 
     def flush(self) -> None:
         """Waits until the brokers have acknowledged all records. Raises NoBroker, UnusableTopic or KafkaException if any was lost."""
-        self._producer.flush()
+        with self.cluster.translate_fatal_errors(self.topic):
+            self._producer.flush()
         self._raise_lost()
 
     def _heard(self, error: KafkaError | None, message: Message) -> None:
-        self._lost = error or self._lost
+        self._lost = self._lost or error
 
     def _raise_lost(self) -> None:
         lost, self._lost = self._lost, None

@@ -140,6 +140,8 @@ def _answer(topics: Sequence[PartitionOffsets], ask: Callable[[], T]) -> T:
         try:
             with first.cluster.translate_errors(first.topic):
                 return ask()
+        except KafkaException as failure:
+            raise first.cluster.reading_error(first.topic, failure.args[0]) from None
         except NoBroker:
             for (
                 each
@@ -297,7 +299,7 @@ class PartitionReader:
             if error.code() == KafkaError._PARTITION_EOF:
                 self._ended[cast(int, message.partition())] = message.offset() or 0
             elif not error.retriable() and error.code() not in clusters.AWAY:
-                raise KafkaException(error)
+                raise self.cluster.reading_error(self.topic, error)
         for number, messages in groupby(filterfalse(Message.error, came), Message.partition):
             self._waiting[cast(int, number)] += messages
         return bool(came)

@@ -1,7 +1,7 @@
 """Delivers cuts to topics, from the task that evaluates them: a record for each line, at least once or in transactions."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -26,12 +26,17 @@ class KafkaOutlet:
 
     def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
         """Sends what comes of a cut; readers know alerts by their alertId."""
-        for name, (keys, lines) in output.items():
-            topic = self._topics[name]
-            for key, line in zip(keys, lines, strict=True):
-                self._send(topic, line, key)
-        self._producer.poll(0)
+        with self._fatal():
+            for name, (keys, lines) in output.items():
+                topic = self._topics[name]
+                for key, line in zip(keys, lines, strict=True):
+                    self._send(topic, line, key)
+            self._producer.poll(0)
         self._raise_lost()
+
+    def _fatal(self) -> AbstractContextManager[None]:
+        """Raises what ended the producer, which no longer tells which topic that was about."""
+        return self._cluster.translate_fatal_errors(", ".join(self._topics.values()))
 
     def _send(self, topic: str, line: str, key: str) -> None:
         while True:
@@ -51,7 +56,8 @@ class KafkaOutlet:
 
     def flush(self) -> None:
         """Waits until the brokers have all that was sent. Raises UnusableTopic, NoBroker or KafkaException if they lost any."""
-        self._producer.flush()
+        with self._fatal():
+            self._producer.flush()
         self._raise_lost()
 
 
@@ -87,7 +93,7 @@ class TransactionalOutlet(KafkaOutlet):
         """Sends and commits what comes of a cut. Raises TakenOver if the broker has fenced this producer."""
         if (cut.number, batch_fingerprint(cut.end)) in self.committed:
             return
-        with self._fenced():
+        with self._fenced(), self._fatal():
             self._producer.begin_transaction()
             super().put(cut, output, redelivered)
             self._producer.commit_transaction()
