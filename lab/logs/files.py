@@ -19,6 +19,7 @@ from lab.logs.index import Batch, SegmentIndex, writer_id
 from lab.logs.positions import Positions, Record, StartPosition, advance_expired_positions
 from lab.logs.segments import BY_END, PositionExpired, Segments
 from lab.logs.writer import Writer
+from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.times import DAY_MS
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ class Tail:
 
 
 def join_lines(lines: Iterable[str | bytes]) -> bytes:
-    r"""Joins lines to the bytes of a segment. Raises ValueError for a line that contains a line break.
+    r"""Joins lines to the bytes of a segment. Raises ValueError for a line that contains a line break, or is longer than the engine takes.
 
     >>> join_lines(["one", b"two\n"])
     b'one\ntwo\n'
@@ -276,6 +277,10 @@ def join_lines(lines: Iterable[str | bytes]) -> bytes:
     if data.count(b"\n") != len(found):
         broken = next(line for line in found if b"\n" in line)
         raise ValueError(f"a record of several lines: {broken[:80]!r}, expected one line each")
+    if len(data) > MAX_LINE_BYTES and (size := max(map(len, found))) > MAX_LINE_BYTES:
+        raise ValueError(
+            f"a record of {size} bytes, at most {MAX_LINE_BYTES} are allowed: store large values elsewhere, and their address in the record"
+        )
     return data
 
 

@@ -22,6 +22,7 @@ from lab.logs import writer
 from lab.logs.files import FileLog, PositionExpired, join_lines
 from lab.logs.index import ROW, ROWS_AT_ONCE, AppendRow, Batch, BatchConflict, SegmentIndex, writer_id
 from lab.logs.positions import Record
+from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.times import DAY_MS
 
 FORK, SPAWN = get_context("fork"), get_context("spawn")
@@ -751,3 +752,12 @@ def test_readers_elsewhere_go_on_while_segments_roll_and_expire(log, monkeypatch
     seen += tail.read()
     assert seen[-1] == "w 3999 2" and len(seen) == len(set(seen))
     assert len(list(log.folder.glob("*.index"))) < 10
+
+
+def test_a_record_that_no_engine_takes_is_refused_where_it_is_appended(log):
+    log.append([b"x" * MAX_LINE_BYTES + b"\r\n"])
+    end = log.end()
+    for append in (log.append, lambda lines: log.publish(lines, ["", ""])):
+        with pytest.raises(ValueError, match="a record of 1048577 bytes, at most 1048576 are allowed: "):
+            append(["short", "x" * (MAX_LINE_BYTES + 1)])
+    assert log.end() == end, "of an append everything is refused"
