@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.logs import writer
+from lab.logs import files, writer
 from lab.logs.files import FileLog, PositionExpired, join_lines
 from lab.logs.index import ROW, ROWS_AT_ONCE, AppendRow, Batch, BatchConflict, SegmentIndex, writer_id
 from lab.logs.positions import Record
@@ -752,6 +752,19 @@ def test_readers_elsewhere_go_on_while_segments_roll_and_expire(log, monkeypatch
     seen += tail.read()
     assert seen[-1] == "w 3999 2" and len(seen) == len(set(seen))
     assert len(list(log.folder.glob("*.index"))) < 10
+
+
+@pytest.mark.parametrize("records", [0, 1, 2, 3, 9])
+def test_a_part_of_the_log_that_ends_at_a_position_is_read(log, monkeypatch, records):
+    monkeypatch.setattr(files, "BYTES_A_RECORD", 4)
+    for lines in (["aaa", "bbb"], ["ccc"], ["ddd"]):
+        log.append(lines)
+    tail = log.tail(at=log.earlier({0: 12}, records))
+    found = []
+    while came := tail.records(1, upto={0: 12}):
+        found += came
+    assert [record.line for record in found] == ["aaa", "bbb", "ccc"][3 - min(records, 3) :]
+    assert tail.positions == {0: 12} and tail.read() == ["ddd"]
 
 
 def test_a_record_that_no_engine_takes_is_refused_where_it_is_appended(log):
