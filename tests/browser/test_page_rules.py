@@ -158,9 +158,10 @@ def read(text: str) -> Rule | None:
 def refusal(text: str) -> str | None:
     """Why a message is refused; None if it is not."""
     try:
-        return parse_message(text, LOGINS) and None
+        parse_message(text, LOGINS)
     except BadRule as error:
         return str(error)
+    return None
 
 
 def told(text: str) -> str:
