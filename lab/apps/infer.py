@@ -27,7 +27,6 @@ from lab.model.jsontext import (
     looks_like_json_object,
     parse_json_object,
 )
-from lab.model.longlines import LongLine
 from lab.model.schema import Schema
 from lab.model.schemafile import schema_to_toml
 from lab.model.times import NUMBERS, time_ms
@@ -202,8 +201,6 @@ def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -
     read = SampledRecords()
     for line in islice((line for line in lines if line.strip()), SAMPLE):
         try:
-            if isinstance(line, LongLine):
-                raise BadRecord(line.reason)
             text = decode_text(line, "line", MAX_LINE_BYTES)
             if not looks_like_json_object(text):
                 raise BadRecord(f"{short_json(text.strip())} is not a JSON object")

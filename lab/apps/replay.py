@@ -27,8 +27,8 @@ from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import WITHDRAWN_LINE, Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter
+from lab.model.jsontext import LongLine
 from lab.model.language import say, translated
-from lab.model.longlines import LongLine
 from lab.model.longlines import line_batches as batches_of
 from lab.model.reference import Reference
 from lab.model.rules import BadRule, RuleBook
@@ -186,11 +186,7 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
         if line.strip():
             reference.event(line, source.place(index))
         if len(reference.dead_letters) > len(letters):
-            found = reference.dead_letters[-1]
-            if isinstance(line, LongLine):
-                letters.append(line.dead_letter(found["place"]))
-            else:
-                letters.append(json.loads(dead_letter(**found, raw=line)))
+            letters.append(json.loads(dead_letter(**reference.dead_letters[-1], raw=line)))
         if index % 1000 == 0:
             progress(index, len(source))
     seconds = time.monotonic() - started
@@ -264,10 +260,12 @@ def _original(
     letter: dict, source: EventSource, starts: dict[str, int], long_lines: dict[int, LongLine]
 ) -> dict:
     """A dead letter with the place that its record came from, for `events/00000000000000000000.jsonl:7` of the log."""
-    file, _, line = letter["place"].rpartition(":")
-    index = starts[file] + int(line) - 1
+    file, _, number = letter["place"].rpartition(":")
+    index = starts[file] + int(number) - 1
     place = source.place(index)
-    return long_lines[index].dead_letter(place) if index in long_lines else letter | {"place": place}
+    if line := long_lines.get(index):
+        return json.loads(dead_letter(line.reason, place, line))
+    return letter | {"place": place}
 
 
 def _run(engine, logs, source: EventSource, progress: Progress) -> tuple[int, float]:

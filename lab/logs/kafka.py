@@ -175,6 +175,13 @@ class KafkaLog:
         with closing(self.tail(at={n: max(starts[n], end - share) for n, end in ends.items()})) as tail:
             return tail.records()
 
+    def earlier(self, positions: Positions, records: int) -> Positions:
+        """The positions so many records before others, or where the partitions begin."""
+        starts = PartitionOffsets(self.cluster, self.topic).start_offsets()
+        return {
+            number: max(start, positions.get(number, start) - records) for number, start in starts.items()
+        }
+
     def wait_for_transactions(self) -> None:
         """Waits until those have ended that are open now: they hide all records after their first."""
         partitions = PartitionOffsets(self.cluster, self.topic)
@@ -216,9 +223,9 @@ class Tail:
         """Where the next call starts to read."""
         return dict(self._next)
 
-    def records(self, at_most: int | None = None) -> list[Record]:
-        """The records appended since the last call, in order of log time; at most `at_most` of each partition."""
-        ends = self._partitions.end_offsets()
+    def records(self, at_most: int | None = None, upto: Positions | None = None) -> list[Record]:
+        """The records appended since the last call, in order of log time; at most `at_most` of each partition; `upto`: of those before positions."""
+        ends = upto or self._partitions.end_offsets()
         if at_most:
             ends = {n: min(end, self._next.get(n, 0) + at_most) for n, end in ends.items()}
         ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}

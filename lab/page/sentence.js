@@ -272,10 +272,11 @@ class SentenceReader extends WhenReader {
 
 const limitText = (limit) => plain(limit, PLACES).replace(/\.?0+$/, "");
 const thousands = (text) => text.replace(/^-?\d+/, (digits) => digits.replace(/\d(?=(\d{3})+$)/g, "$&,"));
-function durationText(ms) {
+function durationParts(ms) {
   const [unit, size] = Object.entries(UNIT_SECONDS).find(([, each]) => ms % (1000 * each) === 0);
-  return `${ms / 1000 / size} ${unit === "m" ? "min" : unit}`;
+  return [ms / 1000 / size, unit];
 }
+const durationText = (ms) => durationParts(ms).join(" ").replace("m", "min");
 
 /** What an aggregation is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event. */
 function ofText({ unique, field, where }) {
@@ -293,18 +294,18 @@ function conditionText(condition, per, number = limitText(condition.limit)) {
   return `${aggregationText(of, per)} ${SYMBOLS[operator]} ${base ? multiple() : number}`;
 }
 
-/** A rule as one sentence, which reads back as the same rule, its limit as people write numbers. */
-function meaning(rule) {
+/** A rule as one sentence, which reads back as the same rule, its limit as people write numbers, or as `number` has it. */
+function meaning(rule, number = thousands) {
   const severity = rule.severity ? `, severity ${rule.severity}` : "", title = rule.title ? `, title ${inQuotes(rule.title)}` : "";
   const labels = rule.labels.length ? `, labels ${rule.labels.map(([name, text]) => `${name} = ${inQuotes(text)}`).join(", ")}` : "";
-  return `${summary(rule)}${severity}${title}${labels}${rule.eventFields.length ? `, with ${rule.eventFields.join(", ")} of the event` : ""}`;
+  return `${summary(rule, number)}${severity}${title}${labels}${rule.eventFields.length ? `, with ${rule.eventFields.join(", ")} of the event` : ""}`;
 }
 
 /** The same without what its alerts carry, for tables and where an alert is explained. */
-function summary(rule) {
+function summary(rule, number = thousands) {
   const where = rule.filter ? ` where ${whenText(rule.filter)}` : "", per = `${where}${rule.keys.length ? ` per ${rule.keys.join(", ")}` : ""}`;
   const [first, ...more] = rule.conditions, alone = rule.absence && `NO${ofText(first.of)}${per} within ${durationText(first.of.windowMs)} after`;
-  const told = alone || [conditionText(first, per, thousands(limitText(first.limit))), ...more.map((each) => conditionText(each))].join(` ${rule.joined} `);
+  const told = alone || [conditionText(first, per, number(limitText(first.limit))), ...more.map((each) => conditionText(each))].join(` ${rule.joined} `);
   const when = rule.when ? `, when ${whenText(rule.when)}` : "", most = rule.atMost ? `, at most ${rule.atMost} per ${durationText(rule.perMs)}` : "";
   return `${told}${when}${most}${rule.action ? `, then ${rule.action} for ${durationText(rule.ttlMs)}` : ""}`;
 }

@@ -22,7 +22,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Change
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.records.feeds import Feed, LogLost, Positions
+from lab.engine.records.feeds import Feed, LogLost, Positions, made_anew
 from lab.model.times import now_ms
 
 # {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
@@ -245,17 +245,14 @@ class Planner:
                         "them; start with a new checkpoint, and keep the log longer"
                     )
                 if ends.get(number, start) < at.get(number, 0):
-                    raise LogLost(
-                        f"{name}/{number}: ends at {ends[number]}, but the engine has read up to {at[number]} already: another "
-                        "log has its name; start with a new checkpoint"
-                    )
+                    raise LogLost(made_anew(f"{name}/{number}", ends[number], at[number]))
         self._checked = True
 
     def _is_made_anew(self, begun: Ends, there: Ends) -> bool:
-        """Whether the folder of a log, which never gets shorter, was removed: what comes in its place would be read from its middle."""
+        """Whether a log, which never gets shorter, was removed: what comes in its place would be read from its middle."""
         return any(
-            feed.divisible and ends.get(number, position) < position
-            for feed, at, ends in zip((self.events, self.control), begun, there)
+            ends.get(number, position) < position
+            for at, ends in zip(begun, there)
             for number, position in at.items()
         )
 

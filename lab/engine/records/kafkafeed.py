@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
+from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions, made_anew
 from lab.logs.cluster import Cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader, topic_end_offsets
 from lab.model.times import now_ms
@@ -88,7 +88,7 @@ class KafkaFeed(Feed):
 
     @contextmanager
     def _named(self, at: Positions) -> Iterator[None]:
-        """Raises LogLost with the partitions that have expired beyond a position."""
+        """Raises LogLost with the partitions that have expired beyond a position, or end before it."""
         try:
             yield
         except KafkaException as failure:
@@ -96,6 +96,10 @@ class KafkaFeed(Feed):
                 raise
             starts = self.starts()
             lost = [number for number, start in at.items() if start < starts.get(number, 0)]
+            ends = {} if lost else self.ends()
+            for number, position in at.items():
+                if position > ends.get(number, position):
+                    raise LogLost(made_anew(f"{self.topic}/{number}", ends[number], position)) from None
             names = ", ".join(f"{self.topic}/{number}" for number in lost)
             raise LogLost(
                 f"{names}: records have expired before the engine read them; start with a new checkpoint, and keep the topic "
