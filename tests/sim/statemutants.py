@@ -50,18 +50,14 @@ def a_window_file_that_is_gone_is_an_empty_window():
 
 @mutant
 def the_note_is_written_before_the_state_file():
-    """A task killed between the two leaves memory that is right and a chain without the batch's file.
-
-    It does harm only if a task on another host then wrote that file, merged more into it than this host's next merge covers, and
-    removed what it replaced: rare, so it takes many histories.
-    """
+    """A task killed between the two leaves memory that is right and a chain without the epoch's file."""
     save = WindowState._save
 
     def early(self):
-        chain = [file[:-1] for file in self.chain]
-        SimNote(f"{self.windows.folder}/lock").write(
-            json.dumps({"batch": self.number, "chain": chain, "garbage": []})
-        )
+        chain = [file._replace(key_groups_to_read=()) for file in self.chain]
+        keys = {store: of.keys for store, of in self.windows.stores.items() if of.keeps}
+        note = {"epoch": self.number, "chain": chain, "garbage": self.garbage, "keys": keys}
+        SimNote(f"{self.windows.folder}/lock").write(json.dumps(note))
         save(self)
 
     with patch.object(WindowState, "_save", early):

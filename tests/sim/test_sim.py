@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.sim.directed import DIRECTED
 from tests.sim.history import History, random_history
 from tests.sim.many import outcomes, planted
 from tests.sim.simulate import run
@@ -33,7 +34,14 @@ def test_a_history_is_the_same_each_time():
     ],
 )
 def test_a_planted_fault_is_found(name: str):
-    assert any(planted(name, range(SOON)))
+    assert any(planted(name, map(random_history, range(SOON))))
+
+
+@pytest.mark.parametrize("name", DIRECTED)
+def test_the_history_of_a_planted_fault_shows_it_and_nothing_else(name: str):
+    with installed():
+        assert run(DIRECTED[name]) == []
+    assert any(planted(name, [DIRECTED[name]]))
 
 
 def test_a_file_of_an_attempt_that_wakes_up_late_does_not_bring_back_what_a_store_forgot():
