@@ -39,9 +39,11 @@ def rule(at_s: int, window: str, rule_id: int = 1, **more: str) -> Action:
     return append("control", at_s, {"ruleId": rule_id, "ruleState": "ACTIVE"} | count | more)
 
 
-def event(at_s: int, user: int | None = 1, source: int = 0) -> Action:
-    """An event whose id is its time, in s."""
-    return append("events", at_s, {"eventId": at_s, "eventTime": BEGIN + 1000 * at_s, "userId": user}, source)
+def event(at_s: int, user: int | None = 1, source: int = 0, dated_s: int | None = None) -> Action:
+    """An event whose id is its time, in s; that is `dated_s`, or when it is logged."""
+    time_s = at_s if dated_s is None else dated_s
+    given = {"eventId": time_s, "eventTime": BEGIN + 1000 * time_s, "userId": user}
+    return append("events", at_s, given, source)
 
 
 def batch(*faults: tuple[int, str, int], seed: int = 0, die: int | None = None, how: str = "") -> Action:
@@ -117,3 +119,44 @@ def a_task_knows_the_newest_event_of_the_first_share_only() -> History:
     actions = (rule(0, "1s"), event(1, mine), batch(), event(2, other, 0), event(100, other, 1), batch())
     settings = CALM | {"key_groups": 2, "parallelism": 2, "events": 2, "sharing": 0}
     return History(settings, (A_MS_AHEAD, *actions, rule(101, "5m"), event(102, mine)))
+
+
+def let_go_and_expired(user: int | None) -> tuple[Action, ...]:
+    """The window is narrow for a moment, so what was counted before counts no more; the file that says so expires unless `user` has events."""
+    narrow, wide = rule(101, "1s"), rule(201, "5m")
+    forgets = (narrow, event(200, None), batch(), wide, event(201, user), batch())
+    return (*forgets, event(202, None), batch(), event(203, None))
+
+
+@directed
+def a_state_file_does_not_tell_which_epochs_it_needs() -> History:
+    """The first start stands still before it writes the file of batch 0, and goes on when no other hides that any more."""
+    first = (rule(0, "5m"), event(100), batch(die=7, how="suspend"), batch())
+    return History(
+        CALM, (A_MS_AHEAD, *first, *let_go_and_expired(None), batch(), RESUME, RESTART, event(210))
+    )
+
+
+@directed
+def a_file_that_expires_goes_from_the_chain_after_the_next_is_written() -> History:
+    """As before, and the driver of the batch that removes the other file dies before the commit."""
+    first = (rule(0, "5m"), event(100), batch(die=7, how="suspend"), batch())
+    dies = batch(die=8, how="kill")
+    return History(CALM, (A_MS_AHEAD, *first, *let_go_and_expired(None), dies, RESUME, event(210)))
+
+
+@directed
+def a_state_file_tells_one_first_epoch_for_all_its_key_groups() -> History:
+    """As before with two tasks, of which only the first no longer needs old files; then one task has both key-groups."""
+    mine, other = users(2)
+    first = (rule(0, "5m"), event(100, mine), event(100, other), batch(die=16, how="suspend"), batch())
+    last = (batch(), RESUME, ("rescale", 1), event(210, mine), batch(), RESTART, event(211, mine))
+    settings = CALM | {"key_groups": 2, "parallelism": 2}
+    return History(settings, (A_MS_AHEAD, *first, *let_go_and_expired(other), *last))
+
+
+@directed
+def a_key_group_that_forgot_everything_remembers_its_newest_time() -> History:
+    """When the window grows, its only event goes; one that is older by more than the new window is then the first."""
+    grows = (rule(0, "1s"), event(100), event(200, None), rule(201, "1m"))
+    return History(CALM, (A_MS_AHEAD, *grows, event(202, dated_s=30)))
