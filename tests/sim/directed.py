@@ -13,7 +13,6 @@ CALM = SIMPLEST | dict.fromkeys(("pairs", "returns", "loop"), False)
 A_MS_AHEAD: Action = ("skew", 1)  # so each batch takes all that was logged before it
 RESTART: Action = ("restart", 1)
 RESUME: Action = ("resume", False)
-RESETTING = {"aggregatorFunctionType": "COUNT_WITH_RESET", "limitOperatorType": ">="}
 
 
 def directed(history: Callable[[], History]) -> Callable[[], History]:
@@ -32,11 +31,12 @@ def append(log: str, at_s: int, given: dict, source: int = 0) -> Action:
     return "append", log, source, BEGIN + 1000 * at_s, json.dumps(given).encode()
 
 
-def rule(at_s: int, window: str, rule_id: int = 1, **more: str) -> Action:
-    """Counts the events of each user: more than none, unless `more` says otherwise."""
-    count = {"aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": "0", "window": window}
-    count |= {"groupingKeyNames": ["userId"]}
-    return append("control", at_s, {"ruleId": rule_id, "ruleState": "ACTIVE"} | count | more)
+def rule(at_s: int, window: str, rule_id: int = 1, reset_at: int | None = None) -> Action:
+    """Counts the events of each user, and fires at every one; `reset_at`: at so many, and then counts anew."""
+    function = "COUNT" if reset_at is None else "COUNT_WITH_RESET"
+    given = {"ruleId": rule_id, "ruleState": "ACTIVE", "aggregatorFunctionType": function, "window": window}
+    given |= {"groupingKeyNames": ["userId"], "limitOperatorType": ">=", "limit": str(reset_at or 1)}
+    return append("control", at_s, given)
 
 
 def event(at_s: int, user: int | None = 1, source: int = 0, dated_s: int | None = None) -> Action:
@@ -60,9 +60,9 @@ def a_first_batch_that_runs_again_begins_at_what_is_left() -> History:
 @directed
 def resets_are_not_filtered_by_when_a_rule_joined() -> History:
     """A rule that came back counts from the beginning, also after the windows are read from a file with its reset of before."""
-    counting = rule(0, "5m", 2, **RESETTING, limit="2")
+    counting = rule(0, "5m", 2, reset_at=2)
     gone = append("control", 3, {"ruleId": 2, "ruleState": "DELETE"})
-    back = rule(4, "5m", 2, **RESETTING, limit="2")
+    back = rule(4, "5m", 2, reset_at=2)
     actions = (rule(0, "5m"), counting, event(1), event(2), batch(), gone, back, batch(), RESTART, event(5))
     return History(CALM, (A_MS_AHEAD, *actions))
 
@@ -94,7 +94,7 @@ def garbage_goes_before_a_newer_file_is_there() -> History:
 
     Batch 3 begins and its driver dies. If the file is gone, the twin writes the file of batch 2 again without the reset.
     """
-    first = (rule(0, "1m", **RESETTING, limit="3"), event(10), event(11), batch(), event(12, 2), batch())
+    first = (rule(0, "1m", reset_at=3), event(10), event(11), batch(), event(12, 2), batch())
     fired = (event(60), event(75, 2), batch((0, "twin lingers", 0)))
     return History(
         CALM | {"hosts": 2},
