@@ -31,7 +31,7 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
 from lab.logs.places import absolute_log_name
 from lab.logs.positions import Positions, parse_positions, position_text
-from lab.logs.reading import SkippedLines, parse_records
+from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
 from lab.model.alerts import (
     Alert,
@@ -100,7 +100,9 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
         at = start or _exported(connection, place)
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
         while not stopped.is_set():
-            if records := tail.records(AT_ONCE):
+            records = tail.records(AT_ONCE)
+            print_expired(tail)
+            if records:
                 told = [each for _, each in parse_records(records, parse_alert_line, left_out)]
                 with database.begin() as connection:
                     exported += write_alerts_and_withdrawals(connection, told)

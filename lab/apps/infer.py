@@ -26,6 +26,7 @@ from lab.model.jsontext import (
     is_valid_unicode,
     looks_like_json_object,
     parse_json_object,
+    refuse_no_value,
 )
 from lab.model.schema import Schema
 from lab.model.schemafile import schema_to_toml
@@ -202,6 +203,7 @@ def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -
     for line in islice((line for line in lines if line.strip()), SAMPLE):
         try:
             text = decode_text(line, "line", MAX_LINE_BYTES)
+            refuse_no_value(text)
             if not looks_like_json_object(text):
                 raise BadRecord(f"{short_json(text.strip())} is not a JSON object")
             record = parse_json_object(text, float)

@@ -217,7 +217,7 @@ class EngineMonitor:
             ends = self._logs.feed("events").ends()
         except ConnectionError:
             return None
-        return sum(end - done["events"].get(str(number), 0) for number, end in ends.items())
+        return sum(max(end - done["events"].get(str(number), 0), 0) for number, end in ends.items())
 
     def close(self) -> None:
         """Lets go of the logs."""

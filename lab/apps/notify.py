@@ -27,7 +27,7 @@ from lab.apps.watch import describe_alert, lines_before
 from lab.logs.access import file_lock, make_folder
 from lab.logs.config import AlertReceiver, BadConfig, Config
 from lab.logs.positions import Positions
-from lab.logs.reading import SkippedLines, parse_records
+from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.standing import AT_MOST, Withdrawals
@@ -327,6 +327,7 @@ def _collected(
             print(f"trying again: {escape_control_characters(str(error))}", file=sys.stderr, flush=True)
             stopped.wait(1)
             continue
+        print_expired(tail)
         for _, told in parse_records(records, parse_alert_line, left_out):
             if lines.gets(told):
                 message.add(told)

@@ -25,7 +25,7 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Positions, position_text
-from lab.logs.reading import SkippedLines, parse_records
+from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawal, event_id_text, parse_alert_line, utc_text
 from lab.model.answers import STAGES as TIMES
@@ -128,6 +128,7 @@ def print_alerts(
             withdrawals.add_and_check_stands(told)
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
+            print_expired(tail)
             for record, told in parse_records(records, parse_alert_line, left_out):
                 if withdrawals.add_and_check_stands(told):
                     print(escape_control_characters(record.line if as_json else describe_alert(told)))

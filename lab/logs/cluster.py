@@ -46,6 +46,17 @@ OFFSET_NOT_AVAILABLE REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT UNKNOWN_LEADER_EPOC
 """
 AWAY = {getattr(KafkaError, name) for name in AWAY_NAMES.split()}
 
+GONE = (
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+)  # a topic has no such offset, or no longer
+REFUSALS = {  # why a record is not taken -> what helps
+    KafkaError.MSG_SIZE_TOO_LARGE: "set its max.message.bytes to at least 1048588, Kafka's default, which every line of an engine fits",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "this user needs Write on it",
+    KafkaError._UNKNOWN_TOPIC: "if it was deleted, `lab run` makes it at its next start, and continues",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "if it was deleted, `lab run` makes it at its next start, and continues",
+}
+
 
 class NoBroker(ConnectionError):
     """No Kafka broker answers at an address. The message says what to do."""
@@ -53,6 +64,10 @@ class NoBroker(ConnectionError):
 
 class UnusableTopic(ValueError):
     """A topic's settings do not fit its purpose. The message says why."""
+
+
+class TopicMadeAnew(UnusableTopic):
+    """A topic was deleted, and another one has its name: its offsets count other records. The message says what helps."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +131,14 @@ class Cluster:
             f"no Kafka broker answers at {self.address} ({why[-1] if why else error})"
             + "".join(f"; {hint}" for hint in hints)
         )
+
+    def delivery_error(self, topic: str, error: KafkaError) -> Exception:
+        """The exception to raise for a record that a topic did not take: UnusableTopic, NoBroker, or KafkaException."""
+        if error.code() in REFUSALS:
+            return UnusableTopic(
+                f"topic {topic} on {self.address} did not take a record ({error.str()}): {REFUSALS[error.code()]}"
+            )
+        return self.no_broker_error(error.str()) if error.code() in AWAY else KafkaException(error)
 
     @contextmanager
     def translate_errors(self, topic: str) -> Iterator[None]:

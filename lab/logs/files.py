@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lab.logs.access import make_folder
 from lab.logs.index import Batch, SegmentIndex, writer_id
-from lab.logs.positions import Positions, Record, StartPosition, advance_expired_positions
+from lab.logs.positions import Positions, Record, StartPosition, advance_expired_positions, expired_text
 from lab.logs.segments import BY_END, PositionExpired, Segments
 from lab.logs.writer import Writer
 from lab.model.jsontext import MAX_LINE_BYTES
@@ -220,14 +220,19 @@ class FileLog:
             position = advance_expired_positions(self, at, {0: self.start()}, {0: self.end()})[0]
             if position > self.start() and self.read_bytes(position - 1, position) != b"\n":
                 raise ValueError(f"{self}: no line begins at position {position}")
-        return Tail(self, position)
+        tail = Tail(self, position)
+        tail.expired = expired_text(self, at or {}, {0: self.start()})
+        return tail
 
 
 class Tail:
-    """Reads a growing log, each line once. If lines expire before they are read, it continues with the oldest line that is kept."""
+    """Reads a growing log, each line once. If lines expire before they are read, it continues with the oldest line that is kept.
+
+    `expired`: what it has missed so, in words, until somebody empties it.
+    """
 
     def __init__(self, log: FileLog, position: int):
-        self._log, self._position = log, position
+        self._log, self._position, self.expired = log, position, ""
 
     @property
     def positions(self) -> Positions:
@@ -262,7 +267,9 @@ class Tail:
                     end = min(end, self._log.append_ends_and_times(self._position, last)[-1][0])
                 found = get(self._position, end)
             except PositionExpired:
-                self._position = self._log.start()
+                start = self._log.start()
+                self.expired = expired_text(self._log, self.positions, {0: start})
+                self._position = start
             else:
                 self._position = end
                 return [found]

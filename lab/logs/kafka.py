@@ -16,10 +16,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import AWAY, Cluster, UnusableTopic, to_cluster
+from lab.logs.cluster import GONE, Cluster, TopicMadeAnew, UnusableTopic, to_cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader
 from lab.logs.places import KAFKA
-from lab.logs.positions import Positions, Record, advance_expired_positions
+from lab.logs.positions import Positions, Record, advance_expired_positions, expired_text
 from lab.model.times import DAY_MS
 
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -140,7 +140,7 @@ class KafkaLog:
         return places
 
     def flush(self) -> None:
-        """Waits until the brokers have acknowledged all records. Raises NoBroker or KafkaException if any was lost."""
+        """Waits until the brokers have acknowledged all records. Raises NoBroker, UnusableTopic or KafkaException if any was lost."""
         self._producer.flush()
         self._raise_lost()
 
@@ -150,7 +150,7 @@ class KafkaLog:
     def _raise_lost(self) -> None:
         lost, self._lost = self._lost, None
         if lost:
-            raise self.cluster.no_broker_error(lost.str()) if lost.code() in AWAY else KafkaException(lost)
+            raise self.cluster.delivery_error(self.topic, lost)
 
     @cached_property
     def _producer(self) -> Producer:
@@ -207,15 +207,20 @@ class KafkaLog:
 
 
 class Tail:
-    """Reads a growing topic, each record once. All methods raise NoBroker and UnusableTopic."""
+    """Reads a growing topic, each record once; of a topic that is deleted and made anew, all records. All methods raise NoBroker and UnusableTopic.
+
+    If records expire before they are read, it continues with the oldest ones that are kept. `expired`: what it has missed so, in words, until
+    somebody empties it.
+    """
 
     def __init__(self, log: KafkaLog, new: bool, at: Positions | None):
+        self._log, self.expired = log, ""
         self._partitions = PartitionOffsets(log.cluster, log.topic)
         self._next = self._partitions.end_offsets() if new else self._partitions.start_offsets()
         if at is not None:
-            self._next = advance_expired_positions(
-                log, at, self._partitions.start_offsets(), self._partitions.end_offsets()
-            )
+            starts = self._partitions.start_offsets()
+            self._next = advance_expired_positions(log, at, starts, self._partitions.end_offsets())
+            self.expired = expired_text(log, at, starts)
         self._reader = PartitionReader(log.cluster, log.topic)
 
     @property
@@ -225,23 +230,37 @@ class Tail:
 
     def records(self, at_most: int | None = None, upto: Positions | None = None) -> list[Record]:
         """The records appended since the last call, in order of log time; at most `at_most` of each partition; `upto`: of those before positions."""
-        ends = upto or self._partitions.end_offsets()
+        try:
+            ends = upto or self._partitions.end_offsets()
+        except TopicMadeAnew:
+            self._partitions = PartitionOffsets(self._log.cluster, self._log.topic)
+            self._next, ends = self._partitions.start_offsets(), self._partitions.end_offsets()
         if at_most:
             ends = {n: min(end, self._next.get(n, 0) + at_most) for n, end in ends.items()}
-        ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}
-        found = []
-        for number, messages in self._reader.read(ranges, clusters.ANSWER_S):
-            found += [
-                Record(
-                    message.timestamp()[1],
-                    (message.key() or b"").decode(errors="replace"),
-                    (message.value() or b"").decode(errors="replace"),
-                    f"{message.topic()}/{number}:{message.offset()}",
-                )
-                for message in messages
-            ]
+        try:
+            found = self._up_to(ends)
+        except KafkaException as failure:
+            starts = self._partitions.start_offsets()
+            self.expired = expired_text(self._log, self._next, starts)
+            if failure.args[0].code() not in GONE or not self.expired:
+                raise
+            self._next = {n: max(start, self._next.get(n, 0)) for n, start in starts.items()}
+            return self.records(at_most, upto)
         self._next = ends
         return sorted(found, key=lambda record: record.log_time_ms)
+
+    def _up_to(self, ends: Positions) -> list[Record]:
+        ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}
+        return [
+            Record(
+                message.timestamp()[1],
+                (message.key() or b"").decode(errors="replace"),
+                (message.value() or b"").decode(errors="replace"),
+                f"{message.topic()}/{number}:{message.offset()}",
+            )
+            for number, messages in self._reader.read(ranges, clusters.ANSWER_S)
+            for message in messages
+        ]
 
     def read(self, at_most: int | None = None) -> list[str]:
         """The lines appended since the last call, at most `at_most` of each partition."""

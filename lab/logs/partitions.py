@@ -1,8 +1,9 @@
 """The partitions of a topic: first and last offsets, and reading ranges of offsets, with confluent-kafka (librdkafka)."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import filterfalse, groupby
 from typing import TypeVar, cast
 
@@ -19,7 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import Cluster, NoBroker
+from lab.logs.cluster import Cluster, NoBroker, TopicMadeAnew, UnusableTopic
 
 T = TypeVar("T")
 AGAIN_S = 0.2
@@ -27,6 +28,7 @@ AT_ONCE = 250  # messages taken at once. Their memory is reused from the CPU cac
 # rather than asking the broker about so many records that it has, a reader waits for them, but no longer than this for the next
 SOON, SOON_S = 20_000, 0.005
 LISTED_S = 30.0  # how often new partitions are looked for
+NO_ID = "A" * 22  # of a topic on brokers before 2.8: zeros in base 64
 READING = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,  # after compaction or aborted transactions the last offset may not exist
@@ -41,23 +43,58 @@ READING = {
 
 
 class PartitionOffsets:
-    """The offsets of a topic's partitions. All methods raise NoBroker, and UnusableTopic if the topic does not exist."""
+    """The offsets of a topic's partitions. All methods raise NoBroker, UnusableTopic if the topic does not exist, and TopicMadeAnew.
 
-    def __init__(self, cluster: Cluster, topic: str):
-        self.cluster, self.topic = cluster, topic
+    `topic_id`: of the topic that is meant, as its brokers know it; "": the one that is there at the first call.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, topic_id: str = ""):
+        self.cluster, self.topic, self._topic_id = cluster, topic, topic_id
         self._listed, self._numbers = 0.0, []
+        self._seen: dict[int, int] = {}  # ends
 
     def numbers(self) -> list[int]:
         """The numbers of the partitions."""
         if time.monotonic() > self._listed + LISTED_S or not self._numbers:
-            self._numbers = _answer([self], self._list)
+            try:
+                self._numbers = _answer([self], self._list)
+            except UnusableTopic as error:
+                if not self._numbers or isinstance(error, TopicMadeAnew):
+                    raise
+                raise UnusableTopic(
+                    f"topic {self.topic} is no longer on {self.cluster.address}: it was deleted while it was read"
+                ) from None
             self._listed = time.monotonic()
         return self._numbers
+
+    def list_again(self) -> None:
+        """Lists the partitions now, which raises UnusableTopic if the topic is gone, or another one."""
+        self._listed = 0.0
+        self.numbers()
+
+    def topic_id(self) -> str:
+        """What tells the topic from an earlier one of its name, and from one of another cluster; "" from brokers before 2.8."""
+        self.numbers()
+        return self._topic_id
 
     def _list(self) -> list[int]:
         wanted = TopicCollection([self.topic])
         asked = self.cluster.admin_client.describe_topics(wanted, request_timeout=clusters.ANSWER_S)
-        return sorted(partition.id for partition in asked[self.topic].result().partitions)
+        found = asked[self.topic].result()
+        topic_id = str(found.topic_id or "").replace(NO_ID, "")
+        if self._topic_id and topic_id and topic_id != self._topic_id:
+            raise TopicMadeAnew(
+                f"topic {self.topic} on {self.cluster.address} is another one than was read before: it was deleted and made "
+                "anew, or this is another cluster; start with a new checkpoint"
+            )
+        self._topic_id = self._topic_id or topic_id
+        return sorted(partition.id for partition in found.partitions)
+
+    def compare_with_seen(self, ends: dict[int, int]) -> None:
+        """Looks at once whether it is the same topic still if that has become shorter."""
+        if any(ends.get(number, -1) < seen for number, seen in self._seen.items()):
+            self.list_again()
+        self._seen = ends
 
     def _offsets(self, spec: OffsetSpec, committed: bool = True) -> dict:
         wanted = {TopicPartition(self.topic, number): spec for number in self.numbers()}
@@ -130,7 +167,15 @@ def topic_end_offsets(topics: Sequence[PartitionOffsets]) -> list[dict[int, int]
             raise first.cluster.no_broker_error(f"nobody knows the offsets of {first.topic}")
         return ends
 
-    return _answer(topics, ask)
+    try:
+        found = _answer(topics, ask)
+    except UnusableTopic:
+        for topic in topics:  # which of them it is
+            topic.list_again()
+        raise
+    for topic, ends in zip(topics, found, strict=True):
+        topic.compare_with_seen(ends)
+    return found
 
 
 def _asked(topics: Sequence[PartitionOffsets], log_time: int) -> list[dict[int, int]]:
@@ -145,7 +190,11 @@ def _asked(topics: Sequence[PartitionOffsets], log_time: int) -> list[dict[int, 
 
 
 class PartitionReader:
-    """Reads ranges of a topic's partitions. Between reads it keeps fetching, at most `queue_kb`, so that the next read finds its records here."""
+    """Reads ranges of a topic's partitions. Between reads it keeps fetching, at most `queue_kb`, so that the next read finds its records here.
+
+    The last offsets of a range may have no records: markers of transactions, and what was aborted. A consumer that waits for the
+    record after them learns that half a second late, when its request ends. So a second one, which does not wait, looks for it.
+    """
 
     def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18):
         self.cluster, self.topic = cluster, topic
@@ -166,6 +215,7 @@ class PartitionReader:
         """
         self._expect({number: start for number, (start, _) in ranges.items()})
         open_, came, anew_s = dict(ranges), time.monotonic(), clusters.ANSWER_S
+        gap_s = SOON_S
         while open_:
             for number, (_, end) in list(open_.items()):
                 if self._waiting[number]:
@@ -177,8 +227,12 @@ class PartitionReader:
                     self._next[number] = end
                     del open_[number]
             if open_:
-                self._fill(sum(end - self._next[number] for number, (_, end) in open_.items()))
+                missing = sum(end - self._next[number] for number, (_, end) in open_.items())
+                filled = self._fill(missing, min(gap_s, 0.1))
                 waited = time.monotonic() - came
+                if not filled and waited > gap_s:
+                    gap_s *= 2
+                    self._skip_gaps(open_)
                 if waited > min(anew_s, patience_s):
                     # a consumer may wait for ever for a broker that has restarted. Long records are slow, so it is replaced less and less often
                     anew_s *= 2
@@ -248,6 +302,23 @@ class PartitionReader:
             self._waiting[cast(int, number)] += messages
         return bool(came)
 
+    def _skip_gaps(self, numbers: Iterable[int]) -> None:
+        """Asks where the next record of some partitions is: up to there they have no other."""
+        unknown, deadline = set(numbers), time.monotonic() + 0.1
+        self._looking.assign([TopicPartition(self.topic, number, self._next[number]) for number in unknown])
+        while unknown and time.monotonic() < deadline:
+            for message in self._looking.consume(1, timeout=SOON_S):
+                error, number = message.error(), message.partition()
+                if number in unknown and (error is None or error.code() == KafkaError._PARTITION_EOF):
+                    self._ended[number] = message.offset() or 0
+                    unknown.remove(number)
+        self._looking.unassign()
+
+    @cached_property
+    def _looking(self) -> Consumer:
+        at_once = {"fetch.wait.max.ms": 1, "fetch.message.max.bytes": 1 << 16}
+        return Consumer({**self._settings, **at_once})
+
     def _expect(self, starts: Mapping[int, int]) -> None:
         """The next records are those at the offsets."""
         if any(self._next.get(number) != start for number, start in starts.items()):
@@ -269,5 +340,7 @@ class PartitionReader:
         )
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Closes the connections."""
         self._consumer.close()
+        if "_looking" in self.__dict__:
+            self._looking.close()

@@ -53,3 +53,21 @@ def advance_expired_positions(
                 f"{log} has no position {position_text({partition: offset})}: it ends at {position_text(ends)}; was it made anew?"
             )
     return {partition: max(start, wanted.get(partition, start)) for partition, start in starts.items()}
+
+
+def expired_text(log: object, wanted: Positions, starts: Positions) -> str:
+    """What a reader at `wanted` misses of a log that begins at `starts`; "" if it misses nothing.
+
+    >>> expired_text("kafka://b:9092/alerts", {0: 17, 1: 5}, {0: 30, 1: 0})
+    'kafka://b:9092/alerts from 0:17 up to 0:30: expired before it was read'
+    >>> expired_text("logs/alerts", {0: 17}, {0: 17})
+    ''
+    """
+    lost = {n: at for n, at in wanted.items() if at < starts.get(n, at)}
+    if not lost:
+        return ""
+    first, last = (
+        ",".join(f"{n}:{of[n]}" for n in lost) if len(wanted) > 1 else str(*(of[n] for n in lost))
+        for of in (lost, starts)
+    )
+    return f"{log} from {first} up to {last}: expired before it was read"

@@ -2,10 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lab.logs.positions import Record
 from lab.model.words import escape_control_characters
+
+if TYPE_CHECKING:
+    from lab.logs.files import Tail
+    from lab.logs.kafka import Tail as KafkaTail
 
 T = TypeVar("T")
 NAMED = 20
@@ -22,6 +26,13 @@ def parse_records(
             bad(record, str(error))
         else:
             yield record, value
+
+
+def print_expired(tail: "Tail | KafkaTail") -> None:
+    """Prints to stderr what a reader has missed because it expired, once."""
+    if tail.expired:
+        print(f"left out: {tail.expired}", file=sys.stderr, flush=True)
+        tail.expired = ""
 
 
 class SkippedLines:

@@ -13,6 +13,8 @@ RECORD_KINDS = {  # beginning of a reason -> kind
     "not one JSON object|not readable": "not JSON",
     "not a CSV line|[0-9]+ cells": "not CSV",
     "[a-z ]+ of [0-9]+ bytes": "too long",
+    "no value": "no value",
+    "Schema Registry": "Schema Registry",
 }
 END_OF_NAME = re.compile("[ :]")
 SHOWN = 2_000  # bytes of a record, or characters of a message; JSON makes six times as many of some

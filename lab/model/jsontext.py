@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 MAX_LINE_BYTES = 1 << 20
+REGISTRY_BYTES = 5  # before a value, of Confluent's serializers: 0 and the number of its schema
 MAX_DEPTH = 200  # objects and lists inside each other; Python's own limit depends on who calls
 
 # Both read each character once, whatever the text: no two ways to read it, and `++`, `*+` never go back.
@@ -53,7 +54,7 @@ def refuse_non_json_number(literal: str) -> None:
 
 
 def decode_text(raw: bytes, what: str, max_bytes: int) -> str:
-    """The bytes as text, without a byte order mark; raises BadRecord when too long or not UTF-8."""
+    """The bytes as text, without a byte order mark; raises BadRecord when too long, not UTF-8, or what a Schema Registry's serializer writes."""
     size = raw.size if isinstance(raw, LongLine) else len(raw)
     if size > max_bytes:
         raise BadRecord(too_long(what, size, max_bytes))
@@ -61,10 +62,21 @@ def decode_text(raw: bytes, what: str, max_bytes: int) -> str:
         raise BadRecord(
             "gzip inside a record, expected JSON: compression.type of a producer packs records on their way"
         )
+    if raw[:1] == b"\0" and len(raw) > REGISTRY_BYTES:
+        number = int.from_bytes(raw[1:REGISTRY_BYTES])
+        raise BadRecord(
+            f"Schema Registry format (schema {number}), expected plain JSON: convert the topic, for example with Kafka Connect"
+        )
     try:
         return raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise BadRecord(f"not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+
+
+def refuse_no_value(text: str) -> None:
+    """Raises BadRecord for a record without a value: a tombstone, which `lab.apps.sources.TopicSource` gives as null."""
+    if text.strip() in ("", "null"):
+        raise BadRecord("no value, expected an event: it is a tombstone, as compacted topics have them")
 
 
 def looks_like_json_object(text: str) -> bool:

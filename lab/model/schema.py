@@ -22,6 +22,7 @@ from lab.model.jsontext import (
     decode_text,
     looks_like_json_object,
     parse_json_object,
+    refuse_no_value,
     refuse_non_json_number,
 )
 from lab.model.language import say, translated
@@ -127,6 +128,7 @@ class Schema:
         [{'id': 1, 'at': 5, 'op': 'd'}, {'id': 1, 'at': 6, 'op': 'u'}]
         """
         text = decode_text(line, "line", MAX_LINE_BYTES)
+        refuse_no_value(text)
         if looks_like_json_object(text):
             if self.records == "csv":
                 raise BadRecord(f"not a CSV line: {short_json(text)}")

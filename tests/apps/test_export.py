@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 from sqlalchemy import create_engine, inspect, text
 
 from lab.cli.main import FAILED, OK, USAGE, main
@@ -156,7 +157,7 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(logs, url)
     assert found == {"n": count, "ids": count}
 
 
-def test_alerts_of_a_topic_are_followed(kafka, tmp_path):
+def test_alerts_of_a_topic_are_followed_and_those_that_expired_before_are_told(kafka, tmp_path, capsys):
     logs, url = topics(kafka.address, "export"), f"sqlite:///{tmp_path}/alerts.db"  # noqa: F811
     logs.log("alerts").publish([alert(number) for number in range(10)], ["key"] * 10)
     where = repr(logs.log("alerts"))
@@ -169,6 +170,14 @@ def test_alerts_of_a_topic_are_followed(kafka, tmp_path):
             _, said = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == OK and f"read up to {upto}" in said
     assert "2 alerts from" in said
+    log = logs.log("alerts")
+    log.publish([alert(number) for number in range(14, 18)], ["key"] * 4)
+    for future in log.cluster.admin_client.delete_records([TopicPartition(log.topic, 0, 16)]).values():
+        future.result()
+    assert main(command[3:-1]) == OK
+    assert (
+        f"left out: {where} from 14 up to 16: expired before it was read\n2 alerts" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,9 @@ def test_a_topic_that_is_deleted_and_made_anew_while_the_engine_runs_is_another_
     mark = planned.marks(limit=100)[-1]
     planned.logs.sources[name][0].clear()
     planned.append(name, 0, 9)
-    with pytest.raises(LogLost, match=f"{name}/0: ends at 1, .* read up to 3 already: another log has its name"):
+    with pytest.raises(
+        LogLost, match=f"{name}/0: ends at 1, .* read up to 3 already: another log has its name"
+    ):
         planned.planner.advance_mark(mark, None)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lab.engine.records import decode
 from lab.engine.records.columns import LOG_TIME
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import LooseLines
+from lab.engine.records.feeds import LooseLines, PartitionRecords
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.reference import Reference
 from lab.model.schema import NAN, PAYMENTS, Schema
@@ -312,3 +312,20 @@ def test_a_dead_letter_of_a_long_record_stays_small_and_tells_which_one_it_was(u
 def test_the_dead_letter_of_any_record_stays_small(line):
     *_, bad = decode_records(LooseLines(line), PAYMENTS)
     assert max(len(decode.dead_letter(*record)) for record in bad) < 64_000
+
+
+@pytest.mark.parametrize("records", ["json", "csv", "either"])
+def test_tombstones_and_records_of_a_schema_registry_are_dead_letters_of_a_kind_of_their_own(records):
+    """Also where a run has nothing else."""
+    schema = replace(PAYMENTS, records=records)
+    for values, kinds in (
+        ([b""], {"no value": 1}),
+        ([b"", b""], {"no value": 2}),
+        ([b"\0\0\0\0\x07{}", b"", b"\0\0\0\0\x08\n\xff"], {"no value": 1, "Schema Registry": 2}),
+    ):
+        offsets = range(5, 5 + len(values))
+        run = PartitionRecords("t", 3, offsets, values, np.full(len(values), 9))
+        batch = decode.decode([run], schema, 0)
+        assert batch.dead_letters_by_kind == kinds and batch.records == len(values)
+        places = [json.loads(letter)["place"] for letter in batch.dead_letters]
+        assert places == [f"t/3:{offset}" for offset in offsets]

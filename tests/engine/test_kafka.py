@@ -16,7 +16,7 @@ from lab.engine.loop.cut import Planner
 from lab.engine.records import kafkafeed
 from lab.engine.records.feeds import LogLost
 from lab.engine.spark import pipeline
-from lab.logs.cluster import NoBroker, UnusableTopic
+from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.kafka import KafkaLog
 from lab.logs.partitions import PartitionOffsets
 from lab.machine import broker
@@ -187,6 +187,23 @@ def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expire
     (work,) = again.plan_reading(again.initial_mark(), end)
     with pytest.raises(LogLost, match="events-again/0: .* expired before the engine read them"):
         list(logs.feed("events").read(work.event_ranges, 0))
+
+
+def test_a_checkpoint_goes_on_with_the_topics_that_it_has_read_and_no_others(kafka, tmp_path):
+    """Also if the other ones are longer than those were, as those of another cluster are."""
+    logs = topics(kafka.address, "first")
+    append(logs, events(5))
+    Settings(key_groups=4).bind(tmp_path)
+    bound = logs.with_topics_of(tmp_path)
+    assert logs.with_topics_of(tmp_path) == bound and bound.feed("events").ends() == {0: 5}
+    other = topics(kafka.address, "second")
+    append(other, events(9))
+    for log in ("events", "control"):
+        mixed = replace(logs, topics={**logs.topics, log: other.topics[log]})
+        with pytest.raises(TopicMadeAnew, match=f"topic {log}-second on .* start with a new checkpoint"):
+            mixed.with_topics_of(tmp_path)
+        with pytest.raises(TopicMadeAnew):  # a task that starts later
+            replace(mixed, topic_ids=bound.topic_ids).feed(log).ends()
 
 
 @pytest.mark.slow

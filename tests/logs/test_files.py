@@ -347,6 +347,8 @@ def test_a_reader_that_slept_goes_on_with_what_is_kept(log, small):
         other.append([str(log_time) * 40], log_time_ms=log_time)
     other.expire(retention_ms=1)
     assert [record.log_time_ms for record in tail.records()] == [4, 5]
+    assert tail.expired == f"{log} from 41 up to 123: expired before it was read"
+    assert log.tail(at={0: 41}).expired == tail.expired and log.tail(at={0: 123}).expired == ""
     with pytest.raises(PositionExpired):
         log.read_bytes(0, 5)
 

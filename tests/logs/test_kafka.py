@@ -1,18 +1,20 @@
 """Topics as logs, on a real broker."""
 
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Timer
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
+from lab.engine.loop.kafkaoutlet import KafkaOutlet
+from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.logs import cluster as clusters
 from lab.logs import partitions
-from lab.logs.cluster import NoBroker, UnusableTopic
-from lab.logs.kafka import COMPACTED, KafkaLog
+from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
+from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.logs.opened import open_log
 from lab.logs.positions import Record
 from tests.waiting import wait_until
@@ -148,6 +150,75 @@ def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
         open_log(f"kafka://{kafka.address}/nowhere").read()
 
 
+def delete(log: KafkaLog) -> None:
+    log.cluster.admin_client.delete_topics([log.topic])[log.topic].result()
+
+    def is_gone() -> bool:
+        with suppress(UnusableTopic):
+            return not partitions.PartitionOffsets(log.cluster, log.topic).numbers()
+        return True
+
+    wait_until(is_gone)
+
+
+def test_a_topic_that_was_made_anew_is_another_one(kafka):
+    log = topic(kafka, "anew")
+    log.publish(["one", "two", "three"], "abc")
+    running = partitions.PartitionOffsets(log.cluster, log.topic)
+    assert running.end_offsets() == {0: 3}
+    first = running.topic_id()
+    with closing(log.tail()) as tail:
+        assert tail.read() == ["one", "two", "three"]
+        delete(log)
+        topic(kafka, "anew").publish(["four", "five"], "de")
+        with pytest.raises(TopicMadeAnew, match="topic anew on .* is another one than was read before"):
+            running.end_offsets()  # shorter, so it is looked at now
+        assert tail.read() == ["four", "five"]
+        assert tail.read() == []
+    log.publish(["six", "seven"], "fg")
+    stopped = partitions.PartitionOffsets(log.cluster, log.topic, first)
+    with pytest.raises(TopicMadeAnew):  # although it is longer
+        stopped.end_offsets()
+
+
+def test_a_reader_whose_records_expire_goes_on_with_those_that_are_kept_and_tells_what_it_missed(kafka):
+    log = topic(kafka, "expiring")
+    log.publish(["one", "two", "three", "four", "five"], "abcde")
+    with closing(log.tail()) as running:
+        futures = log.cluster.admin_client.delete_records([TopicPartition(log.topic, 0, 3)])
+        for future in futures.values():
+            future.result()
+        assert running.read() == ["four", "five"]
+        assert running.expired == f"{log} from 0 up to 3: expired before it was read"
+    with closing(log.tail(at={0: 2})) as stopped:
+        assert stopped.expired == f"{log} from 2 up to 3: expired before it was read"
+        assert stopped.read() == ["four", "five"]
+    with closing(log.tail(at={0: 3})) as tail:
+        assert tail.read() == ["four", "five"] and tail.expired == ""
+
+
+def test_of_two_topics_the_one_that_is_gone_is_named(kafka):
+    two = [topic(kafka, name) for name in ("gone-1", "gone-2")]
+    asked = [partitions.PartitionOffsets(log.cluster, log.topic) for log in two]
+    assert partitions.topic_end_offsets(asked) == [{0: 0}, {0: 0}]
+    delete(two[1])
+    with pytest.raises(UnusableTopic, match="topic gone-2 is no longer on"):
+        partitions.topic_end_offsets(asked)
+
+
+def test_a_record_that_a_topic_does_not_take_is_told_with_the_topic_and_what_helps(kafka):
+    log = KafkaLog(kafka.address, "narrow")
+    log.create(config={**KEPT, "max.message.bytes": "200"})
+    log.append(["x" * 300])
+    said = "topic narrow on .* did not take a record .*too large.*: set its max.message.bytes to at least"
+    with pytest.raises(UnusableTopic, match=said):
+        log.flush()
+    outlet = KafkaOutlet(log.cluster, {"alerts": log.topic})
+    with pytest.raises(UnusableTopic, match=said):
+        outlet.put(None, {"alerts": KeyedLines(["1"], JoinedLines(["y" * 300]))}, frozenset())
+        outlet.flush()
+
+
 def test_no_broker_is_said(monkeypatch):
     monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 0.5)
     said = "no Kafka broker answers at 127.0.0.1:1 .*refused.* expects TLS or SASL .*; `lab broker start` starts one"
@@ -233,3 +304,28 @@ def test_a_reader_has_the_broker_asked_where_many_records_wait(kafka, monkeypatc
     with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
         assert reader.wait_for_records({0: 0}, 60)
         assert reader.fetched_ends_before(0, {0: 0}, {0: 10}) is None
+
+
+@pytest.mark.parametrize("ends_with", ["commit", "abort"])
+def test_a_range_that_ends_with_offsets_without_records_is_read_at_once(ends_with, kafka, monkeypatch):
+    """A transaction ends with a marker; a consumer that waits for the record after it is told so when its request ends."""
+    log = topic(kafka, f"marked-{ends_with}")
+    producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": ends_with, "log_level": 0})
+    producer.init_transactions()
+    offsets = partitions.PartitionOffsets(log.cluster, log.topic)
+    patient = {**partitions.READING, "fetch.wait.max.ms": 300_000, "socket.timeout.ms": 300_000}
+    monkeypatch.setattr(partitions, "READING", patient)
+    with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
+        start = 0
+        for _ in range(3):
+            producer.begin_transaction()
+            producer.produce(log.topic, "one", partition=0)
+            producer.flush()
+            producer.commit_transaction() if ends_with == "commit" else producer.abort_transaction()
+            wait_until(lambda start=start: offsets.end_offsets()[0] > start)
+            end = offsets.end_offsets()[0]
+            records = [message for _, came in reader.read({0: (start, end)}, 20) for message in came]
+            assert len(records) == (ends_with == "commit")
+            start = end
+        log.publish(["two"], ["2"])
+        assert sum(len(came) for _, came in reader.read({0: (start, start + 1)}, 20)) == 1

@@ -108,7 +108,10 @@ def test_workers_run_the_python_that_they_are_told(told, conf, found, monkeypatc
     not shutil.which("unshare") or subprocess.run(["unshare", "-rn", "true"], check=False).returncode != 0,
     reason="takes a network of its own",
 )
-@pytest.mark.parametrize("words", [["run", "--logs", "logs"], ["broker", "start", "--folder", "b"], ["db", "start", "--folder", "d"]])
+@pytest.mark.parametrize(
+    "words",
+    [["run", "--logs", "logs"], ["broker", "start", "--folder", "b"], ["db", "start", "--folder", "d"]],
+)
 def test_without_a_loopback_network_a_message_says_that_it_is_missing(words, tmp_path):
     done = subprocess.run(
         ["unshare", "-rn", sys.executable, "-m", "lab", *words],

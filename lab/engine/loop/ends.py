@@ -2,14 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint.cuts import Cut, CutId
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.checkpoint.record import batch_fingerprint, planned_end, runs_loop
+from lab.engine.checkpoint.record import (
+    batch_fingerprint,
+    planned_end,
+    read_record,
+    runs_loop,
+    write_record,
+)
 from lab.logs.access import make_folder
 from lab.logs.files import WEEK_MS, FileLog
 from lab.logs.index import Batch, writer_id
@@ -142,10 +148,14 @@ class FileOutlet:
 
 @dataclass(frozen=True)
 class KafkaLogs:
-    """Logs as topics of a cluster (or one that is no more than its host:port), called as the logs are or as `topics` says."""
+    """Logs as topics of a cluster (or one that is no more than its host:port), called as the logs are or as `topics` says.
+
+    `topic_ids`: log -> id of the topic that an engine's checkpoint has read; feeds of another one raise TopicMadeAnew.
+    """
 
     where: "str | Cluster"
     topics: Mapping[str, str] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cluster(self) -> "Cluster":
@@ -185,7 +195,21 @@ class KafkaLogs:
         from lab.logs.cluster import ANSWER_S
 
         patience_s = ANSWER_S if name == "control" else float("inf")
-        return KafkaFeed(self.cluster, self.topic(name), patience_s)
+        return KafkaFeed(self.cluster, self.topic(name), patience_s, self.topic_ids.get(name, ""))
+
+    def with_topics_of(self, checkpoint: Path | str) -> "KafkaLogs":
+        """The logs whose topics are those that a checkpoint has read; a new one reads those that are there. Raises TopicMadeAnew."""
+        from lab.logs.partitions import PartitionOffsets
+
+        record = read_record(checkpoint) or {}
+        known = record.get("topicIds", {})
+        topics = {
+            name: PartitionOffsets(self.cluster, self.topic(name), known.get(name, "")) for name in READ
+        }
+        found = {name: topic.topic_id() for name, topic in topics.items()}
+        if found != known:
+            write_record(checkpoint, record | {"topicIds": found})
+        return replace(self, topic_ids=found)
 
     def report_progress(self, events: Positions) -> None:
         """The consumer group follows."""

@@ -21,8 +21,8 @@ class KafkaOutlet:
 
     def __init__(self, cluster: Cluster, topics: dict[str, str], settings: Mapping[str, object] = {}):
         self._producer = Producer(cluster.librdkafka_properties | WRITING | {"linger.ms": 0, **settings})
-        self._topics = topics
-        self._lost: KafkaError | None = None
+        self._cluster, self._topics = cluster, topics
+        self._lost: tuple[str, KafkaError] | None = None
 
     def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
         """Sends what comes of a cut; readers know alerts by their alertId."""
@@ -41,15 +41,16 @@ class KafkaOutlet:
                 self._producer.poll(ROOM_S)
 
     def _heard(self, error: KafkaError | None, message: Message) -> None:
-        self._lost = self._lost or error
+        if error and not self._lost:
+            self._lost = message.topic() or "", error
 
     def _raise_lost(self) -> None:
         if self._lost:
             lost, self._lost = self._lost, None
-            raise KafkaException(lost)
+            raise self._cluster.delivery_error(*lost)
 
     def flush(self) -> None:
-        """Waits until the brokers have all that was sent. Raises KafkaException if they lost any."""
+        """Waits until the brokers have all that was sent. Raises UnusableTopic, NoBroker or KafkaException if they lost any."""
         self._producer.flush()
         self._raise_lost()
 

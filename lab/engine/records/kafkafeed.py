@@ -8,25 +8,27 @@ from functools import lru_cache
 from typing import cast
 
 import numpy as np
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
-from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions, made_anew
-from lab.logs.cluster import Cluster
+from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
+from lab.logs.cluster import GONE, Cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader, topic_end_offsets
 from lab.model.times import now_ms
 
-GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 GRACE_MS = 3  # what a broker is appending right now has until then to show
 COMMIT_S, COMMIT_AGAIN_S = 1.0, 10.0
 AT_ONCE = 20_000  # records that are decoded at once
 
 
 class KafkaFeed(Feed):
-    """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`."""
+    """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`.
 
-    def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf")):
+    `topic_id`: as for PartitionOffsets, which raises TopicMadeAnew.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf"), topic_id: str = ""):
         self.cluster, self.topic, self._patience_s = cluster, topic, patience_s
-        self._partitions = PartitionOffsets(cluster, topic)
+        self._partitions = PartitionOffsets(cluster, topic, topic_id)
         self._ahead: int | None = None  # of the newest log time seen before this computer's clock, ms
 
     def starts(self) -> Positions:
@@ -94,16 +96,18 @@ class KafkaFeed(Feed):
         except KafkaException as failure:
             if failure.args[0].code() not in GONE:
                 raise
-            starts = self.starts()
+            starts, ends = self.starts(), self.ends()
             lost = [number for number, start in at.items() if start < starts.get(number, 0)]
-            ends = {} if lost else self.ends()
-            for number, position in at.items():
-                if position > ends.get(number, position):
-                    raise LogLost(made_anew(f"{self.topic}/{number}", ends[number], position)) from None
-            names = ", ".join(f"{self.topic}/{number}" for number in lost)
+            short = [number for number, start in at.items() if start > ends.get(number, start)]
+            if not lost and not short:
+                raise
+            names = ", ".join(f"{self.topic}/{number}" for number in lost or short)
             raise LogLost(
                 f"{names}: records have expired before the engine read them; start with a new checkpoint, and keep the topic "
                 "longer"
+                if lost
+                else f"{names}: the brokers have lost records that the engine has read, and would number others like them; "
+                "start with a new checkpoint"
             ) from None
 
 

@@ -82,6 +82,8 @@ def start(
             for name in WRITTEN:
                 until_stopped.enter_context(FolderLock(logs.log_folder(name), what="log"))
         writer_id = settings.bind(checkpoint)
+        if isinstance(logs, KafkaLogs):
+            logs = logs.with_topics_of(checkpoint)
         check_not_restored(logs, folder, writer_id)
         start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
         job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
