@@ -134,7 +134,9 @@ def read_rules(path: Path | str) -> list[str]:
         raise BadRule(f"{path}: more than {MAX_RULES_BYTES >> 20} MiB, expected a file of rules")
     text = data.decode(errors="surrogateescape").removeprefix("\ufeff").strip()
     if not text.startswith("["):
-        return [text] if _is_json_object(text) else [line for line in re.split(r"[\r\n]+", text) if line.strip()]
+        return (
+            [text] if _is_json_object(text) else [line for line in re.split(r"[\r\n]+", text) if line.strip()]
+        )
     try:
         # as text, every digit of a limit stays
         rules = json.loads(
