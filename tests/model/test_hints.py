@@ -83,6 +83,35 @@ def test_a_value_that_looks_like_an_operator_is_said(value):
     )
 
 
+@pytest.mark.parametrize(
+    ("sentence", "says"),
+    [
+        ("COUNT(events) over 1 h > 5, when ip = 10.0.0.*", 'ip = "10.0.0.*" is compared literally'),
+        ("COUNT(events where device = Chrome*) over 1 h > 5", "is compared literally"),
+        ("COUNT(events) over 1 h > COUNT(events where device = !x) over 1 d", "is compared literally"),
+        ("COUNT(events) over 1 h > 5, when action = pay and action = login", "so no event alerts"),
+        ("COUNT(events) where action = pay over 1 h > 5, when action = login", "so no event alerts"),
+        ("COUNT(events where action = pay) where action = login over 1 h > 5", "so no event counts"),
+        ("SUM(amount) over 1 h > 5 and COUNT(events) over 20 d = 0", "COUNT = 0 is never true"),
+        ("SUM(amount) over 1 h > 5 or COUNT(events) over 20 d < 1", "COUNT < 1 is never true"),
+        ("SUM(amount) over 1 h > 5 and COUNT(events) over 20 d without the current event = 0", ""),
+        ("SUM(amount) over 1 h > 5 and COUNT(events where ip is null) over 20 d = 0", ""),
+        ("SUM(amount) over 1 h > 5 and COUNT(amount) over 20 d = 0", ""),
+        ("SUM(amount) over 1 h > 5 and COUNT(events) over 20 d >= 1", ""),
+        ("NO(events) within 1 h after, when action = pay or action = login", ""),
+        ("COUNT(events) where action in (pay, login) over 1 h > 5, when action = login", ""),
+    ],
+)
+def test_what_every_part_of_a_sentence_hardly_means_is_said(sentence, says):
+    hint = "; ".join(condition_hints(parse_message(f"1: {sentence}", LOGINS).rule, LOGINS))
+    assert says in hint and bool(says) == bool(hint)
+
+
+def test_a_hint_is_said_once():
+    sentence = "COUNT(events) where ip = x* over 1 h > 5, when ip = x* and amount > 1"
+    assert len(condition_hints(parse_message(f"1: {sentence}", LOGINS).rule, LOGINS)) == 1
+
+
 def test_hints_stay_short_whatever_a_rule_holds():
     hint = hinted(
         "COUNT", ">", 5, filter={"device": ["!" + "x" * n for n in range(200)] + ["!" + "y" * 1_900]}
