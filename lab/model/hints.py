@@ -40,7 +40,7 @@ def _of_limits(rule: Rule, schema: Schema) -> Iterator[str]:
 
 
 def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[str]:
-    """`never_only`: of a condition beside others, which may always be true."""
+    """`never_only`: of a condition beside others, which may always be true; so may one beside `when` or `at most`."""
     least, most, why = _range(rule)
     limit, step = Fraction(rule.limit), _step(rule, schema)
     inside = least <= limit <= most
@@ -55,7 +55,7 @@ def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[
         "LESS_EQUAL": (least > limit, most <= limit),
     }[rule.operator]
     said = f"{rule.function} {rule.symbol} {plain_text(rule.limit)}"
-    if never or (always and not never_only):
+    if never or (always and not (never_only or rule.when or rule.at_most)):
         because = why
         if inside and not reached:
             because = f"{rule.function} is a multiple of {plain_text(step)}"
@@ -65,7 +65,7 @@ def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[
             yield f"{said} is never true: {because}"
         else:
             yield f"{said} is always true, so every event that counts alerts: {because}"
-    elif not never_only and rule.operator == "EQUAL" and step is None and limit:
+    elif rule.operator == "EQUAL" and step is None and limit:
         yield f"{said} compares exactly, without rounding, and is almost never true: did you mean >= or <=?"
 
 

@@ -17,7 +17,10 @@ from lab.model.hints import condition_hints
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
+from lab.stream.accounts import ACCOUNT_EVENTS
 from lab.stream.datasets import dataset
+from lab.stream.typologies import TYPOLOGIES
+from tests.model.test_wishes import rows, rule_of
 
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "5m"}
 
@@ -98,6 +101,10 @@ def test_a_value_that_looks_like_an_operator_is_said(value):
         ("SUM(amount) over 1 h > 5 and COUNT(events where ip is null) over 20 d = 0", ""),
         ("SUM(amount) over 1 h > 5 and COUNT(amount) over 20 d = 0", ""),
         ("SUM(amount) over 1 h > 5 and COUNT(events) over 20 d >= 1", ""),
+        ("COUNT(events) over 1 s >= 1, when ip is null", ""),
+        ("COUNT(events) over 1 s >= 1, at most 1 per 1 d", ""),
+        ("COUNT(events) over 1 s >= 1, severity low", "is always true"),
+        ("AVG(amount) over 1 h = 10, when ip is null", "is almost never true"),
         ("NO(events) within 1 h after, when action = pay or action = login", ""),
         ("COUNT(events) where action in (pay, login) over 1 h > 5, when action = login", ""),
     ],
@@ -105,6 +112,13 @@ def test_a_value_that_looks_like_an_operator_is_said(value):
 def test_what_every_part_of_a_sentence_hardly_means_is_said(sentence, says):
     hint = "; ".join(condition_hints(parse_message(f"1: {sentence}", LOGINS).rule, LOGINS))
     assert says in hint and bool(says) == bool(hint)
+
+
+def test_rules_of_the_documents_have_no_hints():
+    sentences = [rule_of(number) for number in rows()] + [each.rule for each in TYPOLOGIES]
+    for sentence in sentences:
+        rule = parse_message(f"1: {sentence}", ACCOUNT_EVENTS).rule
+        assert condition_hints(rule, ACCOUNT_EVENTS) == [], sentence
 
 
 def test_a_hint_is_said_once():
