@@ -7,6 +7,7 @@ Both give the same alerts in the same order, whatever the settings of the engine
 """
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -126,14 +127,16 @@ def replay(
 
 
 def read_rules(path: Path | str) -> list[str]:
-    """The rules of a file: a JSON list of objects and sentences, or a rule in any form per line. Raises BadRule."""
+    """The rules of a file: a JSON list of objects and sentences, a JSON object, or a rule in any form per line. Raises BadRule."""
     with open(path, "rb") as file:
         data = file.read(MAX_RULES_BYTES + 1)
     if len(data) > MAX_RULES_BYTES:
         raise BadRule(f"{path}: more than {MAX_RULES_BYTES >> 20} MiB, expected a file of rules")
     text = data.decode(errors="surrogateescape").removeprefix("\ufeff").strip()
     if not text.startswith("["):
-        return [line for line in text.splitlines() if line.strip()]
+        return (
+            [text] if _is_json_object(text) else [line for line in re.split(r"[\r\n]+", text) if line.strip()]
+        )
     try:
         # as text, every digit of a limit stays
         rules = json.loads(
@@ -142,6 +145,14 @@ def read_rules(path: Path | str) -> list[str]:
     except (json.JSONDecodeError, RecursionError) as error:
         raise BadRule(f"{path} is not a JSON list of rules: {error}") from None
     return [rule if isinstance(rule, str) else json.dumps(rule) for rule in rules]
+
+
+def _is_json_object(text: str) -> bool:
+    """Whether a text as a whole is one, maybe over several lines."""
+    try:
+        return text.startswith("{") and bool(json.loads(text, parse_int=str))
+    except (json.JSONDecodeError, RecursionError):
+        return False
 
 
 def check_rules(rules: Rules, schema: Schema) -> RuleBook:

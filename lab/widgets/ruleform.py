@@ -1,6 +1,7 @@
 """The form of a rule: a control for each attribute, and the control message that they make."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from html import escape
@@ -33,6 +34,7 @@ AT_MOST = "how many alerts of a group the rule gives at events within how long; 
 MULTIPLE = "a number, or what another aggregate says: {example}, {other}"
 MULTIPLE_OF, AND_MORE = "5 × SUM(amount) over 30 d ÷ 30", "MIN(amount) over 10 min + 5"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")  # commas where a sentence has them; 1,5 is no number
 
 
 class OrderedToggles(widgets.HBox):
@@ -332,8 +334,9 @@ def mark_errors(text: str, error: BadConditions) -> str:
 
 def _number(text: str) -> int | str:
     """A number as JSON has it, with every digit; other text stays as it is, to be refused with its reason."""
+    digits = text.replace(",", "") if THOUSANDS.fullmatch(text.strip()) else text
     try:
-        value = Decimal(text.replace(",", "").replace("_", ""))
+        value = Decimal(digits.replace("_", ""))
         return int(value) if value == value.to_integral_value() else str(value)
     except (InvalidOperation, ValueError, OverflowError):
         return text

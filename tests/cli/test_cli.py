@@ -323,6 +323,14 @@ def test_a_bad_rule_is_not_sent(files, capsys):
     assert "logs/control: no such log" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "rule", ["SUM(amount) per userId over 1 h > 5", "rule 7: COUNT(events) over 1 h > 5"]
+)
+def test_a_sentence_without_its_id_is_no_file(rule, files, capsys):
+    assert main(["rules", "backtest", rule, "events.jsonl", "--engine", "reference"]) == USAGE
+    assert "nor a sentence such as 7: SUM(amount) per userId over 1 h > 500" in capsys.readouterr().err
+
+
 def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
     assert main(["rules", "backtest", RULE, "events.jsonl", "--engine", "reference", "--top", "2"]) == OK
     lines = capsys.readouterr().out.splitlines()
