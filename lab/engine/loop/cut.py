@@ -22,7 +22,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Change
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.records.feeds import Feed, LogLost, Positions, made_anew
+from lab.engine.records.feeds import Feed, LogLost, Positions
 from lab.model.times import now_ms
 
 # {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
@@ -245,7 +245,10 @@ class Planner:
                         "them; start with a new checkpoint, and keep the log longer"
                     )
                 if ends.get(number, start) < at.get(number, 0):
-                    raise LogLost(made_anew(f"{name}/{number}", ends[number], at[number]))
+                    raise LogLost(
+                        f"{name}/{number}: ends at {ends[number]}, but the engine has read up to {at[number]} already: another "
+                        "log has its name; start with a new checkpoint"
+                    )
         self._checked = True
 
     def _is_made_anew(self, begun: Ends, there: Ends) -> bool:

@@ -31,14 +31,6 @@ class LogLost(ValueError):
     """Records that the engine has not read yet are no longer in the log."""
 
 
-def made_anew(source: str, end: int, position: int) -> str:
-    """What is wrong with a source that ends before what was read of it."""
-    return (
-        f"{source}: ends at {end}, but the engine has read up to {position} already: another log has its name; start with a new "
-        "checkpoint"
-    )
-
-
 class Records(Protocol):
     """A run of records of one source, for `decode`."""
 
