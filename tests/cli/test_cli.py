@@ -1,5 +1,6 @@
 """The command line: results on stdout, the rest on stderr, exit codes, errors of one line."""
 
+import errno
 import gzip
 import json
 import os
@@ -18,6 +19,7 @@ import pytest
 from lab.apps.replay import replay
 from lab.cli.main import FAILED, OK, STOPPED, USAGE, build_parser, main
 from lab.cli.options import settings_from_options
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.ends import FileLogs
 from lab.stream.simulate import payments, to_json
 from tests.orders import orders
@@ -167,6 +169,21 @@ def test_a_command_that_is_told_can_be_pasted_whatever_the_folder_is_called(caps
     running.answers.return_value = False
     assert main(["broker", "status"]) == FAILED
     assert "stop it: lab broker stop --folder '/my lab/broker'" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_user_is_refused_with_the_way_on(tmp_path, capsys, monkeypatch):
+    """As it is for others than root, whom the system refuses no file."""
+    record = tmp_path / "logs" / "checkpoint" / "lab.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("{}")
+    said = f"Failed to open local file '{record}'. Detail: [errno 13] Permission denied"  # in Arrow's words
+    error = PermissionError(errno.EACCES, said)
+    monkeypatch.setattr(CheckpointFolder, "read", Mock(side_effect=error))
+    assert main(["state", str(record.parent)]) == FAILED
+    assert (
+        f"lab: {record}: Permission denied; copied from another user, a checkpoint needs `chown -R`"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_current_folder_that_has_been_removed_is_told(tmp_path, capsys, monkeypatch):
