@@ -157,7 +157,13 @@ def test_a_decimal_comma_in_the_form_is_refused_and_no_other_number(typed):
 
 @pytest.mark.parametrize(
     ("typed", "limit"),
-    [("20,000,000.5", "20,000,000.5"), ("-1,000", "-1,000"), (" 7 ", "7"), ("1_000", "1,000"), ("0.50", "0.5")],
+    [
+        ("20,000,000.5", "20,000,000.5"),
+        ("-1,000", "-1,000"),
+        (" 7 ", "7"),
+        ("1_000", "1,000"),
+        ("0.50", "0.5"),
+    ],
 )
 def test_a_number_in_the_form_is_the_limit_that_the_desk_says(typed, limit):
     desk = RuleDesk(LOGINS)
