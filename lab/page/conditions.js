@@ -70,7 +70,7 @@ class Reader {
 
   /** A Bad that says what is wrong, and where. */
   refuse(reason, { start, end } = this.next) {
-    return new Bad(`${reason} (at ${end > start ? `${shown(this.text.slice(start, end))}, character ${start + 1}` : "the end"})`);
+    return new Bad(`${reason} (at ${end > start ? `${shown(this.text.slice(start, end))}, character ${[...this.text.slice(0, start)].length + 1}` : "the end"})`);
   }
 
   /** The value of a field that a token means. */

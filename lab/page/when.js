@@ -222,12 +222,18 @@ class WhenReader extends Reader {
     throw this.refuse(`expected a network such as 10.0.0.0/8: ${network ? `write ${network.text}` : "networks and other texts do not go into one list"}`, token);
   }
 
-  /** Says what is wrong with the token after a complete condition. */
+  /** Says what is wrong with the token after a complete condition, and what is probably meant. */
   refuseRest() {
-    if (this.next.isSign("&", "&&", ",", ";")) throw this.refuse("write and between two conditions");
-    if (this.next.isSign("|", "||")) throw this.refuse("write or between two conditions");
-    if (this.next.isSign(")")) throw this.refuse("no bracket is open here");
-    const field = this.given && this.schema.byName.get(this.given[0].text);
+    const sign = this.next, [following, compares] = [this.after(1), this.after(2)], isRelation = (token) => token.isSign(...Object.keys(RELATIONS));
+    const goesOn = following.kind === "word" && (isRelation(compares) || compares.isWord("in", "not", "is", "startswith"));
+    if (sign.isSign(")")) throw this.refuse("no bracket is open here");
+    for (const [word, signs] of Object.entries({ and: ["&", "&&", ",", ";"], or: ["|", "||"] }))
+      if (sign.isSign(...signs) && (goesOn || !this.given)) throw this.refuse(`write ${word} between two conditions`);
+    if (sign.kind === "word" && isRelation(following)) throw this.refuse(`write and between two conditions: … and ${sign.text} ${following.text} …`);
+    if (!this.given) throw this.refuse("expected and or or");
+    const [name, value] = this.given, field = this.schema.byName.get(name.text);
+    if (sign.isSign(",", ";", "|", "||", "&", "&&"))
+      throw this.refuse(`write and or or between two conditions; one of several values: ${name.text} in (${written({}, value.text)}, …)`);
     if (field && !["string", "boolean"].includes(field.type)) throw this.refuse("expected and or or after a number, which has no unit");
     throw this.refuse("expected and or or; a value with blanks or signs goes in quotes");
   }

@@ -12,7 +12,7 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
-from lab.model.conditionreader import TIMES
+from lab.model.conditionreader import TIMES, UNITS
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.filters import filter_json_value, filter_text
 from lab.model.language import say
@@ -288,7 +288,7 @@ class RuleForm(widgets.VBox):
             "unique": list(self.unique.value) or None,
             "limitOperatorType": self.operator.value,
             **limit,
-            "window": self.window.value,
+            "window": _duration(self.window.value),
             "where": self.where.value.strip() or None,
             "excludeCurrent": self.exclude.value or None,
             "absence": self.absence.value or None,
@@ -296,7 +296,7 @@ class RuleForm(widgets.VBox):
             "when": self.when.value.strip() or None,
             **at_most,
             "action": self.action.value or None,
-            "ttl": self.ttl.value if self.action.value else None,
+            "ttl": _duration(self.ttl.value) if self.action.value else None,
             "severity": self.severity.value or None,
             "title": self.title.value.strip(" ") or None,
             **labels,
@@ -330,6 +330,12 @@ def mark_errors(text: str, error: BadConditions) -> str:
     before, after = text[max(error.start - around, 0) : error.start], text[error.end : error.end + around]
     wrong = text[error.start : error.end][:around] or "…"
     return f'<p class="lab-marked">{escape(before)}<mark>{escape(wrong)}</mark>{escape(after)}</p>'
+
+
+def _duration(text: str) -> str:
+    """A duration such as 90 min as JSON has it; other text stays as it is, to be refused with its reason."""
+    match = re.fullmatch(r"([0-9]+)\s*([a-z]+)", text.strip().lower())
+    return f"{match[1]}{UNITS[match[2]]}" if match and match[2] in UNITS else text
 
 
 def _number(text: str) -> int | str:
