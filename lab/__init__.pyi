@@ -81,9 +81,9 @@ from lab.widgets.latencyscope import LatencyScope as LatencyScope
 from lab.widgets.launcher import ControlRoomLauncher as ControlRoomLauncher
 from lab.widgets.look import figure as figure
 from lab.widgets.ruledesk import RuleDesk as RuleDesk
+from lab.widgets.ruletuningscope import RuleTuningScope as RuleTuningScope
+from lab.widgets.ruletuningscope import compare_rules as compare_rules
 from lab.widgets.streampanel import StreamPanel as StreamPanel
-from lab.widgets.tuningscope import TuningScope as TuningScope
-from lab.widgets.tuningscope import compare_rules as compare_rules
 from lab.widgets.windowscope import WindowScope as WindowScope
 
 __all__: list[str]  # noqa: PYI035  (the names above)

@@ -70,14 +70,14 @@ def entries(logs: KafkaLogs) -> Iterator[Entry]:
                 yield batch, newest, order, source, offset, record
 
 
-def expected(logs: KafkaLogs, **settings) -> Reference:
-    """The reference over what the topics hold, in the effective log order."""
+def expected(logs: KafkaLogs, kind: type[Reference] = Reference, **settings) -> Reference:
+    """The reference over what the topics hold, in the effective log order; `kind`: a quicker one, for many events."""
     found = list(entries(logs))
     ordered = sorted(found, key=lambda entry: entry[1:5])
     assert ordered == sorted(found, key=lambda entry: entry[:5]), (
         "the order is not one: it depends on the cuts"
     )
-    reference = Reference(PAYMENTS, **settings)
+    reference = kind(PAYMENTS, **settings)
     for _, log_time, order, *_, record in ordered:
         line = record.line.encode()
         reference.event(line, log_time=log_time) if order else reference.control(line)

@@ -123,7 +123,8 @@ class Past:
                 whole = self._columns()
                 newest = len(whole[LOG_TIME]) - self.at_most
                 self._parts = [{name: values[newest:] for name, values in whole.items()}]
-                self.history.forget_before(int(self._parts[0][LOG_TIME].min()))
+                if self.history.has_much_to_forget:
+                    self.history.forget_before(int(self._parts[0][LOG_TIME].min()))
         return len(kept)
 
     def _columns(self) -> Columns:

@@ -60,7 +60,8 @@ def read_rules_argument(text: str) -> list[str]:
         is_file = path.is_file()
     except OSError:  # longer than any name of a file
         is_file = False
-    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text or SENTENCE.match(text)
+    # a sentence without its id has a bracket and a word after it; what is missing is said where it is read
+    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text or ") " in text or SENTENCE.match(text)
     return [text] if is_rule and not is_file else read_rules(path)
 
 

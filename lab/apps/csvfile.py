@@ -22,10 +22,10 @@ from shlex import quote
 from typing import IO
 
 from lab.apps.records import Format, UnreadableFile
-from lab.model.deadletters import SHOWN
+from lab.model.deadletters import BEGINNING
 from lab.model.field import Field
-from lab.model.jsontext import DECIMAL_TEXT, MAX_LINE_BYTES, BadRecord, is_valid_unicode
-from lab.model.longlines import CHUNK, LongLine
+from lab.model.jsontext import DECIMAL_TEXT, MAX_LINE_BYTES, BadRecord, LongLine, is_valid_unicode
+from lab.model.longlines import CHUNK
 from lab.model.schema import CONSTANTS, Schema
 from lab.model.times import TEXTS
 
@@ -117,7 +117,9 @@ class _Lines:
             digest.update(data)
             size += len(data)
             part = "" if part.endswith(("\n", "\r")) else self._text.readline(CHUNK)
-        return LongLine.of(size, digest.hexdigest(), row[:SHOWN].encode(errors="surrogateescape")[:SHOWN])
+        return LongLine.of(
+            size, digest.hexdigest(), row[:BEGINNING].encode(errors="surrogateescape")[:BEGINNING]
+        )
 
 
 class CsvTable(Format):

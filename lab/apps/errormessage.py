@@ -1,5 +1,6 @@
 """An error as one line that says what happened and what helps."""
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ EXTRAS = {  # module -> the extra of pyproject.toml that brings it
     **dict.fromkeys(("ipywidgets", "anywidget", "plotly", "IPython", "nbformat", "google"), "lessons"),
 }
 
+ARROWS_FILE = re.compile(r"local file '(.+?)'. Detail: ")  # as Arrow names it
 HOME_HINT = "; where the home folder cannot be written to, set XDG_CACHE_HOME (and XDG_DATA_HOME, XDG_STATE_HOME) to one that can"
 
 
@@ -38,6 +40,8 @@ def error_message(error: Exception) -> str:
             os.getcwd()
         except FileNotFoundError:
             return "the current folder has been removed: cd to another one"
+    if isinstance(error, PermissionError) and (file := ARROWS_FILE.search(text)):
+        return f"{file[1]}: {os.strerror(errno.EACCES)}; copied from another user, a checkpoint needs `chown -R`, and so do its logs"
     if isinstance(error, OSError) and error.strerror and error.filename:
         home = Path.home()
         of_home = home in (place := Path(os.fsdecode(error.filename))).parents or place == home

@@ -53,7 +53,7 @@ class IdAndTimeChooser:
         def rank(name: str) -> tuple:
             one = self.inferred_fields[name]
             own = singular in "".join(one.path).lower()
-            few = one.value_count < self.record_count
+            few = one.non_null_count < self.record_count
             return (
                 few,
                 self._repeated(name) > 0,
@@ -67,11 +67,11 @@ class IdAndTimeChooser:
             for name, one in self.inferred_fields.items()
             if self.fields[name].type in ID_TYPES
             and one.max_text_length <= MAX_ID
-            and self._covers(one.value_count)
+            and self._covers(one.non_null_count)
             if self._repeated(name) <= (1 - COVERED) * self.record_count
             or name_begins_or_ends_with(one, ID_WORDS)
         ]
-        whole = (name for name in possible if self.inferred_fields[name].value_count == self.record_count)
+        whole = (name for name in possible if self.inferred_fields[name].non_null_count == self.record_count)
         if all(map(self._repeated, whole)) and (together := self._together()):
             return together
         if not possible:
@@ -98,7 +98,7 @@ class IdAndTimeChooser:
             name
             for name, one in self.inferred_fields.items()
             if self.fields[name].type in ID_TYPES
-            and one.value_count == self.record_count
+            and one.non_null_count == self.record_count
             and one.max_text_length <= MAX_ID
         ]
         order = {name: place for place, name in enumerate(possible)}
@@ -124,9 +124,9 @@ class IdAndTimeChooser:
 
     def _different(self, name: str) -> int:
         one = self.inferred_fields[name]
-        return len(one.distinct_values) if one.distinct_values is not None else one.value_count
+        return len(one.distinct_values) if one.distinct_values is not None else one.non_null_count
 
-    def use_as_id_fields(self, names_or_paths: Sequence[str]) -> tuple[str, ...]:
+    def resolve_id_fields(self, names_or_paths: Sequence[str]) -> tuple[str, ...]:
         """The fields that somebody says are the id. Raises ValueError."""
         if len(names_or_paths) == 1:
             self._doubt_id(id := self._named_id(names_or_paths[0]))
@@ -136,7 +136,10 @@ class IdAndTimeChooser:
     def _named_id(self, given: str) -> str:
         name = self._named("--id", given)
         if self.fields[name].type not in ID_TYPES:
-            if self.inferred_fields[name].fitting_counts["string"] < self.inferred_fields[name].value_count:
+            if (
+                self.inferred_fields[name].fitting_counts["string"]
+                < self.inferred_fields[name].non_null_count
+            ):
                 raise ValueError(
                     expected_message(
                         f"--id {given}", self.fields[name].type, "a field of integers or strings"
@@ -155,7 +158,7 @@ class IdAndTimeChooser:
 
     def _repeated(self, name: str) -> int:
         one = self.inferred_fields[name]
-        return one.value_count - len(one.distinct_values) if one.distinct_values else one.value_count
+        return one.non_null_count - len(one.distinct_values) if one.distinct_values else one.non_null_count
 
     # -- the time
 
@@ -170,7 +173,7 @@ class IdAndTimeChooser:
             # numbers that are times although their name does not say so
             for name, one in self.inferred_fields.items():
                 number = self.fields[name].type == "long" and name not in id_fields
-                if number and one.time_unit in NUMBERS and self._covers(one.value_count):
+                if number and one.time_unit in NUMBERS and self._covers(one.non_null_count):
                     self.fields[name] = replace(self.fields[name], type="time", unit=one.time_unit)
                     self.doubts[name].append(
                         f"read as times in {one.time_unit} since the epoch, because no other field is a time"
@@ -184,7 +187,7 @@ class IdAndTimeChooser:
             one = self.inferred_fields[name]
             return (
                 one.path[: len(event_path or ())] != (event_path or ()),
-                one.value_count < self.record_count,
+                one.non_null_count < self.record_count,
                 not name_begins_or_ends_with(one, TIME_WORDS[:4]),
                 not name_begins_or_ends_with(one, TIME_WORDS),
                 len(one.path),
@@ -202,7 +205,7 @@ class IdAndTimeChooser:
             "name the field with --time NAME"
         )
         for name, one in self.inferred_fields.items():
-            if one.value_count and (
+            if one.non_null_count and (
                 name_begins_or_ends_with(one, TIME_WORDS) or DATE.match(str(one.example)[:100])
             ):
                 unit = max(UNITS, key=one.fitting_counts.__getitem__)
@@ -230,7 +233,7 @@ class IdAndTimeChooser:
         return values >= COVERED * self.record_count
 
     def _doubt_missing(self, name: str, role: str) -> None:
-        if missing := self.record_count - self.inferred_fields[name].value_count:
+        if missing := self.record_count - self.inferred_fields[name].non_null_count:
             self.doubts[name].insert(
                 0, f"this is the {role}, but {missing:,} records lack it and will be dead letters"
             )

@@ -28,7 +28,6 @@ from lab.model.jsontext import (
     parse_json_object,
     refuse_no_value,
 )
-from lab.model.longlines import LongLine
 from lab.model.schema import Schema
 from lab.model.schemafile import schema_to_toml
 from lab.model.times import NUMBERS, time_ms
@@ -138,13 +137,13 @@ def infer(
     for one, *_, doubts in typed:
         proposal.doubts[names[one.path]] = doubts
         proposal.notes[names[one.path]] = (
-            f"in {one.value_count:,} of {records:,} records, first in record {one.first_record:,}; null in the others"
-            if one.value_count < records
+            f"in {one.non_null_count:,} of {records:,} records, first in record {one.first_record:,}; null in the others"
+            if one.non_null_count < records
             else ""
         )
     by_name = {names[one.path]: one for one, *_ in typed}
     chooser = IdAndTimeChooser(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
-    proposal.id_fields = chooser.use_as_id_fields(id) if id else chooser.choose_id_fields(name)
+    proposal.id_fields = chooser.resolve_id_fields(id) if id else chooser.choose_id_fields(name)
     proposal.time_field = (
         chooser.use_as_time_field(time)
         if time
@@ -203,8 +202,6 @@ def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -
     read = SampledRecords()
     for line in islice((line for line in lines if line.strip()), SAMPLE):
         try:
-            if isinstance(line, LongLine):
-                raise BadRecord(line.reason)
             text = decode_text(line, "line", MAX_LINE_BYTES)
             refuse_no_value(text)
             if not looks_like_json_object(text):
@@ -279,7 +276,7 @@ def _worth_a_field(found: dict[Path, InferredField], doubts: list[str]) -> list[
     fields = [
         one
         for path, one in found.items()
-        if not one.kind_counts["object"] or one.value_count > one.kind_counts["object"]
+        if not one.kind_counts["object"] or one.non_null_count > one.kind_counts["object"]
         if not any(path[:length] in crowded for length in range(1, len(path)))
     ]
     for one in fields:
@@ -333,7 +330,7 @@ def _names(paths: list[Path]) -> dict[Path, str]:
 def _examples(one: InferredField, type: str, unit: str) -> tuple[str, ...]:
     """All values of a text or a number that has few, else the first one."""
     few = one.distinct_values if type in ("string", "long") else None
-    if few and 1 < len(few) <= FEW_VALUES and one.value_count >= 5 * len(few):
+    if few and 1 < len(few) <= FEW_VALUES and one.non_null_count >= 5 * len(few):
         return tuple(_example(value, type, unit) for value in sorted(few, key=str))
     return (_example(one.example, type, unit),)
 

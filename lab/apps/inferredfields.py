@@ -51,7 +51,7 @@ class InferredField:
     distinct_values: set | None = field(default_factory=set)  # None: too many to keep
 
     @property
-    def value_count(self) -> int:
+    def non_null_count(self) -> int:
         """How many are not null."""
         return self.kind_counts.total() - self.kind_counts["null"]
 
@@ -59,7 +59,7 @@ class InferredField:
     def time_unit(self) -> str | None:
         """The unit in which nearly all of them are times."""
         return next(
-            (unit for unit in UNITS if self.fitting_counts[unit] >= NEARLY_ALL * max(self.value_count, 1)),
+            (unit for unit in UNITS if self.fitting_counts[unit] >= NEARLY_ALL * max(self.non_null_count, 1)),
             None,
         )
 
@@ -87,7 +87,7 @@ class InferredField:
             self.distinct_values.add(hash(value) if kind == "text" and len(value) > LONG else value)
             if (
                 len(self.distinct_values) > WORTH_COUNTING
-                and len(self.distinct_values) < self.value_count / 2
+                and len(self.distinct_values) < self.non_null_count / 2
             ):
                 self.distinct_values = None
 
@@ -136,7 +136,7 @@ class InferredField:
     def mismatch_doubts(self, type_or_unit: str) -> list[str]:
         """A doubt about the values that a type or unit cannot have, other than those of too many digits."""
         count = (
-            self.value_count
+            self.non_null_count
             - self.fitting_counts[type_or_unit]
             - (self.too_many_digits_count if type_or_unit in ("long", "decimal") else 0)
         )
@@ -199,7 +199,7 @@ def infer_type_and_unit(found: InferredField) -> tuple[str, str, list[str]]:
 
 
 def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
-    values, fits = found.value_count, found.fitting_counts
+    values, fits = found.non_null_count, found.fitting_counts
     if not values:
         return "", "", ["it is null in all records"]
     objects, lists = found.kind_counts["object"], found.kind_counts["list"]
@@ -254,10 +254,10 @@ def _numbers_in_text(found: InferredField) -> bool:
     whole = (
         found.texts
         and not found.zero_padded_count
-        and found.fitting_counts["long"] >= NEARLY_ALL * found.value_count
+        and found.fitting_counts["long"] >= NEARLY_ALL * found.non_null_count
     )
     return whole or (
-        found.fraction_digits > 0 and found.fitting_counts["decimal"] >= NEARLY_ALL * found.value_count
+        found.fraction_digits > 0 and found.fitting_counts["decimal"] >= NEARLY_ALL * found.non_null_count
     )
 
 

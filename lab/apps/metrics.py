@@ -78,9 +78,16 @@ class Metrics:
         for fate in OUTCOMES:
             self._fates.labels(fate)
 
-    def watch_query(self, events: Feed, query: "StreamingQuery", read_offsets: Mapping[str, int]) -> None:
-        """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`? It begins at `read_offsets`."""
-        self._events, self._query, self._read, self._last = events, query, read_offsets, self._now()
+    def watch_query(
+        self, events: Feed, query: "StreamingQuery", start_offset_by_partition: Mapping[str, int]
+    ) -> None:
+        """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`? It begins at `start_offset_by_partition`."""
+        self._events, self._query, self._read, self._last = (
+            events,
+            query,
+            start_offset_by_partition,
+            self._now(),
+        )
 
     def add_stats(self, stats: dict) -> None:
         """Takes in a line of the stats log."""

@@ -23,14 +23,14 @@ from urllib.parse import urlsplit
 from lab.apps.bookmarks import bookmark_file, load_bookmark, save_bookmark
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage, open_existing_log
-from lab.apps.watch import describe_alert
+from lab.apps.watch import describe_alert, lines_before
 from lab.logs.access import file_lock, make_folder
 from lab.logs.config import AlertReceiver, BadConfig, Config
 from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
-from lab.model.standing import Withdrawals
+from lab.model.standing import AT_MOST, Withdrawals
 from lab.model.words import escape_control_characters
 
 READ_AT_ONCE = 500  # alerts
@@ -221,6 +221,33 @@ def sanitize_text(text: str) -> str:
     return escape_control_characters(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
 
 
+class LinesOfReceiver:
+    """Which lines of an alerts log a receiver gets: of some rules, or all if there are none, the alerts that stand, and what withdraws them.
+
+    What withdraws only alerts that it did not get, as far as the newest `at_most` events tell, it does not get.
+    """
+
+    def __init__(self, rules: tuple[int, ...], at_most: int = AT_MOST):
+        self._rules, self._at_most, self._withdrawals = rules, at_most, Withdrawals(at_most)
+        self._told: dict[tuple, bool] = {}  # an event and its group -> whether it got an alert there
+
+    def gets(self, line: Alert | Withdrawal) -> bool:
+        """Takes in the next line, and says whether the receiver gets it."""
+        return self.note_before(line, sent=True)
+
+    def note_before(self, line: Alert | Withdrawal, sent: bool) -> bool:
+        """Takes in a line before the first that is to be sent; `sent`: by an earlier call, if it was for this receiver."""
+        at = line.event_id, line.event_time, line.group
+        stands = self._withdrawals.add_and_check_stands(line)
+        if isinstance(line, Withdrawal):
+            return self._told.get(at, True)
+        wanted = stands and (not self._rules or line.rule_id in self._rules)
+        self._told[at] = self._told.pop(at, False) or (wanted and sent)
+        if len(self._told) > self._at_most:
+            del self._told[next(iter(self._told))]
+        return wanted
+
+
 def notify(target: Target, receiver: AlertReceiver, start: Positions | None = None) -> None:
     """Sends the alerts of a log to one receiver until a signal.
 
@@ -228,10 +255,12 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
     """
     log = open_existing_log(target.logs, "alerts")
     reader, left_out, sent, too_large = f"notify {receiver.name}", SkippedLines(), 0, 0
-    withdrawals = Withdrawals()
+    lines = LinesOfReceiver(receiver.rule_ids)
     with _alone(log, reader), stop_signals() as stopped:
         at = start or load_bookmark(log, reader)
         with closing(log.tail(at is None, at)) as tail:
+            for line in lines_before(log, tail.positions):
+                lines.note_before(line, sent=at is not None)
             save_bookmark(log, tail.positions, reader)
             print(
                 f"alerts of {log} go to {escape_control_characters(receiver.name)}, until Ctrl-C",
@@ -240,7 +269,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
             )
             while not stopped.is_set():
                 message = (WebhookMessage if receiver.webhook_secret else TextMessage)(receiver)
-                if not _collected(tail, message, receiver.rule_ids, withdrawals, left_out, stopped):
+                if not _collected(tail, message, lines, left_out, stopped):
                     break
                 count = message.alert_count
                 if count and not _delivered(message, receiver, stopped):
@@ -286,8 +315,7 @@ def _alone(log: Any, reader: str) -> AbstractContextManager[None]:
 def _collected(
     tail: Any,
     message: "WebhookMessage | TextMessage",
-    rules: tuple[int, ...],
-    withdrawals: Withdrawals,
+    lines: LinesOfReceiver,
     left_out: SkippedLines,
     stopped: Event,
 ) -> bool:
@@ -301,8 +329,7 @@ def _collected(
             continue
         print_expired(tail)
         for _, told in parse_records(records, parse_alert_line, left_out):
-            stands = withdrawals.add_and_check_stands(told)
-            if stands and (isinstance(told, Withdrawal) or not rules or told.rule_id in rules):
+            if lines.gets(told):
                 message.add(told)
         if not records or message.is_full:
             return True

@@ -106,7 +106,7 @@ class Past:
             self._events += events
             self._log_times += [log_time] * len(events)
             self.arrived += len(events)
-        if self.arrived > self.at_most:
+        if self.arrived > self.at_most and self.history.has_much_to_forget:
             self.history.forget_before(min(self._log_times))
         return self.arrived - before
 

@@ -7,6 +7,7 @@ Both give the same alerts in the same order, whatever the settings of the engine
 """
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,8 +28,8 @@ from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import WITHDRAWN_LINE, Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter
+from lab.model.jsontext import LongLine
 from lab.model.language import say, translated
-from lab.model.longlines import LongLine
 from lab.model.longlines import line_batches as batches_of
 from lab.model.reference import Reference
 from lab.model.rules import BadRule, RuleBook
@@ -126,14 +127,16 @@ def replay(
 
 
 def read_rules(path: Path | str) -> list[str]:
-    """The rules of a file: a JSON list of objects and sentences, or a rule in any form per line. Raises BadRule."""
+    """The rules of a file: a JSON list of objects and sentences, a JSON object, or a rule in any form per line. Raises BadRule."""
     with open(path, "rb") as file:
         data = file.read(MAX_RULES_BYTES + 1)
     if len(data) > MAX_RULES_BYTES:
         raise BadRule(f"{path}: more than {MAX_RULES_BYTES >> 20} MiB, expected a file of rules")
     text = data.decode(errors="surrogateescape").removeprefix("\ufeff").strip()
     if not text.startswith("["):
-        return [line for line in text.splitlines() if line.strip()]
+        return (
+            [text] if _is_json_object(text) else [line for line in re.split(r"[\r\n]+", text) if line.strip()]
+        )
     try:
         # as text, every digit of a limit stays
         rules = json.loads(
@@ -142,6 +145,14 @@ def read_rules(path: Path | str) -> list[str]:
     except (json.JSONDecodeError, RecursionError) as error:
         raise BadRule(f"{path} is not a JSON list of rules: {error}") from None
     return [rule if isinstance(rule, str) else json.dumps(rule) for rule in rules]
+
+
+def _is_json_object(text: str) -> bool:
+    """Whether a text as a whole is one, maybe over several lines."""
+    try:
+        return text.startswith("{") and bool(json.loads(text, parse_int=str))
+    except (json.JSONDecodeError, RecursionError):
+        return False
 
 
 def check_rules(rules: Rules, schema: Schema) -> RuleBook:
@@ -186,11 +197,7 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
         if line.strip():
             reference.event(line, source.place(index))
         if len(reference.dead_letters) > len(letters):
-            found = reference.dead_letters[-1]
-            if isinstance(line, LongLine):
-                letters.append(line.dead_letter(found["place"]))
-            else:
-                letters.append(json.loads(dead_letter(**found, raw=line)))
+            letters.append(json.loads(dead_letter(**reference.dead_letters[-1], raw=line)))
         if index % 1000 == 0:
             progress(index, len(source))
     seconds = time.monotonic() - started
@@ -264,10 +271,12 @@ def _original(
     letter: dict, source: EventSource, starts: dict[str, int], long_lines: dict[int, LongLine]
 ) -> dict:
     """A dead letter with the place that its record came from, for `events/00000000000000000000.jsonl:7` of the log."""
-    file, _, line = letter["place"].rpartition(":")
-    index = starts[file] + int(line) - 1
+    file, _, number = letter["place"].rpartition(":")
+    index = starts[file] + int(number) - 1
     place = source.place(index)
-    return long_lines[index].dead_letter(place) if index in long_lines else letter | {"place": place}
+    if line := long_lines.get(index):
+        return json.loads(dead_letter(line.reason, place, line))
+    return letter | {"place": place}
 
 
 def _run(engine, logs, source: EventSource, progress: Progress) -> tuple[int, float]:

@@ -77,13 +77,16 @@ class RouteHistory:
         self.changes.setdefault(route, []).append(change)
         self._noted += 1
 
+    @property
+    def has_much_to_forget(self) -> bool:
+        """Whether so many changes have come that `forget_before` is worth its time."""
+        return self._noted >= FORGET_AT
+
     def forget_before(self, log_time: int) -> None:
         """No event from before is in memory: of the changes up to then, only the rules that they led to are kept.
 
         For an event from before that comes later, these are in force: no other is known any more.
         """
-        if self._noted < FORGET_AT:
-            return
         for route, changes in list(self.changes.items()):
             rules = {each.rule_id: each for each in changes if each.log_time <= log_time}
             led_to = [replace(each, log_time=0, events_cleared=False) for each in rules.values() if each.rule]

@@ -36,7 +36,7 @@ def change_rule_state(store: RuleStore, rule_id: int, state: str, timeout_s: flo
 
 def _wait(store: RuleStore, waiting: set[int], started: float, timeout_s: float) -> None:
     """Waits for the engine's answers to changes of rules, if changes are captured."""
-    captured = bool(store.last_sent_change_ids())
+    captured = bool(store.last_sent_change_id_by_log())
     while waiting and captured and time.monotonic() < started + timeout_s:
         for row in store.rows():
             if row["rule_id"] in waiting and row["status"] != "waiting":
@@ -92,7 +92,7 @@ def run_capture(url: str, target: Target) -> None:
 
 def print_capture_status(store: RuleStore) -> None:
     """Prints how far each control log has got."""
-    newest, positions = store.last_change_id(), store.last_sent_change_ids()
+    newest, positions = store.last_change_id(), store.last_sent_change_id_by_log()
     if not positions:
         print(f"{store}: {newest:,} changes, not captured into any control log yet; `lab cdc run` does that")
     for place, position in positions.items():
@@ -112,7 +112,7 @@ def print_capture_status(store: RuleStore) -> None:
 
 def forget_capture(store: RuleStore, place: str) -> None:
     """Ends what is kept for a control log; captured into again, it first gets what it lacks. Raises Usage."""
-    if place not in store.last_sent_change_ids():
+    if place not in store.last_sent_change_id_by_log():
         raise Usage(
             f"{place}: {store} does not write to it; `lab cdc status` names the logs that it writes to"
         )

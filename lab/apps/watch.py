@@ -12,9 +12,10 @@ import sys
 import time
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -36,6 +37,7 @@ from lab.model.words import escape_control_characters, plain_text
 STAGES = ("gap", "wait", "plan", "decode", "route", "evaluate", "deliver")
 PERCENTILES = (50, 90, 99, 99.9)
 AT_ONCE = 5_000  # alerts
+READ_BACK = 10_000  # lines before the first: an attempt that was taken for dead delivers within minutes
 
 
 class Latencies:
@@ -122,6 +124,8 @@ def print_alerts(
     at = load_bookmark(log) if isinstance(start, str) else start
     new, left_out, withdrawals = follow and start is None, SkippedLines(), Withdrawals()
     with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
+        for told in lines_before(log, tail.positions):
+            withdrawals.add_and_check_stands(told)
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
             print_expired(tail)
@@ -140,6 +144,13 @@ def print_alerts(
             f"read up to {position_text(tail.positions)}{left_out}; --from with this position continues there",
             file=sys.stderr,
         )
+
+
+def lines_before(log: Any, positions: Positions) -> Iterator[Alert | Withdrawal]:
+    """The last lines of an alerts log before a position, from which an alert after it may have been withdrawn."""
+    with closing(log.tail(at=log.earlier(positions, READ_BACK))) as tail:
+        while records := tail.records(AT_ONCE, positions):
+            yield from (told for _, told in parse_records(records, parse_alert_line, lambda *_: None))
 
 
 def describe_alert(alert: Alert | Withdrawal) -> str:

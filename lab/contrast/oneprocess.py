@@ -92,10 +92,10 @@ def reference_alerts(lines: Iterable[bytes], text: str) -> Alerts:
 
 
 @dataclass
-class RecomputedSum:
+class RecomputedWindowSum:
     """Adds up all events of the key for each event: the work per event grows with the window.
 
-    >>> window = RecomputedSum(window_ms=10)
+    >>> window = RecomputedWindowSum(window_ms=10)
     >>> [window.add_and_total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
     [5, 7, 3]
     """
@@ -113,10 +113,10 @@ class RecomputedSum:
 
 
 @dataclass
-class RunningSum:
+class IncrementalWindowSum:
     """Keeps a running sum: each event is added once and removed once, whatever the window's length.
 
-    >>> window = RunningSum(window_ms=10)
+    >>> window = IncrementalWindowSum(window_ms=10)
     >>> [window.add_and_total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
     [5, 7, 3]
     """
@@ -136,7 +136,7 @@ class RunningSum:
 
 
 def evaluate_tuples(
-    window: RecomputedSum | RunningSum, events: Iterable[Sequence[int]], limit: int
+    window: RecomputedWindowSum | IncrementalWindowSum, events: Iterable[Sequence[int]], limit: int
 ) -> Alerts:
     """Events as (key, time, id, cents), in order."""
     totals = (
@@ -157,7 +157,9 @@ def time_in_process(step: str, lines: Sequence[bytes], text: str) -> StepResult:
 
 def _once(name: str, lines: Sequence[bytes], rule: Rule) -> StepResult:
     data = b"\n".join(lines)
-    window = RunningSum(rule.window_ms) if name == "running" else RecomputedSum(rule.window_ms)
+    window = (
+        IncrementalWindowSum(rule.window_ms) if name == "running" else RecomputedWindowSum(rule.window_ms)
+    )
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         path, late_ms = Path(folder, "store"), Settings.max_out_of_orderness_ms
         store = RouteStore(path, PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1, late_ms=late_ms)

@@ -21,7 +21,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from lab.contrast import mapstate
-from lab.contrast.oneprocess import CENTS, KEY, VALUE, RecomputedSum, StepResult, evaluate_tuples, parse_rule
+from lab.contrast.oneprocess import (
+    CENTS,
+    KEY,
+    VALUE,
+    RecomputedWindowSum,
+    StepResult,
+    evaluate_tuples,
+    parse_rule,
+)
 from lab.contrast.parts import FilePerAppend
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
@@ -38,7 +46,7 @@ FIELDS = "transactionId long, eventTime long, payeeId long, paymentAmount decima
 
 
 class PerKeyGroup(StatefulProcessor):
-    """One state for each key-group: its `RecomputedSum`, pickled, read before a micro-batch and written after it."""
+    """One state for each key-group: its `RecomputedWindowSum`, pickled, read before a micro-batch and written after it."""
 
     def __init__(self, rule: Rule, packed: bool):
         self.rule, self.packed = rule, packed
@@ -47,7 +55,7 @@ class PerKeyGroup(StatefulProcessor):
         self.state = handle.getValueState("windows", "pickled binary")
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
-        walk = RecomputedSum(self.rule.window_ms)
+        walk = RecomputedWindowSum(self.rule.window_ms)
         if self.state.exists():
             walk.events_by_key.update(pickle.loads(self.state.get()[0]))
         limit = int(self.rule.limit * CENTS)

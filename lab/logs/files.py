@@ -19,6 +19,7 @@ from lab.logs.index import Batch, SegmentIndex, writer_id
 from lab.logs.positions import Positions, Record, StartPosition, advance_expired_positions, expired_text
 from lab.logs.segments import BY_END, PositionExpired, Segments
 from lab.logs.writer import Writer
+from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.times import DAY_MS
 
 if TYPE_CHECKING:
@@ -202,11 +203,15 @@ class FileLog:
         return self._newest(max_kib).records()
 
     def _newest(self, max_kib: int) -> "Tail":
-        begins, end = self.start(), self.end()
-        start = max(begins, end - max_kib * 1024)
-        if start > begins:  # the first line there is not whole
-            start += self.read_bytes(start, end).find(b"\n") + 1
-        return Tail(self, start)
+        return Tail(self, self.earlier({0: self.end()}, max_kib * 1024 // BYTES_A_RECORD)[0])
+
+    def earlier(self, positions: Positions, records: int) -> Positions:
+        """The position where the first whole line of about so many records before a position begins."""
+        begins, end = self.start(), positions[0]
+        start = max(begins, end - records * BYTES_A_RECORD)
+        if begins < start < end:
+            start += self.read_bytes(start - 1, end).find(b"\n")
+        return {0: start}
 
     def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
         """A reader that starts at the oldest line; with `new` at the end; with `at` at that position (ValueError if there is none)."""
@@ -234,9 +239,9 @@ class Tail:
         """Where the next call starts to read."""
         return {0: self._position}
 
-    def records(self, at_most: int | None = None) -> list[Record]:
-        """Like `read`, with the log time and the place of each line."""
-        return [record for records in self._new(self._appends, at_most) for record in records]
+    def records(self, at_most: int | None = None, upto: Positions | None = None) -> list[Record]:
+        """Like `read`, with the log time and the place of each line; `upto`: of those before a position."""
+        return [record for records in self._new(self._appends, at_most, upto) for record in records]
 
     def _appends(self, start: int, end: int) -> list[Record]:
         data, found, first = self._log.read_bytes(start, end), [], start
@@ -251,13 +256,15 @@ class Tail:
         """The lines appended since the last call; if there are many, about `at_most`, in whole appends."""
         return [line for data in self._new(self._log.read_bytes, at_most) for line in _lines(data)]
 
-    def _new(self, get: Callable[[int, int], T], at_most: int | None = None) -> list[T]:
+    def _new(
+        self, get: Callable[[int, int], T], at_most: int | None = None, upto: Positions | None = None
+    ) -> list[T]:
         """Calls `get` with the new range, if there is one."""
-        while (end := self._log.end()) > self._position:
+        while (end := upto[0] if upto else self._log.end()) > self._position:
             try:
                 if at_most:
-                    upto = min(end, self._position + at_most * BYTES_A_RECORD)
-                    end = self._log.append_ends_and_times(self._position, upto)[-1][0]
+                    last = min(end, self._position + at_most * BYTES_A_RECORD)
+                    end = min(end, self._log.append_ends_and_times(self._position, last)[-1][0])
                 found = get(self._position, end)
             except PositionExpired:
                 start = self._log.start()
@@ -273,7 +280,7 @@ class Tail:
 
 
 def join_lines(lines: Iterable[str | bytes]) -> bytes:
-    r"""Joins lines to the bytes of a segment. Raises ValueError for a line that contains a line break.
+    r"""Joins lines to the bytes of a segment. Raises ValueError for a line that contains a line break, or is longer than the engine takes.
 
     >>> join_lines(["one", b"two\n"])
     b'one\ntwo\n'
@@ -283,6 +290,10 @@ def join_lines(lines: Iterable[str | bytes]) -> bytes:
     if data.count(b"\n") != len(found):
         broken = next(line for line in found if b"\n" in line)
         raise ValueError(f"a record of several lines: {broken[:80]!r}, expected one line each")
+    if len(data) > MAX_LINE_BYTES and (size := max(map(len, found))) > MAX_LINE_BYTES:
+        raise ValueError(
+            f"a record of {size} bytes, at most {MAX_LINE_BYTES} are allowed: store large values elsewhere, and their address in the record"
+        )
     return data
 
 

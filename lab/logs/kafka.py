@@ -180,6 +180,13 @@ class KafkaLog:
         with closing(self.tail(at={n: max(starts[n], end - share) for n, end in ends.items()})) as tail:
             return tail.records()
 
+    def earlier(self, positions: Positions, records: int) -> Positions:
+        """The positions so many records before others, or where the partitions begin."""
+        starts = PartitionOffsets(self.cluster, self.topic).start_offsets()
+        return {
+            number: max(start, positions.get(number, start) - records) for number, start in starts.items()
+        }
+
     def wait_for_transactions(self) -> None:
         """Waits until those have ended that are open now: they hide all records after their first."""
         partitions = PartitionOffsets(self.cluster, self.topic)
@@ -226,10 +233,10 @@ class Tail:
         """Where the next call starts to read."""
         return dict(self._next)
 
-    def records(self, at_most: int | None = None) -> list[Record]:
-        """The records appended since the last call, in order of log time; at most `at_most` of each partition."""
+    def records(self, at_most: int | None = None, upto: Positions | None = None) -> list[Record]:
+        """The records appended since the last call, in order of log time; at most `at_most` of each partition; `upto`: of those before positions."""
         try:
-            ends = self._partitions.end_offsets()
+            ends = upto or self._partitions.end_offsets()
         except TopicMadeAnew:
             self._partitions = PartitionOffsets(self._log.cluster, self._log.topic)
             self._next, ends = self._partitions.start_offsets(), self._partitions.end_offsets()
@@ -243,7 +250,7 @@ class Tail:
             if failure.args[0].code() not in GONE or not self.expired:
                 raise
             self._next = {n: max(start, self._next.get(n, 0)) for n, start in starts.items()}
-            return self.records(at_most)
+            return self.records(at_most, upto)
         self._next = ends
         return sorted(found, key=lambda record: record.log_time_ms)
 

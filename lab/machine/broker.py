@@ -139,7 +139,7 @@ def default_folder() -> Path:
 def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
     """Starts the folder's broker unless it runs already; returns it once it answers, after about 3 s.
 
-    `port` 0 takes a free one. Raises BrokerError (port taken, folder in use, died while starting), JavaMissing, JarsError.
+    `port` 0 takes a free one. Raises BrokerError (port taken, folder in use, died while starting), JavaMissing, JarsError, NoLoopback.
     """
     folder = _resolved(folder)
     make_folder(folder)
@@ -152,6 +152,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
                 f"{folder} is in use by a broker on port {broker.port} (pid {broker.pid}), which is not {port}: "
                 "stop it first, or take another folder"
             )
+        ports.check_loopback()
         program, class_path = find_java().path, _class_path()
         port = port or ports.free_port()
         if not ports.is_free(port):

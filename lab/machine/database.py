@@ -132,10 +132,11 @@ def programs_version(folder: Path) -> int:
 def start(folder: Path | str | None = None, port: int = PORT) -> Database:
     """Starts the folder's database unless it runs already; returns it once it answers, after about a second.
 
-    `port` 0 takes a free one. Raises DatabaseError.
+    `port` 0 takes a free one. Raises DatabaseError, NoLoopback.
     """
     folder = _resolved(folder)
     programs_folder()
+    ports.check_loopback()
     folder.mkdir(parents=True, exist_ok=True)
     with file_lock(folder / "start.lock"):
         if running := status(folder):

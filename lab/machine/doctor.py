@@ -15,7 +15,7 @@ from shlex import quote
 
 from lab.machine.findings import COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks, rate_free_space
 from lab.machine.java import JavaMissing, find_java
-from lab.machine.ports import HOST
+from lab.machine.ports import BRING_UP, HOST, NO_LOOPBACK, NoLoopback, check_loopback
 from lab.machine.surroundings import (
     check_folder,
     check_leftover_java,
@@ -234,6 +234,11 @@ def check_postgresql() -> Iterator[Check]:
 
 def check_spark() -> Iterator[Check]:
     """Starts Spark in a separate process, so that a notebook's session is not affected."""
+    try:
+        check_loopback()
+    except NoLoopback:
+        yield Check("Spark", "problem", say(NO_LOOPBACK), say(BRING_UP))
+        return
     started = time.monotonic()
     command = [sys.executable, "-c", SPARK_PROGRAM]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": HOST}

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from lab.machine import faststart, jars
 from lab.machine.java import find_java
 from lab.machine.javalog import JavaLog
-from lab.machine.ports import HOST
+from lab.machine.ports import HOST, check_loopback
 
 STOP_S = 10
 LOCAL = "local[3,4]"  # an engine's loop stays in one task; two are left for other queries. A lost worker's task runs again
@@ -104,6 +104,7 @@ def python_of_workers(conf: dict[str, str]) -> str:
 
 def _start(master: str | None, conf: dict[str, str], log: Path | None, groups: Sequence[str]) -> ExitStack:
     """Starts Java and, in it, Spark; returns the exit stack that ends both."""
+    check_loopback()
     os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(faststart.ensure_spark_home()))

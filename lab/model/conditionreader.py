@@ -8,8 +8,10 @@ from typing import Any
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SYMBOLS
+from lab.model.attributes import MAX_WINDOW_SECONDS
 from lab.model.conditions import BadConditions, Token
 from lab.model.filters import filter_json_value
+from lab.model.rule import UNIT_SECONDS
 from lab.model.when import when_text
 from lab.model.whenreader import WhenReader
 
@@ -28,6 +30,8 @@ class ConditionReader(WhenReader):
     def read_condition(self, with_route: bool = False) -> dict[str, Any]:
         condition = self.read_aggregation(with_route)
         sign = self.take_token()
+        if instead := self.sign_instead(sign):
+            raise self.error_at(f"write {instead}: {instead} 500", sign)
         if sign.kind != "sign" or sign.text not in NAMES:
             raise self.error_at(f"expected one of {' '.join(NAMES)} and a limit", sign)
         return condition | {"limitOperatorType": NAMES[sign.text]} | self.read_limit()
@@ -38,8 +42,16 @@ class ConditionReader(WhenReader):
         if self.upcoming_token.is_word("where"):
             self.take_token()
             of["where"] = when_text(self.read_event_condition())
+            if not self.upcoming_token.is_sign(")") and not self._ends_brackets():
+                self.raise_for_rest()
         self._sign(")", "expected where and conditions, or ), after what it is of")
         return of
+
+    def _ends_brackets(self) -> bool:
+        """Whether what comes is what follows brackets, or nothing: then only they are not closed."""
+        return self.upcoming_token.kind == "end" or self.upcoming_token.is_word(
+            "where", "per", "over", "within"
+        )
 
     def _of_route(self) -> dict[str, Any]:
         """The filter and the keys."""
@@ -57,6 +69,10 @@ class ConditionReader(WhenReader):
     def read_aggregation(self, with_route: bool = False) -> dict[str, Any]:
         name = self.take_token()
         if name.kind != "word" or name.text.upper() not in AGGREGATES:
+            if name.kind == "word" and name.text in self.schema.names and not with_route:
+                raise self.error_at(
+                    f"a condition on the event itself follows a comma: , when {name.text} …", name
+                )
             known = ", ".join(AGGREGATES)
             raise self.error_at(
                 f"expected a function with what it is of, as in {EXAMPLE}; there are {known}", name
@@ -67,7 +83,10 @@ class ConditionReader(WhenReader):
         of |= self._inside_brackets()
         if with_route:
             of |= self._of_route()
-        self._words("expected over and a window, such as over 10 min", "over")
+        expected = "expected over and a window, such as over 10 min"
+        if with_route and "groupingKeyNames" not in of:
+            expected = "expected per and fields, or over and a window, such as over 10 min"
+        self._words(expected, "over")
         of["window"] = self.read_duration()
         if self.upcoming_token.is_word("without"):
             self._words("expected without the current event", "without", "the", "current", "event")
@@ -78,12 +97,32 @@ class ConditionReader(WhenReader):
         if AGGREGATES[function].argument_kind == "events" and self.upcoming_token.is_word("events"):
             self.take_token()
             return {}
+        self._refuse_foreign_argument(function)
+        first = self.upcoming_token
         names = self._names()
         if AGGREGATES[function].argument_kind == "unique":
             return {"unique": names}
         if len(names) > 1:
             raise self.error_at(f"{function} takes one field")
+        if (
+            AGGREGATES[function].argument_kind == "field"
+            and not self.schema.field(names[0]).is_number_or_time
+        ):
+            numeric = ", ".join(field.name for field in self.schema.fields if field.is_number_or_time)
+            raise self.error_at(f"expected a numeric field for {function}: {numeric}", first)
         return {"aggregateFieldName": names[0]}
+
+    def _refuse_foreign_argument(self, function: str) -> None:
+        """What other languages count: COUNT(*), COUNT(DISTINCT ip)."""
+        token = self.upcoming_token
+        if token.text in self.schema.names:
+            return
+        if token.is_word("distinct"):
+            raise self.error_at("distinct values are counted by UNIQUE_COUNT(…)", token)
+        if AGGREGATES[function].argument_kind == "events" and (
+            token.is_sign(")") or token.is_word("*", "event")
+        ):
+            raise self.error_at(f"write {function}(events)", token)
 
     def _names(self) -> list[str]:
         """Fields with commas between them; the first word of a clause is none of them, unless it is a field."""
@@ -108,6 +147,12 @@ class ConditionReader(WhenReader):
         if not self.token_ahead(1).is_sign("("):
             limit = {"limit": self._amount("a limit")}
             if not self.upcoming_token.is_word(*TIMES):
+                if self.upcoming_token.kind == "word" and not self.upcoming_token.is_word(
+                    "and", "or", *CLAUSES
+                ):
+                    raise self.error_at(
+                        "expected and, or, × or a comma after the limit, a number without blanks and units"
+                    )
                 return limit
             self.take_token()
         of = limit["limitOf"] = self.read_aggregation()
@@ -124,8 +169,9 @@ class ConditionReader(WhenReader):
     def _amount(self, what: str) -> str:
         number = self._number(what)
         group = self.tokens[self.place - 1].text.lstrip("+-")
-        while self._is_thousands():
-            if not re.fullmatch("[0-9]{1,3}", group):
+        while self.is_comma_before_digits():
+            digits = self.token_ahead(1).text
+            if not re.fullmatch("[0-9]{1,3}", group) or not re.fullmatch(r"[0-9]{3}(\.[0-9]{1,60})?", digits):
                 raise self.error_at("expected commas only before three digits each, such as 20,000,000.5")
             self.take_token()
             group = self.take_token().text
@@ -138,16 +184,6 @@ class ConditionReader(WhenReader):
             raise self.error_at("expected a whole number", self.tokens[self.place - 1])
         return int(number)
 
-    def _is_thousands(self) -> bool:
-        """Whether a comma and three digits follow without blanks, as in 20,000,000.5."""
-        comma, digits = self.upcoming_token, self.token_ahead(1)
-        close = self.tokens[self.place - 1].end == comma.start and comma.end == digits.start
-        return (
-            comma.is_sign(",")
-            and close
-            and re.fullmatch(r"[0-9]{3}(\.[0-9]{1,60})?", digits.text) is not None
-        )
-
     def _number(self, what: str) -> str:
         token = self.take_token()
         if token.kind != "word" or not re.fullmatch(r"[+-]?[0-9][0-9_]{0,60}(\.[0-9]{1,60})?", token.text):
@@ -155,17 +191,23 @@ class ConditionReader(WhenReader):
         return token.text.replace("_", "")
 
     def _not_plain(self, what: str, token: Token) -> BadConditions:
-        return self.error_at(f"expected {what}, such as 500, without signs between the digits", token)
+        if re.fullmatch("[0-9.]{1,60}%", token.text):
+            return self.error_at("a percentage is written as a number: 0.3 for 30 %", token)
+        return self.error_at(
+            f"expected {what}, such as 500, without units and without signs between the digits", token
+        )
 
     def read_duration(self) -> str:
-        token = self.take_token()
+        token = number = self.take_token()
         match = re.fullmatch("([0-9]{1,12})([a-z]*)", token.text.lower()) if token.kind == "word" else None
         unit = match[2] if match else ""
         if match and not unit and self.upcoming_token.kind == "word":
             unit = self.upcoming_token.text.lower()
             token = self.take_token()
         if not match or unit not in UNITS:
-            raise self.error_at("expected a duration in s, min, h or d, such as 10 min", token)
+            raise self.error_at("expected a duration in whole s, min, h or d, such as 90 min", token)
+        if not 0 < int(match[1]) * UNIT_SECONDS[UNITS[unit]] <= MAX_WINDOW_SECONDS:
+            raise self.error_at("expected a duration from 1 s to 3660 d", number)
         return f"{match[1]}{UNITS[unit]}"
 
     def _words(self, reason: str, *words: str) -> None:

@@ -27,6 +27,9 @@ _TOKEN = re.compile(
 )
 
 
+OTHER_SIGNS = {"==": "=", "<>": "!=", "=>": ">=", "=<": "<=", "≥": ">=", "≤": "<=", "≠": "!="}
+
+
 class BadConditions(ValueError):
     """Conditions that cannot be read: the text says why, `start` and `end` where."""
 
@@ -49,6 +52,10 @@ class Token(NamedTuple):
 
     def is_sign(self, *signs: str) -> bool:
         return self.kind == "sign" and self.text in signs
+
+    def is_number(self, least: int, most: int) -> bool:
+        """Whether it is a whole number from least to most."""
+        return re.fullmatch("[0-9]{1,9}", self.text) is not None and least <= int(self.text) <= most
 
     @property
     def is_word_or_quoted(self) -> bool:
@@ -118,6 +125,26 @@ class TokenReader:
         token = self.upcoming_token
         self.place = min(self.place + 1, len(self.tokens) - 1)
         return token
+
+    def is_comma_before_digits(self) -> bool:
+        """Whether a comma and digits follow without blanks, as in 20,000 or 5,50."""
+        comma, digits = self.upcoming_token, self.token_ahead(1)
+        close = self.tokens[self.place - 1].end == comma.start and comma.end == digits.start
+        return comma.is_sign(",") and close and digits.text[:1] in tuple("0123456789")
+
+    def sign_instead(self, sign: Token) -> str | None:
+        """The sign to write instead of one that other languages have; of two signs the token is the first."""
+        if (
+            sign.kind == "sign"
+            and self.upcoming_token.kind == "sign"
+            and self.upcoming_token.start == sign.end
+        ):
+            return OTHER_SIGNS.get(sign.text + self.upcoming_token.text)
+        return (
+            None
+            if sign.kind == "quoted"
+            else OTHER_SIGNS.get(sign.text[:2]) or OTHER_SIGNS.get(sign.text[:1])
+        )
 
     def error_at(self, reason: str, token: Token | None = None) -> BadConditions:
         token = token or self.upcoming_token

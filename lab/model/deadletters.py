@@ -1,9 +1,12 @@
 """Dead letters: what was bad about a record, where it stood, and what it was."""
 
 import base64
+import codecs
 import json
 import re
 from hashlib import sha256
+
+from lab.model.jsontext import LongLine
 
 RECORD_KINDS = {  # beginning of a reason -> kind
     "not UTF-8": "not UTF-8",
@@ -15,6 +18,7 @@ RECORD_KINDS = {  # beginning of a reason -> kind
 }
 END_OF_NAME = re.compile("[ :]")
 SHOWN = 2_000  # bytes of a record, or characters of a message; JSON makes six times as many of some
+BEGINNING = 4 * (SHOWN + 1)  # bytes that have more characters than that
 
 
 def dead_letter(reason: str, place: str, raw: bytes) -> str:
@@ -26,15 +30,21 @@ def dead_letter(reason: str, place: str, raw: bytes) -> str:
     >>> dead_letter("not one JSON object", "events/a:3", b"{")
     '{"reason": "not one JSON object", "place": "events/a:3", "raw": "{"}'
     """
+    beginning, is_long = beginning_of(raw)[:SHOWN], isinstance(raw, LongLine) or len(raw) > SHOWN
     try:
-        raw.decode()
         # without half a character at its end
-        shown: dict[str, int | str] = {"raw": raw[:SHOWN].decode(errors="ignore")}
+        text = codecs.getincrementaldecoder("utf-8")().decode(beginning, final=not is_long)
+        shown: dict[str, int | str] = {"raw": text}
     except UnicodeDecodeError:
-        shown = {"rawBase64": base64.b64encode(raw[:SHOWN]).decode()}
-    if len(raw) > SHOWN:
+        shown = {"rawBase64": base64.b64encode(beginning).decode()}
+    if is_long:
         shown |= length_and_sha256(raw)
     return json.dumps({"reason": reason, "place": place, **shown})
+
+
+def beginning_of(raw: bytes) -> bytes:
+    """The first bytes of a record, more than are shown of it."""
+    return raw.beginning if isinstance(raw, LongLine) else raw[:BEGINNING]
 
 
 def length_and_sha256(raw: bytes) -> dict[str, int | str]:
@@ -43,6 +53,8 @@ def length_and_sha256(raw: bytes) -> dict[str, int | str]:
     >>> length_and_sha256(b"x")["sha256"][:8]
     '2d711642'
     """
+    if isinstance(raw, LongLine):
+        return {"bytes": raw.size, "sha256": raw.sha256}
     return {"bytes": len(raw), "sha256": sha256(raw).hexdigest()}
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import inf, prod
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.filters import required_values
+from lab.model.filters import FieldValues, required_values
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.words import plain_text, short_json
@@ -25,10 +25,22 @@ def condition_hints(rule: Rule, schema: Schema) -> list[str]:
     >>> condition_hints(parse_message("1,(active),(userId),,(COUNT),,(=),(0),(5)", LOGINS).rule, LOGINS)
     ['COUNT = 0 is never true: a rule is evaluated when an event arrives, and that event counts, so COUNT is at least 1']
     """
-    return [*(_of_limit(rule, schema) if rule.is_plain else ()), *_of_filter(rule)]
+    return list(dict.fromkeys((*_of_limits(rule, schema), *_of_values(rule))))
 
 
-def _of_limit(rule: Rule, schema: Schema) -> Iterator[str]:
+def _of_limits(rule: Rule, schema: Schema) -> Iterator[str]:
+    if rule.is_plain:
+        yield from _of_limit(rule, schema)
+    for each in () if rule.is_plain or rule.absence else rule.conditions:
+        of = each.aggregation
+        if AGGREGATES[of.function].argument_kind == "events" and each.limit_of is None:
+            alone = Rule(0, "", (), (), of.function, of.field, (), each.operator, each.limit, of.window_ms)
+            if not (of.field or of.where or of.exclude_current):
+                yield from _of_limit(alone, schema, never_only=True)
+
+
+def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[str]:
+    """`never_only`: of a condition beside others, which may always be true; so may one beside `when` or `at most`."""
     least, most, why = _range(rule)
     limit, step = Fraction(rule.limit), _step(rule, schema)
     inside = least <= limit <= most
@@ -43,7 +55,7 @@ def _of_limit(rule: Rule, schema: Schema) -> Iterator[str]:
         "LESS_EQUAL": (least > limit, most <= limit),
     }[rule.operator]
     said = f"{rule.function} {rule.symbol} {plain_text(rule.limit)}"
-    if never or always:
+    if never or (always and not (never_only or rule.when or rule.at_most)):
         because = why
         if inside and not reached:
             because = f"{rule.function} is a multiple of {plain_text(step)}"
@@ -92,12 +104,21 @@ def _step(rule: Rule, schema: Schema) -> Decimal | None:
     return Decimal(1).scaleb(-(schema.field(rule.field).scale or 0)) if exact else None
 
 
-def _of_filter(rule: Rule) -> Iterator[str]:
+def _of_values(rule: Rule) -> Iterator[str]:
+    yield from _of_required(required_values(rule.filter), "no event passes the filter")
+    wheres = ((each.where, "no event counts") for each in rule.aggregations)
+    for when, so in ((rule.when, "no event alerts"), *wheres):
+        if when:
+            yield from _of_required((*required_values(rule.filter), *required_values(when)), so)
+
+
+def _of_required(pairs: FieldValues, so: str) -> Iterator[str]:
+    """`so`: what follows if a field must have two values at once."""
     left: dict[str, set] = {}
-    for name, values in required_values(rule.filter):
-        left[name] = left.get(name, {*values}) & {*values}
-        if not left[name]:
-            yield f"{name} never has two values at once, so no event passes the filter: for one of several write {name} in (…, …)"
+    for name, values in pairs:
+        possible = left[name] = left.get(name, {*values}) & {*values}
+        if not possible:
+            yield f"{name} never has two values at once, so {so}: for one of several write {name} in (…, …)"
         texts = (value for value in values if isinstance(value, str))
         foreign = (text for text in texts if text.startswith(FOREIGN) or text[1:].endswith("*"))
         if text := next(foreign, ""):

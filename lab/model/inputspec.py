@@ -11,7 +11,7 @@ from lab.model.jsonschema import (
     object_of_named_attributes_or_null,
     severity_title_labels_schemas,
 )
-from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_CONDITIONS, MAX_DIVIDED_BY
+from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_DIVIDED_BY
 from lab.model.rules import (
     ACTIONS,
     ATTRIBUTES,
@@ -24,6 +24,7 @@ from lab.model.rules import (
     STATES,
 )
 from lab.model.schema import MAX_ID, Schema
+from lab.model.sentence import MAX_CONDITIONS
 from lab.model.times import NUMBERS, PATTERNS, expected_time
 
 

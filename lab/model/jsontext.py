@@ -20,6 +20,34 @@ class BadRecord(ValueError):
     """A record that cannot be read; its text names the field, the value and what is allowed."""
 
 
+class LongLine(bytes):
+    """What stands for a line of more than 1 MiB that is not in memory: text that no schema takes, as it is not UTF-8.
+
+    `size`, `sha256`, `beginning`: of the line itself.
+    """
+
+    size: int
+    sha256: str
+    beginning: bytes
+
+    @classmethod
+    def of(cls, size: int, digest: str, beginning: bytes) -> "LongLine":
+        """The one for a line."""
+        line = cls(b"\xff a line of %d bytes, sha256 %s" % (size, digest.encode()))
+        line.size, line.sha256, line.beginning = size, digest, beginning
+        return line
+
+    @property
+    def reason(self) -> str:
+        """Why it is not read."""
+        return too_long("line", self.size, MAX_LINE_BYTES)
+
+
+def too_long(what: str, size: int, max_bytes: int) -> str:
+    """The message about text of too many bytes."""
+    return f"{what} of {size} bytes, at most {max_bytes} are allowed"
+
+
 def refuse_non_json_number(literal: str) -> None:
     """Refuses NaN and the like."""
     raise BadRecord(f"not one JSON object: {literal} is not a JSON number")
@@ -27,8 +55,9 @@ def refuse_non_json_number(literal: str) -> None:
 
 def decode_text(raw: bytes, what: str, max_bytes: int) -> str:
     """The bytes as text, without a byte order mark; raises BadRecord when too long, not UTF-8, or what a Schema Registry's serializer writes."""
-    if len(raw) > max_bytes:
-        raise BadRecord(f"{what} of {len(raw)} bytes, at most {max_bytes} are allowed")
+    size = raw.size if isinstance(raw, LongLine) else len(raw)
+    if size > max_bytes:
+        raise BadRecord(too_long(what, size, max_bytes))
     if raw[:2] == b"\x1f\x8b":
         raise BadRecord(
             "gzip inside a record, expected JSON: compression.type of a producer packs records on their way"

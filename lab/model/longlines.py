@@ -1,43 +1,14 @@
 """Lines of a file, however long they are: of one that is too long, about two lines' worth is ever in memory."""
 
-import json
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import IO
 
-from lab.model.deadletters import SHOWN, dead_letter
-from lab.model.jsontext import MAX_LINE_BYTES
+from lab.model.deadletters import BEGINNING
+from lab.model.jsontext import MAX_LINE_BYTES, LongLine
 
 CHUNK = 1 << 16
 BATCH_BYTES = 1 << 26  # of lines that are passed on at once
-
-
-class LongLine(bytes):
-    """What stands for a line of more than 1 MiB: text that no schema takes, as it is not UTF-8, and that says what it was.
-
-    `size`, `sha256`, `beginning`: of the line itself.
-    """
-
-    size: int
-    sha256: str
-    beginning: bytes
-
-    @classmethod
-    def of(cls, size: int, digest: str, beginning: bytes) -> "LongLine":
-        """The one for a line."""
-        line = cls(b"\xff a line of %d bytes, sha256 %s" % (size, digest.encode()))
-        line.size, line.sha256, line.beginning = size, digest, beginning
-        return line
-
-    @property
-    def reason(self) -> str:
-        """Why it is not read."""
-        return f"line of {self.size} bytes, at most {MAX_LINE_BYTES} are allowed"
-
-    def dead_letter(self, place: str) -> dict:
-        """Its dead letter."""
-        letter = json.loads(dead_letter(self.reason, place, self.beginning[:SHOWN]))
-        return letter | {"bytes": self.size, "sha256": self.sha256}
 
 
 def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -69,7 +40,7 @@ def _long(start: bytes, file: IO[bytes]) -> LongLine:
         waiting = waiting[-2:] + more
     last = waiting.removesuffix(b"\n").removesuffix(b"\r")
     digest.update(last)
-    return LongLine.of(size + len(last), digest.hexdigest(), start[:SHOWN])
+    return LongLine.of(size + len(last), digest.hexdigest(), start[:BEGINNING])
 
 
 def line_batches(lines: Iterable[bytes], max_lines: int) -> Iterator[list[bytes]]:

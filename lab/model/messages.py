@@ -36,7 +36,7 @@ from lab.model.conditions import BadConditions
 from lab.model.jsontext import BadRecord
 from lab.model.rule import Rule
 from lab.model.schema import Schema
-from lab.model.sentence import parse_rule_sentence
+from lab.model.sentence import MAX_CONDITIONS, parse_rule_sentence
 from lab.model.when import When
 from lab.model.words import expected_message, short_json, unknown_name_message
 
@@ -53,7 +53,7 @@ AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
 LIMIT_OF = (*AGGREGATION, "dividedBy", "plus")
 JOINED = ("and", "or")
-MAX_CONDITIONS, MAX_MULTIPLE, MAX_DIVIDED_BY = 4, 1_000_000, 1_000_000
+MAX_MULTIPLE, MAX_DIVIDED_BY = 1_000_000, 1_000_000
 ABSENCE = {"aggregatorFunctionType": "COUNT", "limitOperatorType": "EQUAL", "limit": 0}
 AT_MOST = ("alerts", "per")
 MAX_ALERTS = 1_000_000  # that a rule gives at most in some time

@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.model.aggregation import FUNCTIONS, OPERATORS, operator_symbol
 from lab.model.attributes import ACTIONS, MAX_KEYS, MAX_WINDOW_SECONDS, BadRule
-from lab.model.deadletters import SHOWN, length_and_sha256
+from lab.model.deadletters import SHOWN, beginning_of, length_and_sha256
 from lab.model.filters import Filter
 from lab.model.hints import condition_hints
 from lab.model.messages import (
@@ -112,7 +112,7 @@ class RuleBook:
             return {"status": "accepted", **self._carry_out(parse_message(text, self.schema))}
         except BadRule as error:
             raw = as_bytes(text)
-            as_it_came = raw.decode(errors="backslashreplace")
+            as_it_came = beginning_of(raw).decode(errors="backslashreplace")
             answer = {"status": "rejected", "reason": str(error), "message": as_it_came[:SHOWN]}
             return answer | (length_and_sha256(raw) if len(as_it_came) > SHOWN else {})
 

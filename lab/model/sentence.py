@@ -26,6 +26,7 @@ from lab.model.conditions import Token
 from lab.model.schema import Schema
 from lab.model.when import when_text
 
+MAX_CONDITIONS = 4  # of a rule
 OF_CLAUSES = "when, at most, then, severity, title, labels or with"
 
 
@@ -48,7 +49,7 @@ def parse_rule_sentence(text: str, schema: Schema) -> dict[str, Any]:
     while reader.upcoming_token.is_sign(","):
         reader.take_token()
         rule |= reader.rest(rule)
-    reader.end()
+    reader.end(rule)
     return rule
 
 
@@ -122,6 +123,8 @@ class _SentenceReader(ConditionReader):
         joined = self.upcoming_token.text.lower()
         conditions = []
         while self.upcoming_token.is_word("and", "or"):
+            if len(conditions) == MAX_CONDITIONS - 1:
+                raise self.error_at(f"expected at most {MAX_CONDITIONS} conditions")
             if not self.upcoming_token.is_word(joined):
                 raise self.error_at("conditions are joined by and, or by or: not by both")
             self.take_token()
@@ -132,14 +135,26 @@ class _SentenceReader(ConditionReader):
         """The clause that follows a comma."""
         first = self.take_token()
         clause = first.text.lower()
+        if first.is_word("where", "filter"):
+            raise self.error_at("where and its conditions stand before per and over", first)
         if first.kind != "word" or clause not in CLAUSES:
             raise self.error_at(f"expected {OF_CLAUSES} after the comma", first)
         if CLAUSES[clause] in rule:
             raise self.error_at(f"{first.text} is given twice", first)
         match clause:
             case "when":
-                return {"when": when_text(self.read_event_condition())}
+                when = when_text(self.read_event_condition())
+                if self.upcoming_token.kind != "end" and not (
+                    self.upcoming_token.is_sign(",") or self.upcoming_token.is_word(*CLAUSES)
+                ):
+                    self.raise_for_rest()
+                return {"when": when}
             case "at":
+                if rule.get("absence"):
+                    raise self.error_at(
+                        "at most: not beside absence, which is about the events after one, and has no other condition",
+                        first,
+                    )
                 self._words("expected at most and how often, such as at most 1 per 10 min", "most")
                 return self.at_most()
             case "then":
@@ -201,6 +216,10 @@ class _SentenceReader(ConditionReader):
         self._words("expected per and a duration, such as per 10 min", "per")
         return {"atMost": {"alerts": alerts, "per": self.read_duration()}}
 
-    def end(self) -> None:
-        if self.upcoming_token.kind != "end":
-            raise self.error_at(f"expected and, or, a comma and {OF_CLAUSES}, or the end")
+    def end(self, rule: dict[str, Any] | None = None) -> None:
+        """`rule`: what was read; after a clause, and after an absence, no further condition follows."""
+        if self.upcoming_token.kind == "end":
+            return
+        if rule and (rule.get("absence") or rule.keys() & CLAUSES.values()):
+            raise self.error_at(f"expected a comma and {OF_CLAUSES}, or the end")
+        raise self.error_at(f"expected and, or, a comma and {OF_CLAUSES}, or the end")

@@ -128,7 +128,22 @@ class WhenReader(TokenReader):
             self.too_many = self.too_many or name
         if self.upcoming_token.is_sign("(") and name.is_word(*SHOWS):
             return self._clock_comparison(name)
+        if name.text not in self.schema.names:
+            self._refuse_name(name)
         return self._compared(name, self._field(name))
+
+    def _refuse_name(self, name: Token) -> None:
+        """Refuses what stands for a field, if it can be told what is meant."""
+        if name.is_word(*SHOWS):
+            raise self.error_at(f"write {name.text.lower()}({self.schema.time_field})", name)
+        before, compares = self.tokens[self.place - 2], self.upcoming_token
+        goes_on = compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
+        if self.last and before.is_word("and", "or") and not goes_on:
+            of, value = self.last
+            several = f"{of.text} in ({quote_if_needed(value.text)}, {quote_if_needed(name.text)})"
+            raise self.error_at(
+                f"write and or or between two conditions; one of several values: {several}", name
+            )
 
     def _clock_comparison(self, name: Token) -> Comparison:
         """What a clock shows, compared with numbers."""
@@ -147,16 +162,21 @@ class WhenReader(TokenReader):
         except ValueError as error:
             raise self.error_at(str(error), self.tokens[self.place - 2]) from None
         least, most = SHOWS[clock.part]
-        sign = self.upcoming_token
+        first = self.place
         compared = self._compared(name, Field(clock.part, "long"))
         operand = compared.operand
         values = operand if isinstance(operand, tuple) else (operand,)
         if not all(isinstance(value, int) and least <= value <= most for value in values):
-            raise self.error_at(f"{clock.part} is compared with numbers from {least} to {most}", sign)
+            given = (token for token in self.tokens[first : self.place] if token.is_word_or_quoted)
+            others = (token for token in given if not token.is_number(least, most))
+            wrong = next(token for token in others if operand is None or not token.is_word(*WORDS))
+            raise self.error_at(f"{clock.part} is compared with numbers from {least} to {most}", wrong)
         return replace(compared, field=field.name, local_time_part=clock)
 
     def _compared(self, name: Token, field: Field) -> Comparison:
         sign = self.take_token()
+        if instead := self.sign_instead(sign):
+            raise self.error_at(f"write {instead}: {field.name} {instead} …", sign)
         negated = sign.is_word("not")
         if negated:
             sign = self.take_token()
@@ -176,9 +196,8 @@ class WhenReader(TokenReader):
         self._refuse_sign(field, sign, negated)
 
     def _refuse_sign(self, field: Field, sign: Token, negated: bool) -> NoReturn:
-        instead = {"==": "=", "<>": "!="}.get(sign.text) if sign.kind == "sign" else None
-        if instead:
-            raise self.error_at(f"write {instead}: {field.name} {instead} …", sign)
+        if sign.is_word("between"):
+            raise self.error_at(f"write {field.name} >= … and {field.name} <= …", sign)
         if negated:
             raise self.error_at(f"expected in or startsWith after {field.name} not", sign)
         allowed = "=, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null"
@@ -220,6 +239,8 @@ class WhenReader(TokenReader):
         if token.kind == "word" and field.type == "string" and _network(token.text):
             within = "not in" if sign.text == "!=" else "in"
             raise self.error_at(f"a network is compared with in: {field.name} {within} {token.text}", token)
+        if field.is_number_or_time and self.is_comma_before_digits():
+            raise self.error_at("a number in a condition has no commas, and a point before decimals")
         return parse_token_value(self.text, field, token)
 
     def _other(self, field: Field, token: Token) -> OtherField | None:
@@ -298,6 +319,8 @@ class WhenReader(TokenReader):
         if sign.is_sign(",", ";", "|", "||", "&", "&&"):
             several = f"{name.text} in ({quote_if_needed(value.text)}, …)"
             raise self.error_at(f"write and or or between two conditions; one of several values: {several}")
+        if name.text in self.schema.names and self.schema.field(name.text).is_number_or_time:
+            raise self.error_at("expected and or or after a number, which has no unit")
         both = short_json(self.text[value.start :].strip())
         raise self.error_at(
             f"expected and or or; a value with blanks or signs goes in quotes, such as {name.text} = {both}"

@@ -22,8 +22,8 @@ from lab.widgets.look import CSS
 HERE = Path(__file__).parent
 WIDGETS = HERE.parent / "widgets"
 ENGINE = (
-    *("exact.js", "conditions.js", "when.js", "truth.js", "sentence.js", "messages.js", "rules.js"),
-    *("decode.js", "store.js", "waits.js", "past.js", "engine.js", "stream.js"),
+    *("exact.js", "conditions.js", "when.js", "truth.js", "sentence.js", "messages.js", "rulejson.js"),
+    *("rules.js", "decode.js", "store.js", "waits.js", "past.js", "engine.js", "stream.js"),
 )
 RATE = 200  # that the first rules' limits suit
 OPTIONAL = ("ingestionTimestamp", "amount")  # fields that files of the built-in schemas may lack

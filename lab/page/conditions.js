@@ -9,11 +9,14 @@ const TOKEN = new RegExp(
   "sy",
 );
 
+const OTHER_SIGNS = { "==": "=", "<>": "!=", "=>": ">=", "=<": "<=", "≥": ">=", "≤": "<=", "≠": "!=" };
+
 /** A word, a quoted text, a sign, or the end; `text` is what it stands for, `start` and `end` are its place. */
 class Token {
   constructor(kind, text, start, end) { Object.assign(this, { kind, text, start, end }); }
   isWord(...words) { return this.kind === "word" && words.includes(this.text.toLowerCase()); }
   isSign(...signs) { return this.kind === "sign" && signs.includes(this.text); }
+  isNumber(least, most) { return /^[0-9]{1,9}$/.test(this.text) && this.text >= least && this.text <= most; }
   get isValue() { return this.kind === "word" || this.kind === "quoted"; }
 }
 
@@ -53,9 +56,21 @@ class Reader {
     return token;
   }
 
+  /** Whether a comma and digits follow without blanks, as in 20,000 or 5,50. */
+  get isCommaBeforeDigits() {
+    const comma = this.next, digits = this.after(1);
+    return comma.isSign(",") && this.last.end === comma.start && comma.end === digits.start && /^[0-9]/.test(digits.text);
+  }
+
+  /** The sign to write instead of one that other languages have; of two signs the token is the first. */
+  signInstead(sign) {
+    if (sign.kind === "sign" && this.next.kind === "sign" && this.next.start === sign.end) return OTHER_SIGNS[sign.text + this.next.text];
+    return sign.kind === "quoted" ? undefined : OTHER_SIGNS[sign.text.slice(0, 2)] ?? OTHER_SIGNS[sign.text.slice(0, 1)];
+  }
+
   /** A Bad that says what is wrong, and where. */
   refuse(reason, { start, end } = this.next) {
-    return new Bad(`${reason} (at ${end > start ? `${shown(this.text.slice(start, end))}, character ${start + 1}` : "the end"})`);
+    return new Bad(`${reason} (at ${end > start ? `${shown(this.text.slice(start, end))}, character ${[...this.text.slice(0, start)].length + 1}` : "the end"})`);
   }
 
   /** The value of a field that a token means. */

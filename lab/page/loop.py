@@ -90,10 +90,12 @@ assert (
 )
 
 
-def frame_slots(arrays: dict[str, tuple[int, int]], first_slot: int) -> dict[str, int]:
+def frame_slots(bytes_and_dimensions: dict[str, tuple[int, int]], first_slot: int) -> dict[str, int]:
     """Where in the frame the address of each array stands; its lengths follow."""
-    starts = accumulate((1 + dimensions for _, dimensions in arrays.values()), initial=first_slot)
-    return dict(zip(arrays, starts))
+    starts = accumulate(
+        (1 + dimensions for _, dimensions in bytes_and_dimensions.values()), initial=first_slot
+    )
+    return dict(zip(bytes_and_dimensions, starts))
 
 
 def _end(arrays: dict[str, tuple[int, int]], first_slot: int) -> int:

@@ -15,7 +15,7 @@ const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "versio
 const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_SAID = 200, AROUND = "without blanks before and after it";
 const UNIT_SECONDS = { d: 86400, h: 3600, m: 60, s: 1 };
 const MOST_SECONDS = 3660 * 86400, MOST_KEYS = 16, PLACES = 12, MOST_CONDITIONS = 4, MILLION = 1000000n;
-const FRACTION = 10n ** 12n, MOST_ID = (1n << 63n) - 1n, MOST_MESSAGE = 64 << 10;
+const FRACTION = 10n ** 12n, MOST_ID = (1n << 63n) - 1n, MOST_MESSAGE = 64 << 10, GROWS = 16; // times that a rule, as it is written, may be as long as its message
 const WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d';
 
 const textOf = (value) => value instanceof Literal ? value.text : value;
@@ -29,8 +29,7 @@ function attributesOf(text, schema) {
 
 /** What a control message asks for, read against a schema: its kind (rule, state, delete, control) and the rest. Throws a Bad. */
 function readMessage(text, schema) {
-  const size = encoder.encode(text).length;
-  if (size > MOST_MESSAGE) throw new Bad(`message of ${size} bytes, at most ${MOST_MESSAGE} are allowed`);
+  checkSize("message", text);
   const given = attributesOf(text, schema);
   known(given, ATTRIBUTES);
   const state = oneOf(given, "ruleState", STATES);
@@ -40,7 +39,17 @@ function readMessage(text, schema) {
   if (state === "DELETE") return { kind: "delete", id, state };
   if (has(given, "controlType")) throw new Bad(expected("controlType", given.get("controlType"), "nothing unless ruleState is CONTROL"));
   if (DEFINITION.every((name) => !has(given, name))) return { kind: "state", id, state };
-  return { kind: "rule", id, state, rule: readRule(given, id, state, schema) };
+  const rule = readRule(given, id, state, schema);
+  if (text.length > MOST_MESSAGE / GROWS) {
+    checkSize("rule as JSON", ruleJson(rule));
+    checkSize("rule as a sentence", `${id}: ${meaning(rule, (limit) => limit)}`);
+  }
+  return { kind: "rule", id, state, rule };
+}
+
+function checkSize(what, text) {
+  const size = encoder.encode(text).length;
+  if (size > MOST_MESSAGE) throw new Bad(`${what} of ${size} bytes, at most ${MOST_MESSAGE} are allowed`);
 }
 
 /** The attributes of `7: SUM(amount) over 1 h > 500`, or of `7 PAUSE: …`; mistakes are told with their places. */

@@ -28,13 +28,18 @@ function readSentence(text, schema) {
     reader.take();
     add(reader.rest(rule));
   }
-  if (reader.next.kind !== "end") throw reader.refuse(`expected and, or, a comma and ${OF_CLAUSES}, or the end`);
+  if (reader.next.kind !== "end") {
+    if (rule.get("absence") || Object.values(CLAUSES).some((name) => rule.has(name))) throw reader.refuse(`expected a comma and ${OF_CLAUSES}, or the end`);
+    throw reader.refuse(`expected and, or, a comma and ${OF_CLAUSES}, or the end`);
+  }
   return rule;
 }
 
 class SentenceReader extends WhenReader {
   comparison(first = false) {
     const condition = this.aggregation(first), sign = this.take(), operator = sign.kind === "sign" && OPERATORS.find((name) => SYMBOLS[name] === sign.text);
+    const instead = this.signInstead(sign);
+    if (instead) throw this.refuse(`write ${instead}: ${instead} 500`, sign);
     if (!operator) throw this.refuse(`expected one of ${Object.values(SYMBOLS).join(" ")} and a limit`, sign);
     return [...condition, ["limitOperatorType", operator], ...this.limit()];
   }
@@ -56,6 +61,8 @@ class SentenceReader extends WhenReader {
     if (this.next.isWord("where")) {
       this.take();
       of.push(["where", whenText(this.condition())]);
+      const isEnd = this.next.kind === "end" || this.next.isSign(")") || this.next.isWord("where", "per", "over", "within");
+      if (!isEnd) this.refuseRest();
     }
     this._sign(")", "expected where and conditions, or ), after what it is of");
     return of;
@@ -78,11 +85,14 @@ class SentenceReader extends WhenReader {
 
   aggregation(first) {
     const name = this.take(), called = name.text.toUpperCase();
+    if (name.kind === "word" && !(called in LAYOUT.running) && this.schema.byName.has(name.text) && !first)
+      throw this.refuse(`a condition on the event itself follows a comma: , when ${name.text} …`, name);
     if (name.kind !== "word" || !(called in LAYOUT.running))
       throw this.refuse(`expected a function with what it is of, as in SUM(amount) per userId over 1 h > 500; there are ${Object.keys(LAYOUT.running).join(", ")}`, name);
     this._sign("(", `${called} and what it is of stand as ${called}(…)`);
     const of = [["aggregatorFunctionType", called], ...this._of(called), ...this._insideBrackets(), ...(first ? this._ofRoute() : [])];
-    this._words("expected over and a window, such as over 10 min", "over");
+    const noKeys = first && !of.some(([attribute]) => attribute === "groupingKeyNames");
+    this._words(noKeys ? "expected per and fields, or over and a window, such as over 10 min" : "expected over and a window, such as over 10 min", "over");
     of.push(["window", this.duration()]);
     if (this.next.isWord("without")) {
       this._words("expected without the current event", "without", "the", "current", "event");
@@ -96,10 +106,23 @@ class SentenceReader extends WhenReader {
       this.take();
       return [];
     }
-    const names = this._names();
+    this._refuseForeignArgument(called);
+    const first = this.next, names = this._names();
     if (LAYOUT.running[called].of === "unique") return [["unique", names]];
     if (names.length > 1) throw this.refuse(`${called} takes one field`);
+    const isNumeric = (field) => !["string", "boolean"].includes(field.type);
+    if (LAYOUT.running[called].of === "field" && !isNumeric(this.schema.byName.get(names[0]))) {
+      const numeric = [...this.schema.byName.values()].filter(isNumeric).map(({ name }) => name).join(", ");
+      throw this.refuse(`expected a numeric field for ${called}: ${numeric}`, first);
+    }
     return [["aggregateFieldName", names[0]]];
+  }
+
+  /** What other languages count: COUNT(*), COUNT(DISTINCT ip). */
+  _refuseForeignArgument(called) {
+    if (this.schema.byName.has(this.next.text)) return;
+    if (this.next.isWord("distinct")) throw this.refuse("distinct values are counted by UNIQUE_COUNT(…)");
+    if (LAYOUT.running[called].of === "events" && (this.next.isSign(")") || this.next.isWord("*", "event"))) throw this.refuse(`write ${called}(events)`);
   }
 
   /** Fields with commas between them; the first word of a clause is none of them, unless it is a field. */
@@ -123,7 +146,11 @@ class SentenceReader extends WhenReader {
     let number = "1";
     if (!this.after(1).isSign("(")) {
       number = this._amount("a limit");
-      if (!this.next.isWord("×", "*", "x")) return [["limit", number]];
+      if (!this.next.isWord("×", "*", "x")) {
+        if (this.next.kind === "word" && !this.next.isWord("and", "or", ...Object.keys(CLAUSES)))
+          throw this.refuse("expected and, or, × or a comma after the limit, a number without blanks and units");
+        return [["limit", number]];
+      }
       this.take();
     }
     const base = this.aggregation();
@@ -140,10 +167,10 @@ class SentenceReader extends WhenReader {
   }
 
   _amount(what) {
-    const isThousands = (comma, digits) => comma.isSign(",") && this.last.end === comma.start && comma.end === digits.start && /^[0-9]{3}(\.[0-9]{1,60})?$/.test(digits.text);
     let number = this._number(what), group = this.last.text.replace(/^[+-]/, "");
-    while (isThousands(this.next, this.after(1))) {
-      if (!/^[0-9]{1,3}$/.test(group)) throw this.refuse("expected commas only before three digits each, such as 20,000,000.5");
+    while (this.isCommaBeforeDigits) {
+      const isGrouped = /^[0-9]{1,3}$/.test(group) && /^[0-9]{3}(\.[0-9]{1,60})?$/.test(this.after(1).text);
+      if (!isGrouped) throw this.refuse("expected commas only before three digits each, such as 20,000,000.5");
       this.take();
       group = this.take().text;
       number += group;
@@ -164,18 +191,21 @@ class SentenceReader extends WhenReader {
   }
 
   _notPlain(what, token) {
-    return this.refuse(`expected ${what}, such as 500, without signs between the digits`, token);
+    if (/^[0-9.]{1,60}%$/.test(token.text)) return this.refuse("a percentage is written as a number: 0.3 for 30 %", token);
+    return this.refuse(`expected ${what}, such as 500, without units and without signs between the digits`, token);
   }
 
   duration() {
     let token = this.take();
-    const [, digits, close] = (token.kind === "word" && /^([0-9]{1,12})([a-z]*)$/.exec(token.text.toLowerCase())) || [];
+    const number = token, [, digits, close] = (token.kind === "word" && /^([0-9]{1,12})([a-z]*)$/.exec(token.text.toLowerCase())) || [];
     let unit = close ?? "";
     if (digits && !unit && this.next.kind === "word") {
       unit = this.next.text.toLowerCase();
       token = this.take();
     }
-    if (!digits || !Object.hasOwn(UNITS_OF_SENTENCE, unit)) throw this.refuse("expected a duration in s, min, h or d, such as 10 min", token);
+    if (!digits || !Object.hasOwn(UNITS_OF_SENTENCE, unit)) throw this.refuse("expected a duration in whole s, min, h or d, such as 90 min", token);
+    const seconds = Number(digits) * UNIT_SECONDS[UNITS_OF_SENTENCE[unit]];
+    if (!(seconds > 0 && seconds <= MOST_SECONDS)) throw this.refuse("expected a duration from 1 s to 3660 d", number);
     return digits + UNITS_OF_SENTENCE[unit];
   }
 
@@ -183,6 +213,7 @@ class SentenceReader extends WhenReader {
     if (!this.next.isWord("and", "or")) return [];
     const how = this.next.text.toLowerCase(), conditions = [];
     while (this.next.isWord("and", "or")) {
+      if (conditions.length === MOST_CONDITIONS - 1) throw this.refuse(`expected at most ${MOST_CONDITIONS} conditions`);
       if (!this.next.isWord(how)) throw this.refuse("conditions are joined by and, or by or: not by both");
       this.take();
       conditions.push(new Map(this.comparison()));
@@ -193,12 +224,19 @@ class SentenceReader extends WhenReader {
   /** The clause that follows a comma. */
   rest(rule) {
     const first = this.take(), clause = first.text.toLowerCase();
+    if (first.isWord("where", "filter")) throw this.refuse("where and its conditions stand before per and over", first);
+    if (first.isWord("at") && rule.get("absence"))
+      throw this.refuse("at most: not beside absence, which is about the events after one, and has no other condition", first);
     if (first.kind !== "word" || !Object.hasOwn(CLAUSES, clause)) throw this.refuse(`expected ${OF_CLAUSES} after the comma`, first);
     if (rule.has(CLAUSES[clause])) throw this.refuse(`${first.text} is given twice`, first);
     return this[`_${clause}`](rule);
   }
 
-  _when() { return [["when", whenText(this.condition())]]; }
+  _when() {
+    const when = whenText(this.condition());
+    if (this.next.kind !== "end" && !this.next.isSign(",") && !this.next.isWord(...Object.keys(CLAUSES))) this.refuseRest();
+    return [["when", when]];
+  }
 
   _at() {
     this._words("expected at most and how often, such as at most 1 per 10 min", "most");
@@ -272,10 +310,11 @@ class SentenceReader extends WhenReader {
 
 const limitText = (limit) => plain(limit, PLACES).replace(/\.?0+$/, "");
 const thousands = (text) => text.replace(/^-?\d+/, (digits) => digits.replace(/\d(?=(\d{3})+$)/g, "$&,"));
-function durationText(ms) {
+function durationParts(ms) {
   const [unit, size] = Object.entries(UNIT_SECONDS).find(([, each]) => ms % (1000 * each) === 0);
-  return `${ms / 1000 / size} ${unit === "m" ? "min" : unit}`;
+  return [ms / 1000 / size, unit];
 }
+const durationText = (ms) => durationParts(ms).join(" ").replace("m", "min");
 
 /** What an aggregation is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event. */
 function ofText({ unique, field, where }) {
@@ -293,18 +332,18 @@ function conditionText(condition, per, number = limitText(condition.limit)) {
   return `${aggregationText(of, per)} ${SYMBOLS[operator]} ${base ? multiple() : number}`;
 }
 
-/** A rule as one sentence, which reads back as the same rule, its limit as people write numbers. */
-function meaning(rule) {
+/** A rule as one sentence, which reads back as the same rule, its limit as people write numbers, or as `number` has it. */
+function meaning(rule, number = thousands) {
   const severity = rule.severity ? `, severity ${rule.severity}` : "", title = rule.title ? `, title ${inQuotes(rule.title)}` : "";
   const labels = rule.labels.length ? `, labels ${rule.labels.map(([name, text]) => `${name} = ${inQuotes(text)}`).join(", ")}` : "";
-  return `${summary(rule)}${severity}${title}${labels}${rule.eventFields.length ? `, with ${rule.eventFields.join(", ")} of the event` : ""}`;
+  return `${summary(rule, number)}${severity}${title}${labels}${rule.eventFields.length ? `, with ${rule.eventFields.join(", ")} of the event` : ""}`;
 }
 
 /** The same without what its alerts carry, for tables and where an alert is explained. */
-function summary(rule) {
+function summary(rule, number = thousands) {
   const where = rule.filter ? ` where ${whenText(rule.filter)}` : "", per = `${where}${rule.keys.length ? ` per ${rule.keys.join(", ")}` : ""}`;
   const [first, ...more] = rule.conditions, alone = rule.absence && `NO${ofText(first.of)}${per} within ${durationText(first.of.windowMs)} after`;
-  const told = alone || [conditionText(first, per, thousands(limitText(first.limit))), ...more.map((each) => conditionText(each))].join(` ${rule.joined} `);
+  const told = alone || [conditionText(first, per, number(limitText(first.limit))), ...more.map((each) => conditionText(each))].join(` ${rule.joined} `);
   const when = rule.when ? `, when ${whenText(rule.when)}` : "", most = rule.atMost ? `, at most ${rule.atMost} per ${durationText(rule.perMs)}` : "";
   return `${told}${when}${most}${rule.action ? `, then ${rule.action} for ${durationText(rule.ttlMs)}` : ""}`;
 }

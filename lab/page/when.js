@@ -106,7 +106,18 @@ class WhenReader extends Reader {
     if (this.next.kind !== "word") throw this.refuse(`expected the name of a field, as in ${WHEN_EXAMPLES}`);
     const name = this.take();
     if (++this.comparisons > MOST_COMPARISONS) this.tooMany ??= name;
-    return this.next.isSign("(") && name.isWord(...Object.keys(SHOWS)) ? this._clock(name) : this._compared(name, this.field(name, this.schema));
+    if (this.next.isSign("(") && name.isWord(...Object.keys(SHOWS))) return this._clock(name);
+    if (!this.schema.byName.has(name.text)) this._refuseName(name);
+    return this._compared(name, this.field(name, this.schema));
+  }
+
+  /** Refuses what stands for a field, if it can be told what is meant. */
+  _refuseName(name) {
+    if (name.isWord(...Object.keys(SHOWS))) throw this.refuse(`write ${name.text.toLowerCase()}(${this.schema.time.name})`, name);
+    const before = this.tokens[this.place - 2], goesOn = this.next.isSign(...Object.keys(RELATIONS)) || this.next.isWord("in", "not", "is", "startswith");
+    if (!this.given || goesOn || !before?.isWord("and", "or")) return;
+    const [of, value] = this.given, several = `${of.text} in (${written({}, value.text)}, ${written({}, name.text)})`;
+    throw this.refuse(`write and or or between two conditions; one of several values: ${several}`, name);
   }
 
   /** What a clock shows, compared with numbers. */
@@ -122,13 +133,18 @@ class WhenReader extends Reader {
     const last = this.last;
     if (!this.take().isSign(")")) throw this.refuse(`expected ) after ${name.text}(${field.name}, zone`, this.last);
     if (!isZone(zone)) throw this.refuse(`unknown time zone ${shown(zone)} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)`, last);
-    const sign = this.next, compared = this._compared(name, { name: shows, type: "long", numeric: true, scale: 0 }), { operand } = compared, values = operand?.values ?? [operand];
-    if (!values.every((value) => typeof value === "bigint" && value >= least && value <= most)) throw this.refuse(`${shows} is compared with numbers from ${least} to ${most}`, sign);
+    const first = this.place, compared = this._compared(name, { name: shows, type: "long", numeric: true, scale: 0 }), { operand } = compared, values = operand?.values ?? [operand];
+    if (!values.every((value) => typeof value === "bigint" && value >= least && value <= most)) {
+      const others = this.tokens.slice(first, this.place).filter((token) => token.isValue && !token.isNumber(least, most));
+      throw this.refuse(`${shows} is compared with numbers from ${least} to ${most}`, others.find((token) => operand === undefined || !token.isWord("in", "not", "is", "startswith")));
+    }
     return { ...compared, field, clock: { shows, zone } };
   }
 
   _compared(name, field) {
     let sign = this.take();
+    const instead = this.signInstead(sign);
+    if (instead) throw this.refuse(`write ${instead}: ${field.name} ${instead} …`, sign);
     const negated = sign.isWord("not"), prefix = negated ? "not " : "";
     if (negated) sign = this.take();
     if (sign.isWord("in")) return { field, operator: `${prefix}in`, operand: this._values(field, name) };
@@ -138,7 +154,7 @@ class WhenReader extends Reader {
     }
     if (sign.isWord("is") && !negated) return this._null(field);
     if (sign.kind === "sign" && sign.text in RELATIONS && !negated) return { field, operator: sign.text, operand: this._operand(field, name, sign) };
-    if (sign.isSign("==", "<>")) throw this.refuse(`write ${sign.text === "==" ? "=" : "!="}: ${field.name} ${sign.text === "==" ? "=" : "!="} …`, sign);
+    if (sign.isWord("between")) throw this.refuse(`write ${field.name} >= … and ${field.name} <= …`, sign);
     if (negated) throw this.refuse(`expected in or startsWith after ${field.name} not`, sign);
     throw this.refuse(`expected =, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null after ${field.name}`, sign);
   }
@@ -153,6 +169,7 @@ class WhenReader extends Reader {
   _one(name) {
     if (!this.next.isValue) throw this.refuse(`expected a value for ${name.text}; one with signs goes in quotes`);
     if (this.next.isWord("null")) throw this.refuse(`nothing equals null: write ${name.text} is null or ${name.text} is not null`);
+    this.given = [name, this.next];
     return this.take();
   }
 
@@ -163,6 +180,7 @@ class WhenReader extends Reader {
     this._noTime(field, token);
     if (token.kind === "word" && field.type === "string" && networkOf(token.text))
       throw this.refuse(`a network is compared with in: ${field.name} ${sign.text === "!=" ? "not " : ""}in ${token.text}`, token);
+    if (field.numeric && this.isCommaBeforeDigits) throw this.refuse("a number in a condition has no commas, and a point before decimals");
     return this.valueOf(field, token);
   }
 
@@ -204,11 +222,19 @@ class WhenReader extends Reader {
     throw this.refuse(`expected a network such as 10.0.0.0/8: ${network ? `write ${network.text}` : "networks and other texts do not go into one list"}`, token);
   }
 
-  /** Says what is wrong with the token after a complete condition. */
+  /** Says what is wrong with the token after a complete condition, and what is probably meant. */
   refuseRest() {
-    if (this.next.isSign("&", "&&", ",", ";")) throw this.refuse("write and between two conditions");
-    if (this.next.isSign("|", "||")) throw this.refuse("write or between two conditions");
-    if (this.next.isSign(")")) throw this.refuse("no bracket is open here");
+    const sign = this.next, [following, compares] = [this.after(1), this.after(2)], isRelation = (token) => token.isSign(...Object.keys(RELATIONS));
+    const goesOn = following.kind === "word" && (isRelation(compares) || compares.isWord("in", "not", "is", "startswith"));
+    if (sign.isSign(")")) throw this.refuse("no bracket is open here");
+    for (const [word, signs] of Object.entries({ and: ["&", "&&", ",", ";"], or: ["|", "||"] }))
+      if (sign.isSign(...signs) && (goesOn || !this.given)) throw this.refuse(`write ${word} between two conditions`);
+    if (sign.kind === "word" && isRelation(following)) throw this.refuse(`write and between two conditions: … and ${sign.text} ${following.text} …`);
+    if (!this.given) throw this.refuse("expected and or or");
+    const [name, value] = this.given, field = this.schema.byName.get(name.text);
+    if (sign.isSign(",", ";", "|", "||", "&", "&&"))
+      throw this.refuse(`write and or or between two conditions; one of several values: ${name.text} in (${written({}, value.text)}, …)`);
+    if (field && !["string", "boolean"].includes(field.type)) throw this.refuse("expected and or or after a number, which has no unit");
     throw this.refuse("expected and or or; a value with blanks or signs goes in quotes");
   }
 }

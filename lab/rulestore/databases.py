@@ -1,5 +1,6 @@
 """Database URLs: SQLite files and PostgreSQL. Passwords are never shown."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,14 @@ from sqlalchemy.exc import ArgumentError
 
 from lab.logs.access import read_trusted
 
+# which waiting does not change, unlike a lock
+UNUSABLE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg2"}
 INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class UnusableDatabase(ValueError):
+    """A file that is no database, or none that this user can open and write to."""
 
 
 def database_url(given: str) -> URL:
@@ -32,7 +39,7 @@ def database_url(given: str) -> URL:
 
 
 def open_database(url: URL, **settings: Any) -> Engine:
-    """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user."""
+    """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user; its uses raise UnusableDatabase."""
     if (passwords := Path(str(url.query.get("passfile", "")))).is_file():
         read_trusted(passwords)
     engine = create_engine(url, **settings)
@@ -42,6 +49,14 @@ def open_database(url: URL, **settings: Any) -> Engine:
         def set_up(connection, _record) -> None:
             # readers and the writer do not wait for each other
             connection.execute("PRAGMA journal_mode = WAL")
+
+        @event.listens_for(engine, "handle_error")
+        def name_file(context) -> None:
+            error = context.original_exception
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNUSABLE:
+                raise UnusableDatabase(
+                    f"{url.database}: {error}, expected a database of SQLite that this user can write to, or a new file in a folder that exists"
+                ) from None
 
     return engine
 

@@ -153,7 +153,7 @@ class RuleStore:
         """The newest change sent to a control log; None before its snapshot."""
         return self._scalar(select(RULE_CAPTURES.c.position).where(RULE_CAPTURES.c.place == control_log))
 
-    def last_sent_change_ids(self) -> dict[str, int]:
+    def last_sent_change_id_by_log(self) -> dict[str, int]:
         """The position of each control log."""
         with self.engine.connect() as connection:
             return {place: position for place, position in connection.execute(select(RULE_CAPTURES))}

@@ -82,6 +82,7 @@ PARTS = (  # what these modules put together out of values
     *("1 duplicate", "nothing", "a list", "a limit", "a divisor", "number", "a text", "text"),
     *("attribute", "schema", "name"),
     "{part}, 1 to {count} characters",
+    *("no event passes the filter", "no event alerts", "no event counts"),
     # Python's, of JSON
     *("{problem}: line {line} column {column} (char {place})", "Expecting value", "Extra data"),
     *(

@@ -37,7 +37,6 @@ PAGE_REASONS = (  # why the page refuses a rule, a record or a file, where the k
     "not UTF-8",
     "not one JSON object: a mistake at character {number}",
     "line of {size} bytes, at most {most} are allowed",
-    "message of {size} bytes, at most {most} are allowed",
     "{attribute}: {count} fields, expected at most {most}",
     'an object such as {"aggregatorFunctionType": "COUNT", "window": "10m", ...}',
     "window and windowMinutes differ, expected one of them or the same in both",

@@ -42,7 +42,7 @@ OF_KEY_GROUPS = (
 )
 
 
-class KeyGroupState(Protocol):
+class CheckpointState(Protocol):
     """What is taken from a `lab.state.read.State`."""
 
     parallelism: int
@@ -64,13 +64,13 @@ def cell_starts(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return starts
 
 
-def count_contiguous_reads(before: Sequence[int], after: Sequence[int]) -> int:
-    """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order.
+def count_contiguous_reads(tasks_before: Sequence[int], tasks_after: Sequence[int]) -> int:
+    """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order; the task of each key-group, before and after.
 
     >>> count_contiguous_reads([0, 0, 1, 1], [0, 1, 1, 2]), count_contiguous_reads([0, 1, 0, 1], [0, 1, 2, 3])
     (4, 4)
     """
-    in_files = sorted(zip(before, after), key=itemgetter(0))
+    in_files = sorted(zip(tasks_before, tasks_after), key=itemgetter(0))
     return sum(1 for _ in groupby(in_files))
 
 
@@ -113,7 +113,7 @@ class KeyGroupScope(widgets.VBox):
 
     def __init__(
         self,
-        state: KeyGroupState | Sequence[int] | None = None,
+        state: CheckpointState | Sequence[int] | None = None,
         before: int | None = None,
         after: int | None = None,
         placement: str = "ranges",

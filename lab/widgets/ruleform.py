@@ -1,6 +1,7 @@
 """The form of a rule: a control for each attribute, and the control message that they make."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from html import escape
@@ -11,7 +12,7 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
-from lab.model.conditionreader import TIMES
+from lab.model.conditionreader import TIMES, UNITS
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.filters import filter_json_value, filter_text
 from lab.model.language import say
@@ -33,6 +34,7 @@ AT_MOST = "how many alerts of a group the rule gives at events within how long; 
 MULTIPLE = "a number, or what another aggregate says: {example}, {other}"
 MULTIPLE_OF, AND_MORE = "5 × SUM(amount) over 30 d ÷ 30", "MIN(amount) over 10 min + 5"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")  # commas where a sentence has them; 1,5 is no number
 
 
 class OrderedToggles(widgets.HBox):
@@ -286,7 +288,7 @@ class RuleForm(widgets.VBox):
             "unique": list(self.unique.value) or None,
             "limitOperatorType": self.operator.value,
             **limit,
-            "window": self.window.value,
+            "window": _duration(self.window.value),
             "where": self.where.value.strip() or None,
             "excludeCurrent": self.exclude.value or None,
             "absence": self.absence.value or None,
@@ -294,7 +296,7 @@ class RuleForm(widgets.VBox):
             "when": self.when.value.strip() or None,
             **at_most,
             "action": self.action.value or None,
-            "ttl": self.ttl.value if self.action.value else None,
+            "ttl": _duration(self.ttl.value) if self.action.value else None,
             "severity": self.severity.value or None,
             "title": self.title.value.strip(" ") or None,
             **labels,
@@ -330,10 +332,17 @@ def mark_errors(text: str, error: BadConditions) -> str:
     return f'<p class="lab-marked">{escape(before)}<mark>{escape(wrong)}</mark>{escape(after)}</p>'
 
 
+def _duration(text: str) -> str:
+    """A duration such as 90 min as JSON has it; other text stays as it is, to be refused with its reason."""
+    match = re.fullmatch(r"([0-9]+)\s*([a-z]+)", text.strip().lower())
+    return f"{match[1]}{UNITS[match[2]]}" if match and match[2] in UNITS else text
+
+
 def _number(text: str) -> int | str:
     """A number as JSON has it, with every digit; other text stays as it is, to be refused with its reason."""
+    digits = text.replace(",", "") if THOUSANDS.fullmatch(text.strip()) else text
     try:
-        value = Decimal(text.replace(",", "").replace("_", ""))
+        value = Decimal(digits.replace("_", ""))
         return int(value) if value == value.to_integral_value() else str(value)
     except (InvalidOperation, ValueError, OverflowError):
         return text

@@ -13,8 +13,8 @@ from lab.apps.infer import infer
 from lab.apps.replay import _logged, _original, replay
 from lab.apps.sources import source_at
 from lab.logs.files import FileLog
-from lab.model.jsontext import MAX_LINE_BYTES
-from lab.model.longlines import LongLine, bounded_lines
+from lab.model.jsontext import MAX_LINE_BYTES, LongLine
+from lab.model.longlines import bounded_lines
 from lab.model.schema import PAYMENTS, BadRecord
 
 GOOD = b'{"transactionId": 1, "eventTime": 5, "payeeId": 7}'

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.notify import MAX_BODY, TextMessage, WebhookMessage, webhook_signature
+from lab.apps.notify import MAX_BODY, LinesOfReceiver, TextMessage, WebhookMessage, webhook_signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import AlertReceiver, BadConfig, read_config
@@ -237,6 +237,48 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_sent(place, receiver)
     assert lines == [
         json.dumps(json.loads(each.to_json()), separators=(",", ":")) for each in (first, told, again)
     ]
+
+
+def withdrawn(event_id: int, log_time: int) -> Withdrawal:
+    told = alert(event_id)
+    return Withdrawal(told.key, (("payeeId", event_id),), event_id, told.event_time, log_time)
+
+
+def dated(event_id: int, log_time: int, rule_id: int = 1) -> Alert:
+    return replace(alert(event_id, rule_id=rule_id), log_time=log_time, group=(("payeeId", event_id),))
+
+
+def test_after_a_restart_what_was_withdrawn_before_is_not_sent(place, receiver):
+    log = place.log("alerts")
+    with notifying("audit") as process:
+        started(process)
+        log.append([dated(7, 1_000).to_json(), withdrawn(7, 2_000).to_json()])
+        arrived(receiver, 2, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    log.append([each.to_json() for each in (dated(7, 1_000), dated(7, 3_000), dated(8, 3_000))])
+    with notifying("audit") as process:
+        arrived(receiver, 4, process)
+    sent = [each for _, body in receiver.requests for each in json.loads(body)["alerts"]]
+    assert [each.get("logTime") for each in sent] == [1_000, 2_000, 3_000, 3_000]
+
+
+def test_a_line_that_withdraws_is_sent_to_those_who_may_have_got_the_alert():
+    lines = LinesOfReceiver((1,))
+    assert lines.gets(withdrawn(1, 5)), "its alert is older than what was read"
+    got = [dated(2, 5), dated(2, 5, rule_id=2), withdrawn(2, 6), dated(3, 5, rule_id=2), withdrawn(3, 6)]
+    assert [lines.gets(each) for each in got] == [True, False, True, False, False]
+    lines.note_before(dated(4, 5), sent=True)
+    lines.note_before(dated(5, 5), sent=False)
+    assert [lines.gets(withdrawn(event, 6)) for event in (4, 5)] == [True, False]
+    assert [lines.gets(dated(event, 5)) for event in (4, 5)] == [False, False]
+
+
+def test_it_remembers_a_bounded_number_of_events():
+    lines = LinesOfReceiver((1,), at_most=2)
+    for event in range(5):
+        lines.gets(dated(event, 5, rule_id=2))
+    assert [lines.gets(withdrawn(event, 6)) for event in range(5)] == [True, True, True, False, False]
 
 
 def test_a_target_may_want_some_rules_only(place, receiver):

@@ -240,6 +240,14 @@ def test_changes_of_rules_from_before_the_oldest_event_are_folded(Past):
     assert sum(map(len, past.history.changes.values())) == 3
 
 
+def test_events_that_come_look_for_the_oldest_log_time_only_where_there_is_much_to_forget(Past, monkeypatch):
+    past = Past(PAYMENTS, at_most=10)
+    monkeypatch.setattr(past.history, "forget_before", lambda log_time: pytest.fail("it looked"))
+    past.add([b"%d,2013-01-01 00:00:00,25,12,CSH,30" % number for number in range(30)])
+    past.history.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", 5)
+    past.add([b"30,2013-01-01 00:00:00,25,12,CSH,30"])
+
+
 def test_an_event_that_comes_after_changes_were_folded_though_it_was_logged_before_is_in_a_window(
     Past, monkeypatch
 ):

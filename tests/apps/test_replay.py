@@ -276,6 +276,18 @@ def test_a_rule_in_a_json_list_may_be_a_sentence(tmp_path):
     assert read_rules(tmp_path / "rules")[1] == sentence
 
 
+def test_a_file_may_be_one_rule_over_several_lines(tmp_path):
+    rule = {"ruleId": 1, "aggregateFieldName": "COUNT", "limitOperatorType": ">", "limit": 3, "window": "1h"}
+    (tmp_path / "rules").write_text(json.dumps(rule | {"ruleState": "ACTIVE"}, indent=1))
+    assert check_rules(read_rules(tmp_path / "rules"), PAYMENTS).rules[1].limit == 3
+
+
+def test_only_the_end_of_a_line_ends_a_rule(tmp_path):
+    rule = '{"ruleId": 1, "ruleState": "ACTIVE", "aggregateFieldName": "COUNT", "limitOperatorType": ">", "limit": 3, "window": 5, "title": "a\u2028b\x85c"}'
+    (tmp_path / "rules").write_text(f"{rule}\r\n{rule}\n", "utf-8")
+    assert read_rules(tmp_path / "rules") == [rule, rule]
+
+
 def test_a_list_that_is_not_json_is_a_bad_rule(tmp_path):
     (tmp_path / "rules").write_text("[{]")
     with pytest.raises(BadRule, match="rules is not a JSON list"):

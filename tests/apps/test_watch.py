@@ -1,10 +1,11 @@
 """What `lab alerts` and `lab latency` show of an engine's logs."""
 
 import json
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -170,6 +171,32 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(logs, capsys):
     logs.log("alerts").append([each.to_json() for each in (first, told, first, again, first)])
     assert main(["alerts", "--logs", str(logs.folder), "--json"]) == OK
     assert capsys.readouterr().out.splitlines() == [each.to_json() for each in (first, told, again)]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_what_was_withdrawn_before_the_position_from_which_alerts_are_shown_is_not_shown(
+    logs, capsys, monkeypatch, follow
+):
+    group = (("payeeId", 25),)
+    first, again = (replace(Alert.from_json(alert(7, time, time)), group=group) for time in (1_000, 3_000))
+    told = Withdrawal("{payeeId=25}", group, 7, first.event_time, 2_000)
+    log = logs.log("alerts")
+    log.append([each.to_json() for each in (first, told)])
+    position = log.end()
+    log.append([each.to_json() for each in (first, again)])
+    arguments = ["alerts", "--logs", str(logs.folder), "--json", "--from", str(position)]
+    if follow:
+        monkeypatch.setattr("lab.apps.watch.stop_signals", lambda: nullcontext(AfterOneLook()))
+    assert main([*arguments, *["--follow"] * follow]) == OK
+    assert capsys.readouterr().out.splitlines() == [again.to_json()]
+
+
+class AfterOneLook(Event):
+    """Set once somebody has waited for it."""
+
+    def wait(self, timeout=None):
+        self.set()
+        return True
 
 
 def test_a_withdrawn_alert_is_said_and_has_no_latency(logs, capsys):

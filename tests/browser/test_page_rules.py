@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from lab.model.attributes import BadRule
 from lab.model.messages import parse_message
-from lab.model.rule import readable_rule_sentence
+from lab.model.rule import Rule, readable_rule_sentence
+from lab.model.rules import rule_message
 from lab.model.schema import LOGINS, Schema
 from lab.model.when import RELATIONS, is_true, parse_ip_address, when_text
 from lab.model.whenreader import parse_when
 from tests.browser.test_page_engine import many
 from tests.engine.test_when import events
+from tests.model.test_rules import TOO_LONG
 from tests.model.test_sentence import MISTAKES, ODD, odd_rules
 from tests.model.test_when import conditions
 from tests.strategies import rules
@@ -36,6 +38,12 @@ WRONG = """([given, texts]) => {
     const schema = schemaOf(given);
     return texts.map((text) => {
         try { readMessage(text, schema); return null; } catch (error) { if (error instanceof Bad) return error.message; throw error; }
+    });
+}"""
+AS_JSON = """([given, texts]) => {
+    const schema = schemaOf(given);
+    return texts.map((text) => {
+        try { return ruleJson(readMessage(text, schema).rule); } catch (error) { if (error instanceof Bad) return null; throw error; }
     });
 }"""
 SIGNS = (
@@ -107,12 +115,53 @@ def test_rules_are_read_and_described_as_in_python_whatever_fields_are_called(op
     assert opened.evaluate(READ, [ODD.to_dict(), texts]) == [described(text, ODD) for text in texts]
 
 
+@many
+@given(messages=st.lists(rules(absence=True), min_size=5, max_size=15))
+def test_a_rule_is_the_same_json_as_in_python(opened, messages):
+    """As what it is too long is decided by."""
+    texts = [message.decode() for message in messages]
+    expected = [(rule := read(text)) and json.dumps(rule.to_dict()) for text in texts]
+    assert opened.evaluate(AS_JSON, [LOGINS.to_dict(), texts]) == expected
+
+
+@pytest.mark.parametrize(("filter", "form"), TOO_LONG)
+def test_a_rule_that_could_not_be_read_back_is_refused_as_in_python(opened, filter, form):
+    """Whole numbers become longer in a sentence, other texts than ASCII in JSON; by one value less it is short enough."""
+    (name, values), *_ = filter.items()
+    rule = rule_message(1, ["userId"], None, "COUNT", "GREATER", 20_000_000, "1h")
+    texts = [
+        json.dumps(rule | {"filter": {name: values[:count]}}, ensure_ascii=False)
+        for count in range(1, len(values), 7)
+    ]
+    reasons = [refusal(text) for text in texts]
+    assert opened.evaluate(WRONG, [LOGINS.to_dict(), texts]) == reasons
+    sizes = [re.fullmatch(rf"rule as {form} of ([0-9]+) bytes, .*", reason) for reason in reasons if reason]
+    assert all(sizes) and min(int(size[1]) for size in sizes) < 65536 + 200 and None in reasons
+
+
 def test_a_mistake_in_a_sentence_is_told_as_in_python(opened):
     texts = [f"7: {text}" for text, _, _ in MISTAKES]
     found = opened.evaluate(WRONG, [LOGINS.to_dict(), texts])
     # which the page does not tell: what was probably meant
     suggested = re.compile(r", did you mean [^?]*\?|(?<=goes in quotes), such as .*(?= \(at)")
     assert found == [suggested.sub("", told(text)) for text in texts]
+
+
+def read(text: str) -> Rule | None:
+    """The rule that a message means; None if it is refused."""
+    try:
+        return parse_message(text, LOGINS).rule
+    except BadRule:
+        return None
+
+
+def refusal(text: str) -> str | None:
+    """Why a message is refused; None if it is not."""
+    try:
+        parse_message(text, LOGINS)
+    except BadRule as error:
+        return str(error)
+    return None
 
 
 def told(text: str) -> str:

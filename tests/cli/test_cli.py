@@ -1,5 +1,6 @@
 """The command line: results on stdout, the rest on stderr, exit codes, errors of one line."""
 
+import errno
 import gzip
 import json
 import os
@@ -18,6 +19,7 @@ import pytest
 from lab.apps.replay import replay
 from lab.cli.main import FAILED, OK, STOPPED, USAGE, build_parser, main
 from lab.cli.options import settings_from_options
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.ends import FileLogs
 from lab.stream.simulate import payments, to_json
 from tests.orders import orders
@@ -64,6 +66,21 @@ def test_replay_writes_alerts_and_ends_its_output_with_one_json_object(files, ca
     assert alerts == replay("events.jsonl", [RULE], engine="reference").alert_lines and len(alerts) > 50
     assert json.loads(Path("bad.jsonl").read_text())["place"] == "events.jsonl:301"
     assert "1 dead letters" in err and "events.jsonl:301: not one JSON object" in err
+
+
+@pytest.mark.parametrize(
+    "words", [["replay", "events.jsonl", "--rules", "rules.txt"], ["rules", "backtest", RULE, "events.jsonl"]]
+)
+def test_who_compiles_the_window_loop_first_says_so(words, files, capsys, monkeypatch):
+    def compiled() -> None:
+        assert "compiling the window loop" in capsys.readouterr().err
+        raise InterruptedError("compiled")
+
+    monkeypatch.setattr("lab.engine.compiled.codecache.is_window_loop_cached", lambda: False)
+    monkeypatch.setattr("lab.engine.loop.inprocess.compile_kernels", compiled)
+    monkeypatch.setattr("lab.machine.session.session", Mock(side_effect=RuntimeError("Spark is not needed")))
+    assert main(words) == FAILED
+    assert "compiled" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -152,6 +169,21 @@ def test_a_command_that_is_told_can_be_pasted_whatever_the_folder_is_called(caps
     running.answers.return_value = False
     assert main(["broker", "status"]) == FAILED
     assert "stop it: lab broker stop --folder '/my lab/broker'" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_user_is_refused_with_the_way_on(tmp_path, capsys, monkeypatch):
+    """As it is for others than root, whom the system refuses no file."""
+    record = tmp_path / "logs" / "checkpoint" / "lab.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("{}")
+    said = f"Failed to open local file '{record}'. Detail: [errno 13] Permission denied"  # in Arrow's words
+    error = PermissionError(errno.EACCES, said)
+    monkeypatch.setattr(CheckpointFolder, "read", Mock(side_effect=error))
+    assert main(["state", str(record.parent)]) == FAILED
+    assert (
+        f"lab: {record}: Permission denied; copied from another user, a checkpoint needs `chown -R`"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_current_folder_that_has_been_removed_is_told(tmp_path, capsys, monkeypatch):
@@ -308,6 +340,14 @@ def test_a_bad_rule_is_not_sent(files, capsys):
     assert "logs/control: no such log" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "rule", ["SUM(amount) per userId over 1 h > 5", "rule 7: COUNT(events) over 1 h > 5"]
+)
+def test_a_sentence_without_its_id_is_no_file(rule, files, capsys):
+    assert main(["rules", "backtest", rule, "events.jsonl", "--engine", "reference"]) == USAGE
+    assert "nor a sentence such as 7: SUM(amount) per userId over 1 h > 500" in capsys.readouterr().err
+
+
 def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
     assert main(["rules", "backtest", RULE, "events.jsonl", "--engine", "reference", "--top", "2"]) == OK
     lines = capsys.readouterr().out.splitlines()
@@ -384,7 +424,7 @@ def signalled(process: psutil.Process, number: signal.Signals, everybody: bool) 
 
 
 def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_stop_or_kill(files, tmp_path):
-    """One engine in a process of its own: stopped by Ctrl-C, killed, and stopped by a service manager, which signals the whole family.
+    """One engine in a process of its own: stopped by Ctrl-C, killed, and stopped by a service manager and by a terminal that is closed, which signal the whole family.
 
     Each log is where it was told to be. No shared memory is left, what a killed engine left is removed by the next one.
     """
@@ -399,7 +439,7 @@ def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_
     control = ["--rules", "rules", "--acks", "out/acks"]
     assert main(["rules", "add", RULE, *control, "--timeout", "0"]) == OK
     left: set[Path] = set()
-    for number, stop in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGTERM)):
+    for number, stop in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)):
         logs.log("events").append(LINES[100 * number : 100 * (number + 1)])
         with program(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as engine:
             wait_until(

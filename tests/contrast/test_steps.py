@@ -29,7 +29,7 @@ def test_a_step_in_one_process_gives_the_alerts_of_the_reference(name, lines, ex
 
 def test_both_ends_of_a_window_count_in_both_loops():
     events = [(1, 0, 1, 50), (1, 60_000, 2, 50), (1, 60_001, 3, 50), (2, 60_001, 4, 70)]
-    for window in (oneprocess.RecomputedSum(60_000), oneprocess.RunningSum(60_000)):
+    for window in (oneprocess.RecomputedWindowSum(60_000), oneprocess.IncrementalWindowSum(60_000)):
         assert oneprocess.evaluate_tuples(window, events, 60) == {2: 100, 3: 100, 4: 70}
 
 

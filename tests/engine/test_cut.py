@@ -69,6 +69,18 @@ def test_a_folder_that_is_removed_and_made_anew_while_the_engine_runs_is_another
         planner.advance_mark(mark, None)
 
 
+@pytest.mark.parametrize("name", ["events", "control"])
+def test_a_topic_that_is_deleted_and_made_anew_while_the_engine_runs_is_another_log(tmp_path, name):
+    planned = Planned(tmp_path, [[1, 2, 3], [4]], [[1, 2, 3]])
+    mark = planned.marks(limit=100)[-1]
+    planned.logs.sources[name][0].clear()
+    planned.append(name, 0, 9)
+    with pytest.raises(
+        LogLost, match=f"{name}/0: ends at 1, .* read up to 3 already: another log has its name"
+    ):
+        planned.planner.advance_mark(mark, None)
+
+
 def test_a_backlog_is_cut_by_log_time_over_all_sources(tmp_path):
     """The rule comes with the events after it, not with the first."""
     batches = Planned(tmp_path, [[1, 2, 3, 4, 6, 7]], [[5]]).taken(limit=2)

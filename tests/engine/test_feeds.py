@@ -1,11 +1,21 @@
 """What the engine asks of a log."""
 
+import json
+import tracemalloc
+from hashlib import sha256
+from pathlib import Path
 from threading import Event, Thread
 
+import numpy as np
+import pytest
+
 from lab.engine.records import feeds
+from lab.engine.records.columns import LOG_TIME
+from lab.engine.records.decode import decode
 from lab.engine.records.feeds import FileFeed, LooseLines
 from lab.logs.files import FileLog
-from lab.logs.index import SegmentIndex
+from lab.logs.index import ROW, SegmentIndex
+from lab.model.schema import MAX_FUTURE_MS, PAYMENTS
 from tests.waiting import PATIENCE_S
 
 
@@ -103,3 +113,58 @@ def test_who_waits_for_lines_wakes_when_one_comes_and_looks_less_often_the_longe
     assert feed.wait_for_records({0: 0}, 0.02) and not feed.wait_for_records({0: feed.log.end()}, 0)
     monkeypatch.setattr(feeds.time, "sleep", pauses.append)
     assert not feed.wait_for_records({0: feed.log.end()}, 0.02) and pauses[-1] < 0.004
+
+
+GOOD = b'{"transactionId": 1, "eventTime": 5, "payeeId": 7}\n'
+
+
+def write_foreign(folder: Path, *lines: bytes) -> FileLog:
+    """Lines that another program writes into the segment and the index of a log, however long they are."""
+    log = FileLog(folder)
+    log.append([GOOD], log_time_ms=1)
+    with (
+        open(folder / "00000000000000000000.jsonl", "ab") as segment,
+        open(folder / "00000000000000000000.index", "ab") as index,
+    ):
+        for log_time, line in enumerate(lines, 2):
+            segment.write(line)
+            index.write(ROW.pack(segment.tell(), log_time, 0, 0))
+    return log
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_line_of_any_length_that_another_program_wrote_takes_the_memory_of_a_few(tmp_path, end):
+    line = b'{"transactionId": 2, "x": "' + b"y" * (64 << 20)
+    log = write_foreign(tmp_path / "events", GOOD, line + end, GOOD, GOOD)
+    tracemalloc.start()
+    ranges = {0: (0, log.end())}
+    batch = decode(FileFeed(log.folder).read(ranges, 0), PAYMENTS, MAX_FUTURE_MS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32 << 20
+    assert batch.records == 5 and sum(len(events[LOG_TIME]) for events in batch.events) == 4
+    (letter,) = map(json.loads, batch.dead_letters)
+    assert letter == {
+        "reason": f"line of {len(line)} bytes, at most 1048576 are allowed",
+        "place": "events/00000000000000000000.jsonl:3",
+        "raw": line[:2000].decode(),
+        "bytes": len(line),
+        "sha256": sha256(line).hexdigest(),
+    }
+
+
+@pytest.mark.parametrize("unit", [b"y", b" ", "é".encode(), b"y" * 200_000 + b"\xff"])
+def test_where_a_long_line_lies_among_the_bytes_that_are_read_at_once_does_not_matter(tmp_path, unit):
+    """As a whole, or as the last of a run, of which only the beginning and the hash are ever in memory."""
+    long = unit * (3_000_000 // len(unit)) + b"\n"
+    letters = []
+    for good in (1, 20_000, 60_000, 80_000):
+        log = write_foreign(tmp_path / str(good) / "events", GOOD * good, long, GOOD)
+        ranges = {0: (0, log.end())}
+        batch = decode(FileFeed(log.folder).read(ranges, 0), PAYMENTS, MAX_FUTURE_MS)
+        times = np.concatenate([events[LOG_TIME] for events in batch.events])
+        assert times.tolist() == [1] + [2] * good + [4]
+        letters.append([json.loads(line) for line in batch.dead_letters])
+        for letter in letters[-1]:
+            assert letter.pop("place") == f"events/00000000000000000000.jsonl:{good + 2}"
+    assert letters == letters[:1] * 4 and len(letters[0]) == (unit != b" ")

@@ -2,7 +2,9 @@
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -14,10 +16,12 @@ from lab.engine.loop.cut import Planner
 from lab.engine.records import kafkafeed
 from lab.engine.records.feeds import LogLost
 from lab.engine.spark import pipeline
-from lab.logs.cluster import NoBroker, TopicMadeAnew
+from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
+from lab.logs.kafka import KafkaLog
+from lab.logs.partitions import PartitionOffsets
 from lab.machine import broker
 from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 SETTINGS = Settings(key_groups=4)
 
@@ -138,6 +142,32 @@ def test_records_that_have_expired_are_missed_by_name_before_and_while_they_are_
         list(logs.feed("events").read({0: (1, 5)}, 0))
     with pytest.raises(LogLost, match="events/0: records from 0 up to 3 have expired"):
         planner.advance_mark(beginning, None)
+
+
+def test_a_topic_that_is_deleted_and_made_anew_is_told_from_one_whose_records_have_expired(kafka, tmp_path):
+    logs = topics(kafka.address, "anew")
+    append(logs, events(3))
+    planner = Planner(logs.feed("events"), logs.feed("control"), CheckpointFolder(tmp_path), SETTINGS)
+    beginning = planner.initial_mark()
+    wait_until(lambda: planner.advance_mark(beginning, None)["events"] == {"0": 3})
+    mark = planner.advance_mark(beginning, None)
+    logs.cluster.admin_client.delete_topics(["events-anew"])["events-anew"].result()
+    wait_until(partial(is_made_empty, logs.log("events")))
+    append(logs, events(1))
+    with pytest.raises(TopicMadeAnew, match="topic events-anew on .* was deleted and made anew"):
+        planner.advance_mark(mark, None)
+    with pytest.raises(
+        LogLost, match="events-anew/0: the brokers have lost records that the engine has read"
+    ):
+        list(logs.feed("events").read({0: (3, 4)}, 0))  # where brokers tell no ids
+
+
+def is_made_empty(log: KafkaLog) -> bool:
+    """Makes a topic, and says whether it is there without records: one that is deleted goes a moment later."""
+    with suppress(KafkaException, UnusableTopic):
+        log.create()
+        return PartitionOffsets(log.cluster, log.topic).end_offsets() == {0: 0}
+    return False
 
 
 def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expired(kafka, tmp_path):

@@ -1,10 +1,14 @@
 """The ledger: stores that are numbered anew, files under names that say what is in them."""
 
+from hashlib import sha256
+
 import pytest
 
 from lab.engine.checkpoint import ledger
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Change, Ledger, load_ledger, save_ledger
+from lab.model.deadletters import BEGINNING
+from lab.model.jsontext import LongLine
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule
@@ -42,6 +46,18 @@ def test_it_comes_back_from_a_file_as_it_was(tmp_path):
     name = save_ledger(folder, "", [change], after(RULE))
     found, changes = load_ledger(folder, name, LOGINS)
     assert (found.to_dict(), changes) == (after(RULE).to_dict(), [change])
+
+
+@pytest.mark.parametrize("unit", ["x", "é", "😀", "\x01"])
+def test_a_message_that_is_too_long_to_be_in_memory_is_answered_as_one_that_is_not(tmp_path, unit):
+    raw = (unit * 10_000).encode() + b"x" * 100_000
+    long = LongLine.of(len(raw), sha256(raw).hexdigest(), raw[:BEGINNING])
+    name = save_ledger(CheckpointFolder(tmp_path), "", [Change(17, 0, "control/a:1", long)], after(RULE))
+    ((change,),) = load_ledger(CheckpointFolder(tmp_path), name, LOGINS)[1:]
+    answers = [RuleBook(LOGINS).apply(message) for message in (raw, long, change.message)]
+    assert answers == answers[:1] * 3
+    assert answers[0]["reason"] == f"message of {len(raw)} bytes, at most 65536 are allowed"
+    assert answers[0]["bytes"] == len(raw)
 
 
 def test_other_changes_have_another_name_so_a_plan_that_was_given_up_does_no_harm(tmp_path):

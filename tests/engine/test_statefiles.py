@@ -123,22 +123,37 @@ def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_p
     assert half.read(StateFile(1, 0, 0, 1, key_groups_to_read=(1,)))["keyGroup"].to_pylist() == [1]
 
 
-def test_a_file_from_before_the_chain_that_a_late_attempt_wrote_again_is_not_read(tmp_path):
+def test_a_file_that_a_late_attempt_wrote_again_is_not_read_if_the_newest_needs_none_of_its_epoch(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     late = files.write(1, 1, 0, rows_of(1, [0, 2]))
-    files.write(4, 4, 0, rows_of(4, [1]), chain_first_epoch=4)
+    files.write(4, 4, 0, rows_of(4, [1]), first_epochs_needed=(4, 4, 4, 4))
     (newest,), idle = files.find(4)
-    assert (newest.last_epoch, newest.chain_first_epoch, idle) == (4, 4, [late.name])
+    assert (newest.last_epoch, newest.first_epochs_needed, idle) == (4, (4, 4, 4, 4), [late.name])
     # of several tasks each tells of its own key-groups: after a rescale the file is still wanted by the other one
     half, other = (StateFiles(CheckpointFolder(tmp_path), *own) for own in ((0, 1), (2, 3)))
-    half.write(5, 5, 0, rows_of(5, []), chain_first_epoch=4)
-    other.write(5, 5, 0, rows_of(5, []), chain_first_epoch=1)
+    half.write(5, 5, 0, rows_of(5, []), first_epochs_needed=(4, 4))
+    other.write(5, 5, 0, rows_of(5, []), first_epochs_needed=(1, 1))
     assert [file.last_epoch for file in half.find(5)[0]] == [4, 5]
-    assert [(file.last_epoch, file.key_groups_to_read) for file in other.find(5)[0]] == [
+    of_others = [(1, (2, 3)), (4, (2, 3)), (5, (2, 3))]
+    assert [(file.last_epoch, file.key_groups_to_read) for file in other.find(5)[0]] == of_others
+    # and so does one task after them
+    files.write(6, 6, 0, rows_of(6, []), first_epochs_needed=(4, 4, 1, 1))
+    assert [(file.last_epoch, file.key_groups_to_read) for file in files.find(6)[0]] == [
         (1, (2, 3)),
-        (4, (2, 3)),
+        (4, (0, 1, 2, 3)),
         (5, (2, 3)),
+        (5, (0, 1)),
+        (6, (0, 1, 2, 3)),
     ]
+
+
+@pytest.mark.parametrize("needed", [(4, 1), (4, 1, 1, "1.5")])
+def test_a_file_that_tells_the_first_epochs_of_other_key_groups_is_damaged(tmp_path, needed):
+    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
+    with patch.object(json, "dumps", lambda of, dumps=json.dumps: dumps(of | {"sinceByKeyGroup": needed})):
+        written = files.write(0, 0, 0, rows_of(0, []))
+    with pytest.raises(ValueError, match=f"{written.name} is no state file, or a damaged one"):
+        files.find(0)
 
 
 def test_a_file_tells_what_it_holds_in_its_head(tmp_path):

@@ -18,10 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.logs import writer
+from lab.logs import files, writer
 from lab.logs.files import FileLog, PositionExpired, join_lines
 from lab.logs.index import ROW, ROWS_AT_ONCE, AppendRow, Batch, BatchConflict, SegmentIndex, writer_id
 from lab.logs.positions import Record
+from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.times import DAY_MS
 
 FORK, SPAWN = get_context("fork"), get_context("spawn")
@@ -753,3 +754,25 @@ def test_readers_elsewhere_go_on_while_segments_roll_and_expire(log, monkeypatch
     seen += tail.read()
     assert seen[-1] == "w 3999 2" and len(seen) == len(set(seen))
     assert len(list(log.folder.glob("*.index"))) < 10
+
+
+@pytest.mark.parametrize("records", [0, 1, 2, 3, 9])
+def test_a_part_of_the_log_that_ends_at_a_position_is_read(log, monkeypatch, records):
+    monkeypatch.setattr(files, "BYTES_A_RECORD", 4)
+    for lines in (["aaa", "bbb"], ["ccc"], ["ddd"]):
+        log.append(lines)
+    tail = log.tail(at=log.earlier({0: 12}, records))
+    found = []
+    while came := tail.records(1, upto={0: 12}):
+        found += came
+    assert [record.line for record in found] == ["aaa", "bbb", "ccc"][3 - min(records, 3) :]
+    assert tail.positions == {0: 12} and tail.read() == ["ddd"]
+
+
+def test_a_record_that_no_engine_takes_is_refused_where_it_is_appended(log):
+    log.append([b"x" * MAX_LINE_BYTES + b"\r\n"])
+    end = log.end()
+    for append in (log.append, lambda lines: log.publish(lines, ["", ""])):
+        with pytest.raises(ValueError, match="a record of 1048577 bytes, at most 1048576 are allowed: "):
+            append(["short", "x" * (MAX_LINE_BYTES + 1)])
+    assert log.end() == end, "of an append everything is refused"

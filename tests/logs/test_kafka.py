@@ -45,6 +45,32 @@ def test_a_tail_gives_each_record_once_and_a_new_one_only_those_to_come(kafka):
         assert (old.read(), old.read(), new.read()) == (["one", "two"], [], ["two"])
 
 
+@pytest.mark.parametrize("records", [0, 2, 9])
+def test_a_part_of_a_topic_that_ends_at_offsets_is_read(kafka, records):
+    log = KafkaLog(kafka.address, f"part-{records}")
+    log.create(partitions=2)
+    log.publish([str(number) for number in range(40)], [str(number) for number in range(40)])
+    with closing(log.tail(new=True)) as new:
+        upto = new.positions
+    log.publish(["later"] * 9, [str(number) for number in range(9)])
+    with closing(log.tail()) as tail:
+        before = [record for record in tail.records() if record.line != "later"]
+    with closing(log.tail(at=log.earlier(upto, records))) as tail:
+        found = []
+        while came := tail.records(1, upto):
+            found += came
+        assert tail.positions == upto
+    assert sorted(found, key=str) == sorted(
+        (
+            record
+            for record in before
+            for partition, offset in [map(int, record.place.rpartition("/")[2].split(":"))]
+            if offset >= upto[partition] - records
+        ),
+        key=str,
+    )
+
+
 def test_the_log_is_in_order_of_append_time_over_its_partitions(kafka):
     log = KafkaLog(kafka.address, "wide")
     log.create(partitions=3)

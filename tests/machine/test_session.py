@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from lab.machine.doctor import ROOT
 from lab.machine.session import python_of_workers
 from tests.waiting import PATIENCE_S
 
@@ -101,3 +102,25 @@ def test_workers_run_the_python_that_they_are_told(told, conf, found, monkeypatc
     if told:
         monkeypatch.setenv("PYSPARK_PYTHON", told)
     assert python_of_workers(conf) == found
+
+
+@pytest.mark.skipif(
+    not shutil.which("unshare") or subprocess.run(["unshare", "-rn", "true"], check=False).returncode != 0,
+    reason="takes a network of its own",
+)
+@pytest.mark.parametrize(
+    "words",
+    [["run", "--logs", "logs"], ["broker", "start", "--folder", "b"], ["db", "start", "--folder", "d"]],
+)
+def test_without_a_loopback_network_a_message_says_that_it_is_missing(words, tmp_path):
+    done = subprocess.run(
+        ["unshare", "-rn", sys.executable, "-m", "lab", *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 1
+    assert "lab: no loopback network (127.0.0.1), " in done.stderr.splitlines()[-1]

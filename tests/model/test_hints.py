@@ -17,7 +17,10 @@ from lab.model.hints import condition_hints
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
+from lab.stream.accounts import ACCOUNT_EVENTS
 from lab.stream.datasets import dataset
+from lab.stream.typologies import TYPOLOGIES
+from tests.model.test_wishes import rows, rule_of
 
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "5m"}
 
@@ -81,6 +84,46 @@ def test_a_value_that_looks_like_an_operator_is_said(value):
         hint
         == f'device = "{value}" is compared literally: there are no wildcards; say device != … or device startsWith …'
     )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "says"),
+    [
+        ("COUNT(events) over 1 h > 5, when ip = 10.0.0.*", 'ip = "10.0.0.*" is compared literally'),
+        ("COUNT(events where device = Chrome*) over 1 h > 5", "is compared literally"),
+        ("COUNT(events) over 1 h > COUNT(events where device = !x) over 1 d", "is compared literally"),
+        ("COUNT(events) over 1 h > 5, when action = pay and action = login", "so no event alerts"),
+        ("COUNT(events) where action = pay over 1 h > 5, when action = login", "so no event alerts"),
+        ("COUNT(events where action = pay) where action = login over 1 h > 5", "so no event counts"),
+        ("SUM(amount) over 1 h > 5 and COUNT(events) over 20 d = 0", "COUNT = 0 is never true"),
+        ("SUM(amount) over 1 h > 5 or COUNT(events) over 20 d < 1", "COUNT < 1 is never true"),
+        ("SUM(amount) over 1 h > 5 and COUNT(events) over 20 d without the current event = 0", ""),
+        ("SUM(amount) over 1 h > 5 and COUNT(events where ip is null) over 20 d = 0", ""),
+        ("SUM(amount) over 1 h > 5 and COUNT(amount) over 20 d = 0", ""),
+        ("SUM(amount) over 1 h > 5 and COUNT(events) over 20 d >= 1", ""),
+        ("COUNT(events) over 1 s >= 1, when ip is null", ""),
+        ("COUNT(events) over 1 s >= 1, at most 1 per 1 d", ""),
+        ("COUNT(events) over 1 s >= 1, severity low", "is always true"),
+        ("AVG(amount) over 1 h = 10, when ip is null", "is almost never true"),
+        ("NO(events) within 1 h after, when action = pay or action = login", ""),
+        ("COUNT(events) where action in (pay, login) over 1 h > 5, when action = login", ""),
+    ],
+)
+def test_what_every_part_of_a_sentence_hardly_means_is_said(sentence, says):
+    hint = "; ".join(condition_hints(parse_message(f"1: {sentence}", LOGINS).rule, LOGINS))
+    assert says in hint and bool(says) == bool(hint)
+
+
+def test_rules_of_the_documents_have_no_hints():
+    sentences = [rule_of(number) for number in rows()] + [each.rule for each in TYPOLOGIES]
+    for sentence in sentences:
+        rule = parse_message(f"1: {sentence}", ACCOUNT_EVENTS).rule
+        assert condition_hints(rule, ACCOUNT_EVENTS) == [], sentence
+
+
+def test_a_hint_is_said_once():
+    sentence = "COUNT(events) where ip = x* over 1 h > 5, when ip = x* and amount > 1"
+    assert len(condition_hints(parse_message(f"1: {sentence}", LOGINS).rule, LOGINS)) == 1
 
 
 def test_hints_stay_short_whatever_a_rule_holds():

@@ -642,14 +642,13 @@ def test_a_filter_may_be_written_in_words():
             parse_message(json.dumps(rule | {"filter": words}), LOGINS)
 
 
-@pytest.mark.parametrize(
-    ("filter", "form"),
-    [
-        ({"country": [f"{chr(0xAC00 + n)}{n}" for n in range(5_000)]}, "JSON"),
-        ({"amount": list(range(9_000))}, "a sentence"),
-    ],
-    ids=["texts", "amounts"],
-)
+TOO_LONG = [  # filters, and the form in which their rule is too long
+    ({"country": [f"{chr(0xAC00 + n)}{n}" for n in range(5_000)]}, "JSON"),
+    ({"amount": list(range(9_000))}, "a sentence"),
+]
+
+
+@pytest.mark.parametrize(("filter", "form"), TOO_LONG, ids=["texts", "amounts"])
 def test_a_rule_that_could_not_be_read_back_is_refused_with_its_size(filter, form):
     rule = rule_message(1, ["userId"], None, "COUNT", "GREATER", 5, "1h", filter=filter)
     with pytest.raises(BadRule, match=rf"^rule as {form} of [0-9]{{5}} bytes, at most 65536 are allowed$"):

@@ -55,7 +55,7 @@ def edit_until_done(
     store: RuleStore, rng: random.Random, edits: int, pause_s: float, meanwhile: Callable[[int], None]
 ) -> None:
     """Edits once a capture has begun, again and again while the database is away; `meanwhile` is told how many are done."""
-    wait_until(lambda: store.last_sent_change_ids())
+    wait_until(lambda: store.last_sent_change_id_by_log())
     for number in range(edits):
         while True:
             try:

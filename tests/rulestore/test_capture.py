@@ -335,7 +335,7 @@ def test_capture_on_the_command_line(url, logs, capsys, monkeypatch):
     assert main(["rules", "add", rule(1), *where]) == OK
     store = RuleStore(url, PAYMENTS)
     with running(url, logs, []):
-        wait_until(lambda: store.last_sent_change_ids())
+        wait_until(lambda: store.last_sent_change_id_by_log())
         assert main(["cdc", "status", *where]) == OK
         assert f"{logs.log_folder('control')}: change 1 of 1, up to date" in capsys.readouterr().out
         engine, answered = Engine(logs), Event()
@@ -354,4 +354,4 @@ def test_capture_on_the_command_line(url, logs, capsys, monkeypatch):
         assert "rule 1 version 2 in force (" in capsys.readouterr().out
     assert main(["cdc", "forget", str(logs.log_folder("control")), *where]) == OK
     assert main(["cdc", "forget", str(logs.log_folder("control")), *where]) == USAGE
-    assert store.last_sent_change_ids() == {}
+    assert store.last_sent_change_id_by_log() == {}

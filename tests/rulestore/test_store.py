@@ -3,9 +3,10 @@
 import json
 import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import psycopg2
 import pytest
@@ -14,7 +15,7 @@ from psycopg2.extras import PhysicalReplicationConnection
 from sqlalchemy import DDL, create_engine, insert, text, update
 from sqlalchemy.exc import DatabaseError
 
-from lab.cli.main import OK, USAGE, main
+from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.access import NotTrusted
 from lab.machine import database
 from lab.model.aggregates import AGGREGATES
@@ -455,3 +456,22 @@ def test_users_with_few_rights_are_made_in_a_database_of_one_s_own(needs_postgre
                 store.delete(1)
             assert len(store.history(1)) == 2
         assert main(command) == OK and "already existed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["cdc", "run"], ["cdc", "status"], ["rules", "list"]])
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("text.db", "text.db: file is not a database, expected"),
+        ("nowhere/rules.db", "nowhere/rules.db: unable to open database file, expected"),
+    ],
+)
+def test_a_file_that_is_no_database_ends_a_command_that_names_it(
+    tmp_path, monkeypatch, capsys, words, file, says
+):
+    monkeypatch.chdir(tmp_path)
+    Path("text.db").write_text("not a database, and longer than the head of one " * 20)
+    again = Mock(is_set=lambda: False, wait=Mock(side_effect=AssertionError("it tries again")))
+    monkeypatch.setattr("lab.apps.storedrules.stop_signals", lambda: nullcontext(again))
+    assert main([*words, "--store", f"sqlite:///{file}"]) == FAILED
+    assert says in capsys.readouterr().err

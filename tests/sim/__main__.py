@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from tests.sim.history import random_history
-from tests.sim.many import found_after, outcomes
+from tests.sim.many import Found, found_after, outcomes
 from tests.sim.mutants import MUTANTS
 from tests.sim.shrink import shrunk
 from tests.sim.simulate import run
@@ -29,15 +29,20 @@ def _all(seeds: range, processes: int) -> Iterator[tuple[int, list[str], float, 
 
 
 def _mutants(seed: int, histories: int) -> int:
-    missed = 0
-    print(f"{'planted fault':60} histories  records of a short one  found as")
+    """Prints when each planted fault is found; returns how many are not."""
+    found: list[Found | None] = []
+    print(f"{'planted fault':66} histories  records of a short one  found as")
     for name in MUTANTS:
-        found = found_after(name, seed, histories, short=True)
-        missed += found is None
-        told = f"{found.after:9,}  {found.records or '':22}  {found.wrong[:60]}" if found else "NOT FOUND"
-        print(f"{name:60} {told}", flush=True)
+        found.append(one := found_after(name, seed, histories, short=True))
+        told = (
+            f"{one.after or 'its own':>9}  {one.records or '':22}  {one.wrong[:60]}" if one else "NOT FOUND"
+        )
+        print(f"{name:66} {told}", flush=True)
+    missed = found.count(None)
+    own = sum(one is not None and one.after == 0 for one in found)
     print(
-        f"{len(MUTANTS) - missed} of {len(MUTANTS)} planted faults found within {histories:,} histories each"
+        f"{len(found) - missed} of {len(found)} planted faults found: {own} each in a history of its own, "
+        f"the others within {histories:,} random ones"
     )
     return missed
 

@@ -2,11 +2,12 @@
 
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from tests.sim import logmutants, loopmutants, statemutants  # noqa: F401 - they add to MUTANTS
+from tests.sim.directed import DIRECTED
 from tests.sim.history import BEGIN, Action, History, random_history
 from tests.sim.mutants import MUTANTS
 from tests.sim.shrink import shrunk
@@ -38,7 +39,7 @@ def outcomes(seeds: range) -> list[tuple[int, list[str], float, float]]:
 
 @dataclass(frozen=True)
 class Found:
-    """A planted fault that was found: after how many histories, as what, and how many records a short history has."""
+    """A planted fault that was found: after how many random histories (0: in its own one), as what, and how many records a short one has."""
 
     after: int
     wrong: str
@@ -46,7 +47,7 @@ class Found:
 
 
 def found_after(name: str, seed: int, histories: int, short: bool = False) -> Found | None:
-    """How many histories it took to find a planted fault, None if it was not found; `short`: it is made short, too.
+    """How many random histories it took to find a planted fault, None if it was not found; `short`: it is made short, too.
 
     They run in a process of their own, as a fault may make compiled code go round for ever.
     """
@@ -56,9 +57,10 @@ def found_after(name: str, seed: int, histories: int, short: bool = False) -> Fo
     process = fork.Process(target=_plant, args=(name, seeds, short, there), daemon=True)
     process.start()
     there.close()
-    number = 0
+    first = int(name not in DIRECTED)
+    number = first - 1
     try:
-        for number, wrong in enumerate(_told(here), 1):
+        for number, wrong in enumerate(_told(here), first):
             if wrong:
                 return Found(number, wrong, here.recv() if short and here.poll(PATIENCE_S) else None)
     except EOFError:  # it ended: all histories are done
@@ -69,20 +71,29 @@ def found_after(name: str, seed: int, histories: int, short: bool = False) -> Fo
     return Found(number + 1, "it does not come to an end")
 
 
-def planted(name: str, seeds: range) -> Iterator[str]:
+def histories_for(name: str, seeds: range) -> Iterator[History]:
+    """The history that was made for a planted fault, if there is one; then random ones."""
+    if name in DIRECTED:
+        yield DIRECTED[name]
+    yield from map(random_history, seeds)
+
+
+def planted(name: str, histories: Iterable[History]) -> Iterator[str]:
     """What a planted fault makes wrong in each history, empty if nothing. Raises AssertionError if the fault itself does not run."""
     with installed(), MUTANTS[name]():
-        for seed in seeds:
-            wrong = "".join(run(random_history(seed))[:1])
+        for history in histories:
+            wrong = "".join(run(history)[:1])
             assert not wrong.startswith(UNFIT), f"{name!r} does not fit the code any more: {wrong}"
             yield wrong
 
 
 def _plant(name: str, seeds: range, short: bool, there: Connection) -> None:
-    for seed, wrong in zip(seeds, planted(name, seeds)):
+    for history, wrong in zip(
+        histories_for(name, seeds), planted(name, histories_for(name, seeds)), strict=True
+    ):
         there.send(wrong)
         if wrong and short:
-            there.send(len(appended(shrunk(random_history(seed), SHRINK_S))))
+            there.send(len(appended(shrunk(history, SHRINK_S))))
         if wrong:
             return
 

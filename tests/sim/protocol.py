@@ -129,6 +129,7 @@ class Shop:
         ends += [
             end for end in (json.loads(entry.splitlines()[2]) for entry in entries) if not runs_loop(end)
         ]
+        assert len(ends) == len(self.had), f"{len(self.had)} cuts were written, and {len(ends)} are there"
         return list(zip(sorted(ends, key=lambda end: end["number"]), self.had, strict=True))
 
     def records(self) -> list[dict]:

@@ -7,34 +7,34 @@ from dataclasses import replace
 from tests.sim.history import History
 from tests.sim.simulate import run
 
+# settings that a short history has, as far as it still fails with them
+SIMPLEST = {
+    "divisible": False,
+    "segment_bytes": 8 << 20,
+    "parallelism": 1,
+    "key_groups": 1,
+    "events": 1,
+    "control": 1,
+    "at_once": 100,
+    "late_policy": "evaluate",
+    "one_by_one": True,
+    "hosts": 1,
+    "room": 64,
+    "merged": 8,
+    "merged_events": 1 << 22,
+    "ledgers": 100,
+    "sharing": 5000,
+    "max_batch_records": 1000,
+    "max_future_ms": 86_400_000,
+    "max_out_of_orderness_ms": 0,
+}
+
 
 def shrunk(history: History, most_s: float = float("inf")) -> History:
     """The shortest history found that fails as well: fewer actions, fewer faults, simpler settings.
 
     `most_s`: CPU time after which no better one is looked for.
     """
-    simplest = {
-        "divisible": False,
-        "segment_bytes": 8 << 20,
-        "parallelism": 1,
-        "key_groups": 1,
-        "events": 1,
-        "control": 1,
-        "at_once": 100,
-        "late_policy": "evaluate",
-    }
-    simplest |= {
-        "one_by_one": True,
-        "hosts": 1,
-        "room": 64,
-        "merged": 8,
-        "merged_events": 1 << 22,
-        "ledgers": 100,
-        "sharing": 5000,
-        "max_batch_records": 1000,
-    }
-    simplest |= {"max_future_ms": 86_400_000, "max_out_of_orderness_ms": 0}
-
     kind, begun = _kind(run(history)), time.process_time()
 
     def fails(candidate: History) -> bool:
@@ -56,7 +56,7 @@ def shrunk(history: History, most_s: float = float("inf")) -> History:
     while True:
         before = history
         history = fewer(history)
-        for name, value in simplest.items():
+        for name, value in SIMPLEST.items():
             if history.settings[name] != value:
                 candidate = replace(history, settings=history.settings | {name: value})
                 if candidate.settings["parallelism"] <= candidate.settings["key_groups"] and fails(candidate):

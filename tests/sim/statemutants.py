@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from lab.engine.loop import task
+from lab.engine.records.columns import BEFORE_ALL
 from lab.engine.windows import windowstate
 from lab.engine.windows.statefiles import StateFiles
 from lab.engine.windows.store import RouteStore
@@ -50,18 +51,14 @@ def a_window_file_that_is_gone_is_an_empty_window():
 
 @mutant
 def the_note_is_written_before_the_state_file():
-    """A task killed between the two leaves memory that is right and a chain without the batch's file.
-
-    It does harm only if a task on another host then wrote that file, merged more into it than this host's next merge covers, and
-    removed what it replaced: rare, so it takes many histories.
-    """
+    """A task killed between the two leaves memory that is right and a chain without the epoch's file."""
     save = WindowState._save
 
     def early(self):
-        chain = [file[:-1] for file in self.chain]
-        SimNote(f"{self.windows.folder}/lock").write(
-            json.dumps({"batch": self.number, "chain": chain, "garbage": []})
-        )
+        chain = [file._replace(key_groups_to_read=()) for file in self.chain]
+        keys = {store: of.keys for store, of in self.windows.stores.items() if of.keeps}
+        note = {"epoch": self.number, "chain": chain, "garbage": self.garbage, "keys": keys}
+        SimNote(f"{self.windows.folder}/lock").write(json.dumps(note))
         save(self)
 
     with patch.object(WindowState, "_save", early):
@@ -169,26 +166,42 @@ def the_horizon_is_that_of_all_key_groups():
 
 
 @mutant
-def a_rewritten_file_hides_only_those_of_its_own_chain():
-    """What a narrow window let go comes back out of a file of before a rescale, when the own one has expired."""
-
-    def mutated(self, last, first, *more):
-        own = [file.first_epoch for file in mutated.state.chain]
-        return write(self, last, min([*own, last]) if mutated.state.windows.forgot else first, *more)
-
-    save, write = WindowState._save, StateFiles.write
-
-    def saving(self):
-        mutated.state = self
-        save(self)
-
-    with patch.object(StateFiles, "write", mutated), patch.object(WindowState, "_save", saving):
+def a_state_file_does_not_tell_which_epochs_it_needs():
+    """What an attempt that was late writes again comes back when nothing hides it any more."""
+    write = StateFiles.write
+    with patch.object(StateFiles, "write", lambda self, *given: write(self, *given[:-1])):
         yield
 
 
 @mutant
-def a_file_that_another_machine_removed_stops_the_engine():
-    with patch.object(windowstate, "StateFileMissing", KeyError):
+def a_state_file_tells_one_first_epoch_for_all_its_key_groups():
+    """After a rescale that of another task counts, which may be earlier."""
+    write = StateFiles.write
+
+    def mutated(self, *given):
+        *others, needed = given
+        return write(self, *others, (min(needed),) * len(needed))
+
+    with patch.object(StateFiles, "write", mutated):
+        yield
+
+
+@mutant
+def a_file_that_expires_goes_from_the_chain_after_the_next_is_written():
+    """Which says that it needs it, though it is removed before there is another."""
+    expired, write = WindowState._expired, StateFiles.write
+
+    def told(self, file):
+        gone = expired(self, file)
+        self.files.let_go = [file.first_epoch] if gone else []
+        return gone
+
+    def mutated(self, *given):
+        *others, needed = given
+        oldest, self.let_go = getattr(self, "let_go", []), []
+        return write(self, *others, tuple(min([epoch, *oldest]) for epoch in needed))
+
+    with patch.object(WindowState, "_expired", told), patch.object(StateFiles, "write", mutated):
         yield
 
 
@@ -213,7 +226,9 @@ def a_key_group_that_forgot_everything_remembers_its_newest_time():
 @mutant
 def a_state_file_does_not_tell_the_newest_event_of_the_log():
     write = StateFiles.write
-    with patch.object(StateFiles, "write", lambda self, *given: write(self, *given[:4])):
+    with patch.object(
+        StateFiles, "write", lambda self, *given: write(self, *given[:4], BEFORE_ALL, *given[5:])
+    ):
         yield
 
 

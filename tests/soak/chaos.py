@@ -24,6 +24,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from lab.apps.fastreference import FastReference
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
 from lab.stream.simulate import payments, to_json
@@ -179,7 +180,10 @@ class Chaos:
         self.engine.send_signal(signal.SIGINT)
         self.engine.wait(PATIENCE_S)
         logs = self.logs
-        reference = expected(logs) if isinstance(logs, KafkaLogs) else test_kill.expected(logs.folder)
+        if isinstance(logs, KafkaLogs):
+            reference = expected(logs, FastReference)
+        else:
+            reference = test_kill.expected(logs.folder, FastReference)
         wanted = Counter({alert.alert_id for alert in reference.alerts})
         came = Counter(json.loads(line)["alertId"] for line in self.logs.log("alerts").read())
         got = Counter(set(came))

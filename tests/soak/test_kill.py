@@ -54,17 +54,17 @@ def write(folder: Path) -> None:
         time.sleep(PAUSE_S)
 
 
-def expected(folder: Path) -> Reference:
+def expected(folder: Path, kind: type[Reference] = Reference) -> Reference:
     """The reference over what the logs hold, in order of effective log time: of a file log, its log time."""
     records = [
-        (record.log_time_ms, kind, record.line)
-        for kind in ("control", "events")  # control first on a tie
-        for record in FileLog(folder / kind).tail().records()
+        (record.log_time_ms, log, record.line)
+        for log in ("control", "events")  # control first on a tie
+        for record in FileLog(folder / log).tail().records()
     ]
     settings = Settings()
-    reference = Reference(PAYMENTS, key_groups=settings.key_groups)
-    for _, kind, line in sorted(records, key=lambda entry: entry[0]):
-        (reference.control if kind == "control" else reference.event)(line.encode())
+    reference = kind(PAYMENTS, key_groups=settings.key_groups)
+    for _, log, line in sorted(records, key=lambda entry: entry[0]):
+        (reference.control if log == "control" else reference.event)(line.encode())
     return reference
 
 

@@ -147,6 +147,48 @@ def test_what_is_typed_stays_as_it_is_typed(past):
     assert parse_message(json.dumps(sent[0]), PAYMENTS).rule.limit == 5_000_000
 
 
+@pytest.mark.parametrize("typed", ["1,5", "1,00", "20.000,50", "1,2,3", "12345,678", "1,000,00"])
+def test_a_decimal_comma_in_the_form_is_refused_and_no_other_number(typed):
+    desk = RuleDesk(LOGINS)
+    desk.form.limit.value = typed
+    assert f"limit: &quot;{typed}&quot;, expected a decimal number" in desk.said.value
+    assert desk.publish.disabled
+
+
+@pytest.mark.parametrize(
+    ("typed", "limit"),
+    [
+        ("20,000,000.5", "20,000,000.5"),
+        ("-1,000", "-1,000"),
+        (" 7 ", "7"),
+        ("1_000", "1,000"),
+        ("0.50", "0.5"),
+    ],
+)
+def test_a_number_in_the_form_is_the_limit_that_the_desk_says(typed, limit):
+    desk = RuleDesk(LOGINS)
+    desk.form.limit.value = typed
+    assert desk.said.value.partition("&gt; ")[2].startswith(f"{limit}</div>")
+
+
+@pytest.mark.parametrize(
+    ("typed", "window"),
+    [("90 min", "90 min"), ("36 H", "36 h"), (" 5m ", "5 min"), ("7", "7 min"), ("2d", "2 d")],
+)
+def test_a_duration_in_the_form_may_be_written_as_the_desk_says_it(typed, window):
+    desk = RuleDesk(LOGINS)
+    desk.form.action.value, desk.form.limit.value = "notify", "3"
+    desk.form.window.value = desk.form.ttl.value = typed
+    assert f"over {window} &gt; 3, then notify for {window}</div>" in desk.said.value
+
+
+@pytest.mark.parametrize("typed", ["1.5 h", "90 weeks", "1 h 30 min", "min", "-5 m"])
+def test_what_is_no_duration_is_told_as_it_was_typed(typed):
+    desk = RuleDesk(LOGINS)
+    desk.form.limit.value, desk.form.window.value = "3", typed
+    assert f"window: &quot;{typed}&quot;, expected whole minutes" in desk.said.value
+
+
 def test_a_new_rule_has_the_next_free_id_also_when_rules_come_later():
     desk, _ = desk_with(Past(PAYMENTS))
     assert desk.form.rule_id.value == "1"

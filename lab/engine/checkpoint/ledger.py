@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.model.jsontext import LongLine
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
@@ -209,7 +210,9 @@ def save_ledger(
 
     Now and then the oldest files go, but for KEPT and those from `oldest_needed` on.
     """
-    messages = [[change.log_time, change.source, change.place, change.message.hex()] for change in changes]
+    messages = [
+        [change.log_time, change.source, change.place, *_to_saved(change.message)] for change in changes
+    ]
     data = json.dumps({"before": previous_name, "messages": messages, "ledger": ledger.to_dict()}).encode()
     number = _number(previous_name) + 1
     name = f"{number:09d}-{blake2b(data, digest_size=4).hexdigest()}.json"
@@ -222,6 +225,17 @@ def save_ledger(
             if _number(old) < oldest:
                 (folder / FOLDER).remove(old)
     return name
+
+
+def _to_saved(message: bytes) -> list:
+    """A message, or the beginning, the size and the hash of one that is too long."""
+    if isinstance(message, LongLine):
+        return [message.beginning.hex(), message.size, message.sha256]
+    return [message.hex()]
+
+
+def _from_saved(data: str, size: int = 0, digest: str = "") -> bytes:
+    return LongLine.of(size, digest, bytes.fromhex(data)) if size else bytes.fromhex(data)
 
 
 def _number(name: str) -> int:
@@ -249,5 +263,8 @@ def _load(where: str, name: str, schema: Schema) -> SavedLedger:
             f"{where}/{FOLDER}/{name} is gone: the checkpoint is not whole, start with a new one"
         )
     saved = json.loads(data)
-    changes = [Change(time, source, place, bytes.fromhex(m)) for time, source, place, m in saved["messages"]]
+    changes = [
+        Change(time, source, place, _from_saved(*message))
+        for time, source, place, *message in saved["messages"]
+    ]
     return SavedLedger(Ledger.from_dict(saved["ledger"], schema), changes)

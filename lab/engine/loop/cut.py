@@ -252,10 +252,10 @@ class Planner:
         self._checked = True
 
     def _is_made_anew(self, begun: Ends, there: Ends) -> bool:
-        """Whether the folder of a log, which never gets shorter, was removed: what comes in its place would be read from its middle."""
+        """Whether a log, which never gets shorter, was removed: what comes in its place would be read from its middle."""
         return any(
-            feed.divisible and ends.get(number, position) < position
-            for feed, at, ends in zip((self.events, self.control), begun, there)
+            ends.get(number, position) < position
+            for at, ends in zip(begun, there)
             for number, position in at.items()
         )
 

@@ -10,12 +10,15 @@ before it in its source, nor than `floor`, the time of the cut before.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from lab.logs.files import BYTES_A_RECORD, FileLog
+from lab.model.deadletters import BEGINNING
+from lab.model.jsontext import MAX_LINE_BYTES, LongLine
 from lab.model.times import now_ms
 
 Positions = dict[int, int]  # source -> position
@@ -147,6 +150,26 @@ class FileRecords:
 
 
 @dataclass(frozen=True)
+class LongRecord:
+    """A line of a file log that is too long to be in memory."""
+
+    log: FileLog
+    start: int
+    line: LongLine
+    log_time: np.ndarray
+    source: int = 0
+    data: bytes = b""
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """Its place, and what stands for it."""
+        yield self.log.place(self.start), self.line
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """As the log tells it."""
+        return [self.log.place(self.start) for _ in lines]
+
+
+@dataclass(frozen=True)
 class PartitionRecords:
     """A run of records of one partition."""
 
@@ -219,13 +242,32 @@ class FileFeed(Feed):
             at += len(some)
         return end
 
-    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[FileRecords]:
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[FileRecords | LongRecord]:
         for at, end in ranges.values():
             while at < end:
                 upto = self.position_after(0, at, end, AT_ONCE // BYTES_A_RECORD)
-                data = self.log.read_bytes(at, upto)
-                yield FileRecords(self.log, at, data, self._log_times(at, upto, data, floor))
+                long_line = upto  # where one begins that is not read: no FileLog appends it
+                if upto - at > AT_ONCE + MAX_LINE_BYTES + len(b"\r\n"):
+                    long_line = at + self.log.read_bytes(at, at + AT_ONCE).rfind(b"\n") + 1
+                if data := self.log.read_bytes(at, long_line):
+                    yield FileRecords(self.log, at, data, self._log_times(at, long_line, data, floor))
+                if any(piece.strip() for piece in self._pieces(long_line, upto)):
+                    line = self._long_line(long_line, upto)
+                    log_time = self._log_times(long_line, upto, line + b"\n", floor)
+                    yield LongRecord(self.log, long_line, line, log_time)
                 at = upto
+
+    def _pieces(self, start: int, end: int) -> Iterator[bytes]:
+        return (self.log.read_bytes(at, min(at + AT_ONCE, end)) for at in range(start, end, AT_ONCE))
+
+    def _long_line(self, start: int, end: int) -> LongLine:
+        """The line between two positions, with its end."""
+        last = self.log.read_bytes(end - 2, end)
+        size = end - start - len(last) + len(last.removesuffix(b"\n").removesuffix(b"\r"))
+        digest = sha256()
+        for piece in self._pieces(start, start + size):
+            digest.update(piece)
+        return LongLine.of(size, digest.hexdigest(), self.log.read_bytes(start, start + BEGINNING))
 
     def _log_times(self, start: int, end: int, data: bytes, floor: int) -> np.ndarray:
         """The effective log time of each line that is not blank."""

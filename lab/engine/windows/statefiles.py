@@ -63,8 +63,8 @@ class StateFile(NamedTuple):
     """One file: the epochs and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
 
     `newest_event_ms`: the newest event time, in ms, of all records of the log up to its last epoch, whoever got them. `reached_log_ms`: up to which
-    log time that epoch took what was logged. `awaited_until_ms`: until when something that it holds is awaited, in ms. `chain_first_epoch`: the first
-    epoch of its chain. Of an older one no file is needed, though an attempt that was late may have written it again.
+    log time that epoch took what was logged. `awaited_until_ms`: until when something that it holds is awaited, in ms. `first_epochs_needed`: for each
+    key-group that it covers, the first epoch of which a file is needed. An attempt that was late may have written an older one again.
     """
 
     last_epoch: int
@@ -78,7 +78,7 @@ class StateFile(NamedTuple):
     key_groups_to_read: tuple[int, ...] = ()
     reached_log_ms: int = BEFORE_ALL
     awaited_until_ms: int = BEFORE_ALL
-    chain_first_epoch: int = 0
+    first_epochs_needed: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -196,7 +196,7 @@ class StateFiles:
             )
         described = [self._described(file) for file in files]
         since = {
-            kg: file.chain_first_epoch
+            kg: file.first_epochs_needed[kg - file.low_key_group]
             for file in described
             if file.last_epoch == upto_epoch
             for kg in file.key_groups_to_read
@@ -210,20 +210,12 @@ class StateFiles:
                 idle.append(file.name)
         return needed, idle
 
-    def covers_older_files_of_other_tasks(self, file: StateFile) -> bool:
-        """Whether there are files of other tasks with epochs and key-groups that a file covers, too."""
-        return any(
-            other.last_epoch <= file.last_epoch
-            and (other.low_key_group, other.high_key_group) != (file.low_key_group, file.high_key_group)
-            and other.low_key_group <= file.high_key_group
-            and file.low_key_group <= other.high_key_group
-            for other in parse_file_names(self.folder.names())
-        )
-
     def _described(self, file: StateFile) -> StateFile:
         data = self._data(file.name)
         with _readable(f"{self.folder}/{file.name}"):
             meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
+            covered = range(file.low_key_group, file.high_key_group + 1)
+            needed = meta.get("sinceByKeyGroup", [meta.get("since", 0)] * len(covered))
             return file._replace(
                 level=meta["level"],
                 size_bytes=data.size,
@@ -234,7 +226,7 @@ class StateFiles:
                 ),
                 reached_log_ms=meta.get("reached", BEFORE_ALL),
                 awaited_until_ms=meta.get("awaited", BEFORE_ALL),
-                chain_first_epoch=meta.get("since", 0),
+                first_epochs_needed=tuple(int(epoch) for _, epoch in zip(covered, needed, strict=True)),
             )
 
     def newest_event_ms_by_store_and_key_group(self, file: StateFile) -> list[list[int]]:
@@ -273,18 +265,22 @@ class StateFiles:
         newest_event_ms: int = BEFORE_ALL,
         reached_log_ms: int = BEFORE_ALL,
         awaited_until_ms: int = BEFORE_ALL,
-        chain_first_epoch: int = 0,
+        first_epochs_needed: tuple[int, ...] = (),
     ) -> StateFile:
-        """Writes what epochs `first_epoch` … `last_epoch` stored; `chain_first_epoch`: of the chain that it continues.
+        """Writes what epochs `first_epoch` … `last_epoch` stored; `first_epochs_needed`: of each key-group, 0 if they are not given.
 
         `newest_event_ms`: of the whole log.
         """
-        times = {
+        own = tuple(range(self.low_key_group, self.high_key_group + 1))
+        needed = first_epochs_needed or (0,) * len(own)
+        times: dict[str, int | tuple[int, ...]] = {
             "newest": newest_event_ms,
             "reached": reached_log_ms,
             "awaited": awaited_until_ms,
-            "since": chain_first_epoch,
+            "since": min(needed),
         }
+        if len({*needed}) > 1:
+            times["sinceByKeyGroup"] = needed
         events, newest = _summary(rows)
         meta = json.dumps(
             times | {"level": level, "events": events, "newest": newest, "newestOfLog": newest_event_ms}
@@ -296,8 +292,8 @@ class StateFiles:
         data = sink.getvalue()
         count = sum(events.values())
         covers = last_epoch, first_epoch, self.low_key_group, self.high_key_group
-        times_ms = newest_event_ms, (), reached_log_ms, awaited_until_ms
-        file = StateFile(*covers, level, data.size, count, *times_ms, chain_first_epoch)
+        times_ms = newest_event_ms, own, reached_log_ms, awaited_until_ms
+        file = StateFile(*covers, level, data.size, count, *times_ms, needed)
         self.folder.write(file.name, data)
         return file
 

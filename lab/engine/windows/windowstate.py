@@ -53,6 +53,7 @@ class WindowState:
     ):
         self.files = StateFiles(checkpoint, low_key_group, high_key_group)
         self.low_key_group, self.high_key_group = low_key_group, high_key_group
+        self.key_groups = tuple(range(low_key_group, high_key_group + 1))
         self.windows = Windows(settings, memory_folder / f"{low_key_group}-{high_key_group}")
         self.opened = ""  # the note under which the stores are what shared memory holds
 
@@ -76,7 +77,7 @@ class WindowState:
             windows.begin_epoch(first_seq(epoch), newest, reached)
             yield windows
             self._save()
-            chain = [file._replace(key_groups_to_read=()) for file in self.chain]
+            chain = [self._shortened(file) for file in self.chain]
             keys = {store: of.keys for store, of in windows.stores.items() if of.keeps}
             done = {"epoch": epoch, "chain": chain, "garbage": self.garbage, "keys": keys, "by": uuid4().hex}
             self.opened = json.dumps(done)
@@ -95,7 +96,12 @@ class WindowState:
         ]
         right = note.get("epoch") == self.number - 1 and all(map(Path.exists, paths))
         if right:
-            self.chain, self.garbage = [StateFile(*file) for file in note["chain"]], note["garbage"]
+            chain = [StateFile(*file) for file in note["chain"]]
+            self.chain = [
+                file._replace(key_groups_to_read=tuple(file.key_groups_to_read) or self.key_groups)
+                for file in chain
+            ]
+            self.garbage = note["garbage"]
         else:
             for path in self.windows.folder.glob("*.windows"):
                 shared.remove_arrays(path)
@@ -112,6 +118,13 @@ class WindowState:
         self.windows.open_waits(plans.values())
         if not right:
             self._rebuild(plans)
+
+    def _shortened(self, file: StateFile) -> StateFile:
+        """A file of the chain for the note, which names its key-groups only if they are not all of this task's."""
+        read = file.key_groups_to_read
+        return file._replace(
+            key_groups_to_read=() if read == self.key_groups else read, first_epochs_needed=()
+        )
 
     def _rebuild(self, plans: dict[int, RoutePlan]) -> None:
         """Fills empty stores with what the files hold."""
@@ -163,7 +176,7 @@ class WindowState:
     def _save(self) -> None:
         """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
         taken, level = plan_merge(self.chain, self.windows.stored)
-        if self.windows.forgot:
+        if self.windows.forgot:  # all files of before have what is forgotten now
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
         merged = self.chain[len(self.chain) - taken :]
         first = min((file.first_epoch for file in merged), default=self.number)
@@ -172,10 +185,14 @@ class WindowState:
             taken += 1
             merged = self.chain[-taken:]
             first = min(file.first_epoch for file in merged)
-        # hides every file from before, also those of other tasks that no chain has any more
-        if self.windows.forgot:
-            first = 0
-        kept = self.chain[: len(self.chain) - taken]
+        kept, dropped = self.chain[: len(self.chain) - taken], list(merged)
+        # before the next file is written, which says from where on files are needed
+        if kept and self._expired(kept[0]):
+            dropped.append(kept.pop(0))
+        needed: dict[int, int] = {}  # key-group -> the first epoch of the oldest file that holds it
+        for file in kept:
+            if len(needed) < len(self.key_groups):
+                needed = dict.fromkeys(file.key_groups_to_read, file.first_epoch) | needed
         self.chain = [
             *kept,
             self.files.write(
@@ -186,20 +203,14 @@ class WindowState:
                 self.windows.newest,
                 self.windows.reached,
                 max((each.awaited_until_ms for each in self.windows.all_waits), default=BEFORE_ALL),
-                min([first, *(file.first_epoch for file in kept)]),
+                tuple(needed.get(key_group, first) for key_group in self.key_groups),
             ),
         ]
         assert all(file.last_epoch < first for file in self.chain[:-1]), "an epoch is in one file of a chain"
         # the epoch that made it so is saved, and what is written tells who may still want to read it that it is late
         for name in self.garbage:
             self.files.folder.remove(name)
-        self.garbage = [
-            file.name
-            for file in merged
-            if (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group)
-        ]
-        if len(self.chain) > 1 and self._expired(self.chain[0]):
-            self.garbage.append(self.chain.pop(0).name)
+        self.garbage = [file.name for file in dropped if self._is_own(file)]
 
     def _rows(self, start: int) -> pa.Table:
         """Events and resets since a seq, as far as they are held."""
@@ -219,22 +230,17 @@ class WindowState:
         ]
         return stores_to_table(parallel_map(export, self.windows.stores, self.windows.stored), waits)
 
+    def _is_own(self, file: StateFile) -> bool:
+        """Whether it has the key-groups of this task: other tasks may need others, from before a rescale."""
+        return (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group)
+
     def _expired(self, file: StateFile) -> bool:
-        """Whether no living store holds anything of it, and it hides nothing that a store forgot."""
-        if (file.low_key_group, file.high_key_group) != (
-            self.low_key_group,
-            self.high_key_group,
-        ):  # others need it, too
-            return False
-        if file.first_epoch == 0 and self.files.covers_older_files_of_other_tasks(file):
+        """Whether no living store holds anything of it, and no other task needs it."""
+        if not self._is_own(file):
             return False
         if self.windows.all_waits and file.awaited_until_ms >= min(self.windows.reached, self.windows.newest):
             return False
-        try:
-            held = self.files.newest_event_ms_by_store_and_key_group(file)
-        except StateFileMissing:
-            # a task of another machine, with memory of its own, has found it expired an epoch earlier
-            return True
+        held = self.files.newest_event_ms_by_store_and_key_group(file)
         return not any(self.windows.retains(*each) for each in held)
 
 

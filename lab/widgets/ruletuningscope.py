@@ -22,13 +22,13 @@ HEIGHT = 300  # px
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000}
 
 
-class TuningScope(widgets.VBox):
+class RuleTuningScope(widgets.VBox):
     """A slider over `values`, which stand for `{}` in the sentence `rule`, and what the rule finds of a typology with each.
 
     Left: precision, recall and delay at all values. Right: a lane for each case from its first event on, with the alerts.
     `label`: of the slider, "limit" if empty; `value`: where it stands first.
 
-    >>> scope = TuningScope(LabelledPast(), "velocity", "COUNT(events where action = pay) per account over 10 min >= {}", [2, 8, 11])
+    >>> scope = RuleTuningScope(LabelledPast(), "velocity", "COUNT(events where action = pay) per account over 10 min >= {}", [2, 8, 11])
     >>> [each.recall for each in scope.found], scope.rules[1]
     ([1.0, 1.0, 0.0], 'COUNT(events where action = "pay") per account over 10 min >= 8')
     """

@@ -4,7 +4,7 @@ import pytest
 
 from lab.apps.typologies import LabelledPast
 from lab.model.messages import BadRule
-from lab.widgets.tuningscope import TuningScope, compare_rules
+from lab.widgets.ruletuningscope import RuleTuningScope, compare_rules
 
 TAKEOVER = "COUNT(events where action = login_failed) per account over 10 min >= {}, when action = login"
 SILENT = "NO(events where action = reading) per device within {} h after, when action = reading"
@@ -16,7 +16,7 @@ def past() -> LabelledPast:
 
 
 def test_the_slider_changes_the_sentence_the_figures_and_the_alerts(past):
-    scope = TuningScope(past, "account takeover", TAKEOVER, range(1, 13), value=5)
+    scope = RuleTuningScope(past, "account takeover", TAKEOVER, range(1, 13), value=5)
     assert "&gt;= 5, when" in scope.sentence.value
     assert list(scope.lanes.data[-1].y) == [f"case {n}" for n in range(1, 6)]
     scope.slider.move(11)
@@ -26,7 +26,7 @@ def test_the_slider_changes_the_sentence_the_figures_and_the_alerts(past):
 
 
 def test_the_curves_are_what_the_rule_finds_with_each_value(past):
-    scope = TuningScope(past, "account takeover", TAKEOVER, (1, 5, 8))
+    scope = RuleTuningScope(past, "account takeover", TAKEOVER, (1, 5, 8))
     precision, recall, delay = (trace.y for trace in scope.curves.data)
     found = [past.detection_counts(TAKEOVER.format(n), "account takeover") for n in (1, 5, 8)]
     assert list(precision) == [each.precision for each in found] and precision[0] < 0.1 < precision[1] == 1
@@ -35,13 +35,13 @@ def test_the_curves_are_what_the_rule_finds_with_each_value(past):
 
 
 def test_an_alert_about_absence_is_drawn_when_it_comes_not_at_its_event(past):
-    scope = TuningScope(past, "sensor silent", SILENT, (4,))
+    scope = RuleTuningScope(past, "sensor silent", SILENT, (4,))
     first = [x for x, lane in zip(scope.lanes.data[-1].x, scope.lanes.data[-1].y) if lane == "case 1"]
     assert first == [2 + 4, 7 + 4], "readings at 0, 1, 2 and 7 h"
 
 
 def test_alerts_without_a_right_or_wrong_one_have_no_precision(past):
-    scope = TuningScope(past, "account takeover", TAKEOVER, (50,))
+    scope = RuleTuningScope(past, "account takeover", TAKEOVER, (50,))
     assert "<b>–</b>" in scope.facts.value and scope.found[0].precision is None
 
 

@@ -1,0 +1,162 @@
+"""Short histories, each of the rare shape in which one planted fault shows: random ones have it in less than one of thousands."""
+
+import json
+from collections.abc import Callable
+
+from lab.model.keygroups import key_group_of
+from tests.sim.history import BEGIN, Action, History
+from tests.sim.shrink import SIMPLEST
+
+DIRECTED: dict[str, History] = {}  # by the name of the planted fault
+
+CALM = SIMPLEST | dict.fromkeys(("pairs", "returns", "loop"), False)
+A_MS_AHEAD: Action = ("skew", 1)  # so each batch takes all that was logged before it
+RESTART: Action = ("restart", 1)
+RESUME: Action = ("resume", False)
+
+
+def directed(history: Callable[[], History]) -> Callable[[], History]:
+    """Adds a history for the planted fault of the same name."""
+    DIRECTED[history.__name__.replace("_", " ")] = history()
+    return history
+
+
+def users(key_groups: int) -> list[int]:
+    """A user of each key-group."""
+    found = {key_group_of((user,), key_groups): user for user in range(16)}
+    return [found[key_group] for key_group in range(key_groups)]
+
+
+def append(log: str, at_s: int, given: dict, source: int = 0) -> Action:
+    return "append", log, source, BEGIN + 1000 * at_s, json.dumps(given).encode()
+
+
+def rule(at_s: int, window: str, rule_id: int = 1, reset_at: int | None = None) -> Action:
+    """Counts the events of each user, and fires at every one; `reset_at`: at so many, and then counts anew."""
+    function = "COUNT" if reset_at is None else "COUNT_WITH_RESET"
+    given = {"ruleId": rule_id, "ruleState": "ACTIVE", "aggregatorFunctionType": function, "window": window}
+    given |= {"groupingKeyNames": ["userId"], "limitOperatorType": ">=", "limit": str(reset_at or 1)}
+    return append("control", at_s, given)
+
+
+def event(at_s: int, user: int | None = 1, source: int = 0, dated_s: int | None = None) -> Action:
+    """An event whose id is its time, in s; that is `dated_s`, or when it is logged."""
+    time_s = at_s if dated_s is None else dated_s
+    given = {"eventId": time_s, "eventTime": BEGIN + 1000 * time_s, "userId": user}
+    return append("events", at_s, given, source)
+
+
+def batch(*faults: tuple[int, str, int], seed: int = 0, die: int | None = None, how: str = "") -> Action:
+    return "batch", seed, faults, die, how
+
+
+@directed
+def a_first_batch_that_runs_again_begins_at_what_is_left() -> History:
+    """Its driver dies when it is planned, then a record of it expires. The engine has to say so."""
+    planned = batch(die=4, how="kill")
+    return History(CALM, (A_MS_AHEAD, rule(0, "5m"), event(1), event(2), planned, ("expire", "events", 0, 1)))
+
+
+@directed
+def resets_are_not_filtered_by_when_a_rule_joined() -> History:
+    """A rule that came back counts from the beginning, also after the windows are read from a file with its reset of before."""
+    counting = rule(0, "5m", 2, reset_at=2)
+    gone = append("control", 3, {"ruleId": 2, "ruleState": "DELETE"})
+    back = rule(4, "5m", 2, reset_at=2)
+    actions = (rule(0, "5m"), counting, event(1), event(2), batch(), gone, back, batch(), RESTART, event(5))
+    return History(CALM, (A_MS_AHEAD, *actions))
+
+
+@directed
+def the_next_epoch_is_begun_whoever_has_it() -> History:
+    """An attempt stands still between two epochs; when it goes on, the next start has begun the second one."""
+    actions = (rule(0, "5m"), batch(seed=1), event(2), batch(die=18, how="suspend"), event(3), batch(seed=1))
+    return History(CALM | {"loop": True}, actions)
+
+
+@directed
+def an_attempt_that_stood_still_makes_a_removed_file_anew() -> History:
+    """An attempt stands still between two epochs; when it goes on, the file of the second one has been there and is gone."""
+    actions = (event(1), batch(die=23, how="suspend"), event(3), batch())
+    return History(CALM | {"loop": True}, (A_MS_AHEAD, rule(0, "5m"), *actions))
+
+
+@directed
+def the_note_is_written_before_the_state_file() -> History:
+    """Another host wrote the file of the first batch; on this one a note vouches for memory and a chain without it."""
+    actions = (event(1), batch((0, "kill", 6)), event(2), batch(), event(3))
+    return History(CALM | {"hosts": 2}, (A_MS_AHEAD, rule(0, "5m"), *actions))
+
+
+@directed
+def garbage_goes_before_a_newer_file_is_there() -> History:
+    """A twin of batch 2 stands still before it reads; in that batch the file of batch 0 expires, after rule 1 has counted it and fired.
+
+    Batch 3 begins and its driver dies. If the file is gone, the twin writes the file of batch 2 again without the reset.
+    """
+    first = (rule(0, "1m", reset_at=3), event(10), event(11), batch(), event(12, 2), batch())
+    fired = (event(60), event(75, 2), batch((0, "twin lingers", 0)))
+    return History(
+        CALM | {"hosts": 2},
+        (A_MS_AHEAD, *first, *fired, event(76), batch(die=6, how="kill"), RESUME, event(77)),
+    )
+
+
+@directed
+def a_file_of_other_tasks_goes_when_mine_replaces_it() -> History:
+    """After a rescale one task merges the file of before; the other needs it, as together with its own it is too large."""
+    mine, other = users(2)
+    before = (rule(0, "5m"), event(1, mine), event(2, other), event(3, mine), batch(), ("rescale", 2))
+    after = (event(4, other), event(5, other), batch(), event(6, other), batch(), event(7, other), batch())
+    settings = CALM | {"key_groups": 2, "merged": 3, "merged_events": 4}
+    return History(settings, (A_MS_AHEAD, *before, *after))
+
+
+@directed
+def a_task_knows_the_newest_event_of_the_first_share_only() -> History:
+    """An event of another key-group and share is so new that the first one goes when the window grows."""
+    mine, other = users(2)
+    actions = (rule(0, "1s"), event(1, mine), batch(), event(2, other, 0), event(100, other, 1), batch())
+    settings = CALM | {"key_groups": 2, "parallelism": 2, "events": 2, "sharing": 0}
+    return History(settings, (A_MS_AHEAD, *actions, rule(101, "5m"), event(102, mine)))
+
+
+def let_go_and_expired(user: int | None) -> tuple[Action, ...]:
+    """The window is narrow for a moment, so what was counted before counts no more; the file that says so expires unless `user` has events."""
+    narrow, wide = rule(101, "1s"), rule(201, "5m")
+    forgets = (narrow, event(200, None), batch(), wide, event(201, user), batch())
+    return (*forgets, event(202, None), batch(), event(203, None))
+
+
+@directed
+def a_state_file_does_not_tell_which_epochs_it_needs() -> History:
+    """The first start stands still before it writes the file of batch 0, and goes on when no other hides that any more."""
+    first = (rule(0, "5m"), event(100), batch(die=7, how="suspend"), batch())
+    return History(
+        CALM, (A_MS_AHEAD, *first, *let_go_and_expired(None), batch(), RESUME, RESTART, event(210))
+    )
+
+
+@directed
+def a_file_that_expires_goes_from_the_chain_after_the_next_is_written() -> History:
+    """As before, and the driver of the batch that removes the other file dies before the commit."""
+    first = (rule(0, "5m"), event(100), batch(die=7, how="suspend"), batch())
+    dies = batch(die=8, how="kill")
+    return History(CALM, (A_MS_AHEAD, *first, *let_go_and_expired(None), dies, RESUME, event(210)))
+
+
+@directed
+def a_state_file_tells_one_first_epoch_for_all_its_key_groups() -> History:
+    """As before with two tasks, of which only the first no longer needs old files; then one task has both key-groups."""
+    mine, other = users(2)
+    first = (rule(0, "5m"), event(100, mine), event(100, other), batch(die=16, how="suspend"), batch())
+    last = (batch(), RESUME, ("rescale", 1), event(210, mine), batch(), RESTART, event(211, mine))
+    settings = CALM | {"key_groups": 2, "parallelism": 2}
+    return History(settings, (A_MS_AHEAD, *first, *let_go_and_expired(other), *last))
+
+
+@directed
+def a_key_group_that_forgot_everything_remembers_its_newest_time() -> History:
+    """When the window grows, its only event goes; one that is older by more than the new window is then the first."""
+    grows = (rule(0, "1s"), event(100), event(200, None), rule(201, "1m"))
+    return History(CALM, (A_MS_AHEAD, *grows, event(202, dated_s=30)))
