@@ -281,10 +281,8 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
                     receiver.min_interval_ms / 1000 if count and not receiver.webhook_secret else POLL_S
                 )
     refused = f", {too_large:,} too large for it" if too_large else ""
-    print(
-        f"{sent:,} alerts sent to {escape_control_characters(receiver.name)}{left_out}{refused}",
-        file=sys.stderr,
-    )
+    name = escape_control_characters(receiver.name)
+    print(f"{sent:,} alerts sent to {name}{left_out}{refused}", file=sys.stderr)
 
 
 def find_receiver(name: str, config: Config) -> AlertReceiver:
