@@ -23,8 +23,8 @@ from rich.table import Table
 
 from lab.apps.report import RECORD_WORDS, StatsReport, report_sentences
 from lab.apps.run import raise_if_ended
+from lab.apps.say import compile_window_loop
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.codecache import COMPILING, is_window_loop_cached
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
@@ -222,11 +222,7 @@ def run(seconds: int, rate_per_s: int) -> None:
     console.print(
         f"{seconds} s of {rate_per_s} payments per second, with planted fraud. Ctrl-C stops it early."
     )
-    if not is_window_loop_cached():
-        from lab.engine.loop.inprocess import compile_kernels
-
-        say(COMPILING)
-        compile_kernels()
+    compile_window_loop(say)
     say("starting Spark")
     with TemporaryDirectory(prefix="lab-demo-") as name:
         from lab.engine.loop.ends import FileLogs

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from lab.apps.say import MessagePrinter
+from lab.apps.say import MessagePrinter, compile_window_loop
 from lab.apps.target import Target, Usage
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import cut_mark, read_record
@@ -53,8 +53,7 @@ class ServiceOptions:
 
 
 def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
-    """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
-    from lab.engine.compiled.codecache import COMPILING, is_window_loop_cached
+    """Runs the engine until Ctrl-C, SIGTERM or SIGHUP, a line a second while something happens."""
     from lab.engine.loop.ends import check_exactly_once_possible, check_tasks_can_reach
     from lab.machine.session import is_spark_submitted, session
 
@@ -70,11 +69,7 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
         check_rules_fit_schema(logs.log("control"), settings.schema)
         known = read_record(checkpoint) is not None
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
-        if not is_window_loop_cached():
-            from lab.engine.loop.inprocess import compile_kernels
-
-            say("compiling", COMPILING)
-            compile_kernels()
+        compile_window_loop(partial(say, "compiling"))
         master = service.spark_master or (
             None if is_spark_submitted() else f"local[{settings.parallelism},{ATTEMPTS}]"
         )

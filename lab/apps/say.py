@@ -2,11 +2,23 @@
 
 import json
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from rich.console import Console
 
 from lab.model.words import escape_control_characters
+
+
+def compile_window_loop(say: Callable[[str], None]) -> None:
+    """Compiles the window loop unless it is, and says so: the first time after an installation takes a minute."""
+    from lab.engine.compiled.codecache import COMPILING, is_window_loop_cached
+
+    if not is_window_loop_cached():
+        from lab.engine.loop.inprocess import compile_kernels
+
+        say(COMPILING)
+        compile_kernels()
 
 
 class MessagePrinter:

@@ -153,6 +153,7 @@ def replay_with_progress(options: argparse.Namespace, rules: Sequence[str]) -> "
     from lab.apps.infer import unmatched_field_warnings
     from lab.apps.replay import replay
     from lab.apps.report import report_sentences
+    from lab.apps.say import compile_window_loop
     from lab.apps.sources import Source, source_at
     from lab.logs.config import load_config
 
@@ -166,6 +167,8 @@ def replay_with_progress(options: argparse.Namespace, rules: Sequence[str]) -> "
     console = Console(stderr=True, highlight=False)
     if source.format not in AS_EVER:
         console.print(f"{options.events}: {source.format}", soft_wrap=True)
+    if options.engine == "spark":
+        compile_window_loop(console.print)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("Starting", total=None)

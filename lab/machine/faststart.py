@@ -4,6 +4,7 @@
 another Java or of jars that lie elsewhere: so each installed PySpark has its own.
 """
 
+import os
 import shutil
 import tempfile
 from contextlib import suppress
@@ -20,14 +21,16 @@ LOADED_FIRST = "bin/load-spark-env.sh"  # by each of Spark's scripts
 def ensure_spark_home() -> Path:
     """A Spark home that links to all of the installed one but its zipped PySpark, which Python would compile at each start.
 
-    Java that is started from it passes over SIGTERM, which a service manager sends to every process of a service: the
-    program that started it ends it, in order.
+    Java that is started from it passes over SIGTERM, which a service manager sends to every process of a service, and over
+    SIGHUP, which a terminal that is closed sends: the program that started it ends it, in order.
     """
     installed = Path(pyspark.__file__).parent
     name = f"spark-{sha256(str(installed).encode()).hexdigest()[:8]}"
     home = jars.user_folder() / name
+    script = f"trap '' HUP TERM\n. '{installed / LOADED_FIRST}'\n"
     for there in (jars.cache_folder().parent / name, home):
         if there.is_dir():
+            _update(there / LOADED_FIRST, script)
             return there
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".spark-", dir=home.parent) as folder:
@@ -38,10 +41,19 @@ def ensure_spark_home() -> Path:
         for name in ("jars", "sbin", *(f"bin/{file.name}" for file in (installed / "bin").iterdir())):
             if name != LOADED_FIRST:
                 (fresh / name).symlink_to(installed / name)
-        (fresh / LOADED_FIRST).write_text(f"trap '' TERM\n. '{installed / LOADED_FIRST}'\n")
+        (fresh / LOADED_FIRST).write_text(script)
         with suppress(OSError):  # another process created it first
             fresh.rename(home)
     return home
+
+
+def _update(file: Path, script: str) -> None:
+    """Replaces what an earlier version wrote, unless the home is another user's."""
+    with suppress(OSError):
+        if file.read_text() != script:
+            fresh = file.with_name(f".{file.name}.{os.getpid()}")
+            fresh.write_text(script)
+            fresh.replace(file)
 
 
 def class_archive_path() -> Path:

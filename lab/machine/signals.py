@@ -1,4 +1,4 @@
-"""Signals: Ctrl-C and SIGTERM ask a program to stop, once; it does so when nothing is half done."""
+"""Signals: Ctrl-C, SIGTERM and SIGHUP ask a program to stop, once; it does so when nothing is half done."""
 
 import os
 import signal
@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 
-ENDING = (signal.SIGINT, signal.SIGTERM)
+ENDING = [signal.SIGINT, signal.SIGTERM]
+if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # not under nohup
+    ENDING.append(signal.SIGHUP)
 IMPATIENT_S = 1.0
 STOPPED = 130
 
 
 @contextmanager
 def stop_signals() -> Iterator[Event]:
-    """Ctrl-C and SIGTERM set the event. One more, a second or more later, ends the process at once, as a kill would.
+    """Ctrl-C, SIGTERM and SIGHUP set the event. One more, a second or more later, ends the process at once, as a kill would.
 
     >>> with stop_signals() as stopped:
     ...     os.kill(os.getpid(), signal.SIGTERM)

@@ -69,6 +69,21 @@ def test_replay_writes_alerts_and_ends_its_output_with_one_json_object(files, ca
 
 
 @pytest.mark.parametrize(
+    "words", [["replay", "events.jsonl", "--rules", "rules.txt"], ["rules", "backtest", RULE, "events.jsonl"]]
+)
+def test_who_compiles_the_window_loop_first_says_so(words, files, capsys, monkeypatch):
+    def compiled() -> None:
+        assert "compiling the window loop" in capsys.readouterr().err
+        raise InterruptedError("compiled")
+
+    monkeypatch.setattr("lab.engine.compiled.codecache.is_window_loop_cached", lambda: False)
+    monkeypatch.setattr("lab.engine.loop.inprocess.compile_kernels", compiled)
+    monkeypatch.setattr("lab.machine.session.session", Mock(side_effect=RuntimeError("Spark is not needed")))
+    assert main(words) == FAILED
+    assert "compiled" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "words, code, says",
     [
         (["--rules", "bad.txt"], USAGE, 'rule 1 of 1: window: "ten"'),
@@ -409,7 +424,7 @@ def signalled(process: psutil.Process, number: signal.Signals, everybody: bool) 
 
 
 def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_stop_or_kill(files, tmp_path):
-    """One engine in a process of its own: stopped by Ctrl-C, killed, and stopped by a service manager, which signals the whole family.
+    """One engine in a process of its own: stopped by Ctrl-C, killed, and stopped by a service manager and by a terminal that is closed, which signal the whole family.
 
     Each log is where it was told to be. No shared memory is left, what a killed engine left is removed by the next one.
     """
@@ -424,11 +439,11 @@ def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_
     control = ["--rules", "rules", "--acks", "out/acks"]
     assert main(["rules", "add", RULE, *control, "--timeout", "0"]) == OK
     left: set[Path] = set()
-    for number, stop in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGTERM)):
-        logs.log("events").append(LINES[100 * number : 100 * (number + 1)])
+    for number, stop in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)):
+        logs.log("events").append(LINES[75 * number : 75 * (number + 1)])
         with program(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as engine:
             wait_until(
-                lambda: seen() == 100 * (number + 1),  # noqa: B023
+                lambda: seen() == 75 * (number + 1),  # noqa: B023
                 alive=lambda: engine.poll() is None,
                 said=lambda: engine.communicate(timeout=1),
             )
@@ -448,7 +463,7 @@ def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_
             out, err = engine.communicate(timeout=PATIENCE_S)
             psutil.wait_procs(family, PATIENCE_S)
         if stop is not signal.SIGKILL:
-            assert engine.returncode == OK and "100 events, " in err and out == ""
+            assert engine.returncode == OK and "75 events, " in err and out == ""
             assert not any(folder.exists() for folder in left)
         assert not [word for word in NOISE if word in err], err
     found = [json.loads(line)["alertId"] for line in logs.log("alerts").read()]

@@ -54,13 +54,22 @@ def test_a_session_takes_its_classes_from_the_archive_that_was_made(tmp_path):
     assert classes.read_text().count("source: shared objects file (top)") > 3_000
 
 
-def test_spark_has_a_home_whose_scripts_pass_over_sigterm_and_whose_settings_are_empty(tmp_path, monkeypatch):
+def test_a_home_that_an_earlier_version_made_gets_what_is_new(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    script = faststart.ensure_spark_home() / faststart.LOADED_FIRST
+    text = script.read_text()
+    script.write_text("trap '' TERM\n")
+    faststart.ensure_spark_home()
+    assert script.read_text() == text and not list(script.parent.glob(".*"))
+
+
+def test_spark_has_a_home_whose_scripts_pass_over_sigterm_and_sighup_and_whose_settings_are_empty(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("LAB_CACHE", str(tmp_path))
     home = faststart.ensure_spark_home()
     assert faststart.ensure_spark_home() == home and [path.name for path in tmp_path.iterdir()] == [home.name]
     assert list((home / "conf").iterdir()) == []
-    script = (
-        f"export SPARK_HOME={home}; . {home}/bin/load-spark-env.sh; kill -TERM $$; echo $SPARK_SCALA_VERSION"
-    )
+    script = f"export SPARK_HOME={home}; . {home}/bin/load-spark-env.sh; kill -TERM $$; kill -HUP $$; echo $SPARK_SCALA_VERSION"
     done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout == "2.13\n"

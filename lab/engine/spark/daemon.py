@@ -4,7 +4,7 @@ Spark has a worker collect garbage after each task. What is imported here is fro
 each time took three quarters of a worker's CPU at a few hundred events a second. So is what a worker's first tasks bring
 along, compiled kernels above all.
 
-SIGTERM, which a service manager sends to every process of a service, does not reach it or its workers: Java ends them, by
+SIGTERM, which a service manager sends to every process of a service, and SIGHUP do not reach it or its workers: Java ends them, by
 closing their pipes, when the engine has stopped in order.
 """
 
@@ -34,5 +34,5 @@ if __name__ == "__main__":
     gc.freeze()
     gc.callbacks.append(freeze_what_stays)
     os.umask(0o077)  # also for compiled code; logs say themselves who may read them (lab.logs.access)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
     manager()
