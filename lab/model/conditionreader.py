@@ -15,7 +15,7 @@ from lab.model.rule import UNIT_SECONDS
 from lab.model.when import when_text
 from lab.model.whenreader import WhenReader
 
-UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
+STORED_UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
 TIMES, DIVIDED = ("×", "*", "x"), ("÷", "/")
 # the first word of a clause, and the attribute that it gives
 CLAUSES = {"when": "when", "at": "atMost", "then": "action", "severity": "severity"}
@@ -204,11 +204,11 @@ class ConditionReader(WhenReader):
         if match and not unit and self.upcoming_token.kind == "word":
             unit = self.upcoming_token.text.lower()
             token = self.take_token()
-        if not match or unit not in UNITS:
+        if not match or unit not in STORED_UNITS:
             raise self.error_at("expected a duration in whole s, min, h or d, such as 90 min", token)
-        if not 0 < int(match[1]) * UNIT_SECONDS[UNITS[unit]] <= MAX_WINDOW_SECONDS:
+        if not 0 < int(match[1]) * UNIT_SECONDS[STORED_UNITS[unit]] <= MAX_WINDOW_SECONDS:
             raise self.error_at("expected a duration from 1 s to 3660 d", number)
-        return f"{match[1]}{UNITS[unit]}"
+        return f"{match[1]}{STORED_UNITS[unit]}"
 
     def _words(self, reason: str, *words: str) -> None:
         for word in words:

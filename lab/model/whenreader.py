@@ -137,6 +137,8 @@ class WhenReader(TokenReader):
         if name.is_word(*SHOWS):
             raise self.error_at(f"write {name.text.lower()}({self.schema.time_field})", name)
         before, compares = self.tokens[self.place - 2], self.upcoming_token
+        if before.is_word("and", "or") and name.is_word("and", "or"):
+            raise self.error_at(f"expected a condition after {before.text}, not another {name.text}", name)
         goes_on = compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
         if self.last and before.is_word("and", "or") and not goes_on:
             of, value = self.last

@@ -115,6 +115,7 @@ class WhenReader extends Reader {
   _refuseName(name) {
     if (name.isWord(...Object.keys(SHOWS))) throw this.refuse(`write ${name.text.toLowerCase()}(${this.schema.time.name})`, name);
     const before = this.tokens[this.place - 2], goesOn = this.next.isSign(...Object.keys(RELATIONS)) || this.next.isWord("in", "not", "is", "startswith");
+    if (before?.isWord("and", "or") && name.isWord("and", "or")) throw this.refuse(`expected a condition after ${before.text}, not another ${name.text}`, name);
     if (!this.given || goesOn || !before?.isWord("and", "or")) return;
     const [of, value] = this.given, several = `${of.text} in (${written({}, value.text)}, ${written({}, name.text)})`;
     throw this.refuse(`write and or or between two conditions; one of several values: ${several}`, name);

@@ -12,7 +12,7 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
-from lab.model.conditionreader import TIMES, UNITS
+from lab.model.conditionreader import STORED_UNITS, TIMES
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.filters import filter_json_value, filter_text
 from lab.model.language import say
@@ -335,7 +335,7 @@ def mark_errors(text: str, error: BadConditions) -> str:
 def _duration(text: str) -> str:
     """A duration such as 90 min as JSON has it; other text stays as it is, to be refused with its reason."""
     match = re.fullmatch(r"([0-9]+)\s*([a-z]+)", text.strip().lower())
-    return f"{match[1]}{UNITS[match[2]]}" if match and match[2] in UNITS else text
+    return f"{match[1]}{STORED_UNITS[match[2]]}" if match and match[2] in STORED_UNITS else text
 
 
 def _number(text: str) -> int | str:
