@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.apps.replay import read_rules
 from lab.apps.run import POLL_S
-from lab.apps.target import Target, open_existing_log
+from lab.apps.target import Target, create_logs, open_existing_log
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.alerts import Alert
@@ -85,7 +85,7 @@ def publish_and_wait_for_answers(
     """
     logs, schema = target.logs, target.effective_schema
     keys = [compaction_key(message, schema) for message in messages]
-    logs.create()
+    create_logs(logs)
     acks = logs.log("acks").tail(new=True)
     alerts = logs.log("alerts").tail(new=True) if first_alert else None
     started, left_out = time.monotonic(), SkippedLines()

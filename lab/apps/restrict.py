@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.apps.target import Target, Usage, open_existing_log
+from lab.apps.target import Target, Usage, create_logs, open_existing_log
 from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.logs.reading import SkippedLines
@@ -38,7 +38,7 @@ def run(target: Target) -> None:
     from lab.restrict.decide import DEAD_LETTERS, POLL_S, Decider
 
     logs = target.logs
-    logs.create()
+    create_logs(logs)
     _log(target).close()
     letters_log = logs.log(DEAD_LETTERS)
     letters_log.create()

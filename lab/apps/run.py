@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from lab.apps.say import MessagePrinter, compile_window_loop
-from lab.apps.target import Target, Usage
+from lab.apps.target import Target, Usage, create_logs
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import cut_mark, read_record
 from lab.engine.checkpoint.settings import Settings
@@ -65,7 +65,12 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
         watched = opened.enter_context(_watched(service, say))
-        logs.create()
+        if create_logs(logs):
+            events = logs.log("events")
+            say(
+                "note",
+                f"{events} was not there: created, and empty until something writes to it (--events names another topic)",
+            )
         check_rules_fit_schema(logs.log("control"), settings.schema)
         known = read_record(checkpoint) is not None
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")

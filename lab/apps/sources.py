@@ -122,10 +122,8 @@ class TopicSource(EventSource):
     """The records of all partitions of a topic that are there when it is made, in the order of the log."""
 
     def __init__(self, log: "KafkaLog"):
-        from lab.logs.partitions import PartitionOffsets
-
         self._log = log
-        partitions = PartitionOffsets(log.cluster, log.topic)
+        partitions = log.existing_partitions()
         self._starts, self._ends = partitions.start_offsets(), partitions.end_offsets()
         self._partitions, self._offsets = array("q"), array("q")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.apps.control import ANSWER_S, print_hints
 from lab.apps.run import POLL_S
-from lab.apps.target import Target, Usage
+from lab.apps.target import Target, Usage, create_logs
 from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
 from lab.model.words import escape_control_characters
@@ -83,7 +83,7 @@ def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
 
 def run_capture(url: str, target: Target) -> None:
     """Captures the changes of the rule store with this URL until Ctrl-C."""
-    target.logs.create()
+    create_logs(target.logs)
     with stop_signals() as stopped:
         capture.run_capture(
             url, target.effective_schema, target.logs, stopped, lambda text: print(text, flush=True)

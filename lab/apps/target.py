@@ -80,6 +80,25 @@ def default_checkpoint(logs: FileLogs | KafkaLogs) -> Path:
     return (logs.folder if isinstance(logs, FileLogs) else Path()) / "checkpoint"
 
 
+def create_logs(logs: FileLogs | KafkaLogs) -> bool:
+    """Creates the logs that do not exist, except an events topic that somebody has named: that may be mistyped.
+
+    Returns whether it has created the events topic. Raises NoBroker, UnusableTopic; NoTopic names similar topics.
+    """
+    created = False
+    if isinstance(logs, KafkaLogs):
+        from lab.logs.cluster import NoTopic
+
+        try:
+            logs.log("events").existing_partitions()
+        except NoTopic:
+            if "events" in logs.topics:
+                raise
+            created = True
+    logs.create()
+    return created
+
+
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
     """A log that is there to be read: reading makes none. Raises FileNotFoundError, naming those that are there."""
     # of a topic, its broker tells

@@ -67,6 +67,10 @@ class UnusableTopic(ValueError):
     """A topic's settings do not fit its purpose. The message says why."""
 
 
+class NoTopic(UnusableTopic):
+    """A topic does not exist. The message says what helps."""
+
+
 class NotAllowed(UnusableTopic):
     """This user lacks a right. The message says which one, and on what."""
 
@@ -167,7 +171,7 @@ class Cluster:
 
     @contextmanager
     def translate_errors(self, topic: str) -> Iterator[None]:
-        """Raises NoBroker if the brokers do not answer, and UnusableTopic if the topic does not exist."""
+        """Raises NoBroker if the brokers do not answer, and NoTopic."""
         try:
             yield
         except KafkaException as failure:
@@ -175,7 +179,7 @@ class Cluster:
             if error.code() in AWAY:
                 raise self.no_broker_error(error.str()) from None
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise UnusableTopic(
+                raise NoTopic(
                     f"there is no topic {topic} on {self.address}; `lab run` makes those it needs"
                 ) from None
             raise

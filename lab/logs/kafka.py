@@ -9,6 +9,7 @@ Events are evaluated in the order of log time, then partition, then offset.
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
+from difflib import get_close_matches
 from functools import cached_property, partial
 from itertools import repeat
 
@@ -16,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import GONE, Cluster, NotAllowed, TopicMadeAnew, UnusableTopic, to_cluster
+from lab.logs.cluster import GONE, Cluster, NoTopic, TopicMadeAnew, UnusableTopic, to_cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader
 from lab.logs.places import KAFKA
 from lab.logs.positions import Positions, Record, advance_expired_positions, expired_text
@@ -39,6 +40,8 @@ WRITING = {
     "message.timeout.ms": 120_000,
     "log_level": 0,
 }
+MAX_COMPARED = 10_000  # topics whose names are compared with one that does not exist
+NAMED = 10  # topics that an error names
 ROOM_S = 0.1  # how often a full queue is checked
 
 
@@ -56,12 +59,32 @@ class KafkaLog:
         """Creates the topic unless it exists. Raises NoBroker, and UnusableTopic if it does not fit or must not be created."""
         try:
             found = len(PartitionOffsets(self.cluster, self.topic).numbers())
-        except NotAllowed:
-            raise
-        except UnusableTopic:
+        except NoTopic:
             self._make(partitions, {"retention.ms": str(self.cluster.retention_ms), **config})
         else:
             self._check(found, config)
+
+    def existing_partitions(self) -> PartitionOffsets:
+        """The partitions of a topic that others make. Raises NoBroker, UnusableTopic, and NoTopic, which names topics of similar names."""
+        partitions = PartitionOffsets(self.cluster, self.topic)
+        try:
+            partitions.numbers()
+        except NoTopic:
+            raise NoTopic(
+                f"there is no topic {self.topic} on {self.cluster.address} ({self._similar_topics()}). If the name is right, start "
+                f"first what writes to it (`lab simulate … --to` makes its topic), or: kafka-topics.sh --create --topic {self.topic}"
+            ) from None
+        return partitions
+
+    def _similar_topics(self) -> str:
+        """What somebody may have meant: topics of similar names, or some of all."""
+        with self.cluster.translate_errors(self.topic):
+            found = self.cluster.admin_client.list_topics(timeout=clusters.ANSWER_S).topics
+        names = sorted(name for name in found if not name.startswith("__"))  # those are Kafka's own
+        if similar := get_close_matches(self.topic, names[:MAX_COMPARED]):
+            return f"did you mean {' or '.join(similar)}?"
+        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+        return f"topics there: {', '.join(names[:NAMED])}{more}" if names else "there are no topics"
 
     def _make(self, partitions: int, config: dict[str, str]) -> None:
         new = NewTopic(self.topic, partitions, self.cluster.replication, config=config)

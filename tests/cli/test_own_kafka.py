@@ -13,6 +13,7 @@ from shutil import which
 import psutil
 import pytest
 
+from lab.apps.target import locate
 from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.spark import pipeline
@@ -77,6 +78,7 @@ def holds(folder: Path, secret: str) -> list[Path]:
 
 def test_from_lab_toml_to_alerts_with_sasl_over_tls(place, capsys):
     lab = [sys.executable, "-m", "lab"]
+    locate().logs.log("events").create()
     assert (
         main(["rules", "add", "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(0),(10)", "--timeout", "0"])
         == OK

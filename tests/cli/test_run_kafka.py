@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from lab.cli.main import FAILED
+from lab.apps import run as run_module
+from lab.cli.main import FAILED, OK, main
 from lab.logs.kafka import KEPT, KafkaLog
 from lab.machine import broker
 from lab.model.times import now_ms
@@ -108,6 +109,61 @@ def odd_records() -> list[bytes]:
         *(event_at(2, now // 1000), fresh, fresh, late, event_at(3, 5_364_662_400_000)),
         *(gzip.compress(event_at(4, now)), b'{"transactionId": "' + b"x" * BIG + b'"}'),
     ]
+
+
+@pytest.fixture(scope="module")
+def generous(tmp_path_factory):
+    """A broker that makes a topic for whoever asks for one, as brokers do unless they are told otherwise."""
+    folder = tmp_path_factory.mktemp("generous")
+    (folder / "own.properties").write_text("auto.create.topics.enable=true\n")
+    with broker.running_broker(folder) as one:
+        yield one
+
+
+def topics_of(one: broker.Broker) -> set[str]:
+    found = KafkaLog(one.address, "").cluster.admin_client.list_topics(timeout=PATIENCE_S).topics
+    return {name for name in found if not name.startswith("__")}
+
+
+def test_an_events_topic_that_somebody_names_is_not_made_and_similar_ones_are_told(
+    generous, tmp_path, monkeypatch, capsys
+):
+    def stop(_say):
+        raise RuntimeError("it would start")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_module, "compile_window_loop", stop)
+    where = f"kafka://{generous.address}"
+    typo = ["run", "--logs", where, "--events", f"{where}/paymnts"]
+    assert main(typo) == FAILED
+    said = capsys.readouterr().err
+    assert (
+        f"there is no topic paymnts on {generous.address} (there are no topics). If the name is right" in said
+    )
+    named = f'[kafka]\nbootstrap = "{generous.address}"\ntopics = {{ events = "payments" }}\n'
+    (tmp_path / "lab.toml").write_text(named)
+    rule = ["rules", "add", RULES[0], "--timeout", "0"]
+    for command in (["run"], rule, ["restrict", "run"]):
+        assert main(command) == FAILED
+        assert "there is no topic payments on" in capsys.readouterr().err and topics_of(generous) == set()
+    simulate = ["simulate", "payments", "--seconds", "1", "--rate", "9", "--to", f"{where}/payments"]
+    assert main(simulate) == OK and topics_of(generous) == {"payments"}
+    for command in (typo, ["infer", f"{where}/paymnts"]):
+        assert main(command) == FAILED
+        assert f"topic paymnts on {generous.address} (did you mean payments?)" in capsys.readouterr().err
+    KafkaLog(generous.address, "zoo").create()
+    assert main(["infer", f"{where}/x"]) == FAILED
+    assert "(topics there: payments, zoo)" in capsys.readouterr().err
+    assert topics_of(generous) == {"payments", "zoo"}
+    assert main(rule) == OK and "control" in topics_of(generous) and "events" not in topics_of(generous)
+    (tmp_path / "lab.toml").unlink()
+    capsys.readouterr()
+    # an events topic that nobody names is made, and that is said
+    assert main(["run", "--logs", where]) == FAILED
+    said = capsys.readouterr().err
+    assert "it would start" in said and "events" in topics_of(generous)
+    assert f"{where}/events was not there: created, and empty until something writes to it" in said
+    assert main(["run", "--logs", where]) == FAILED and "was not there" not in capsys.readouterr().err
 
 
 @pytest.mark.slow
