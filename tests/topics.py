@@ -4,14 +4,17 @@ import json
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 from lab.engine.loop.ends import LOGS, FileLogs, KafkaLogs
-from lab.logs.cluster import Cluster
+from lab.logs.cluster import Cluster, UnusableTopic
+from lab.logs.kafka import KafkaLog
+from lab.logs.partitions import PartitionOffsets
 from lab.logs.positions import Record
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import payments, to_json
+from tests.waiting import wait_until
 
 RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)",
@@ -24,6 +27,18 @@ def topics(where: str | Cluster, name: str, partitions: int = 1) -> KafkaLogs:
     logs = KafkaLogs(where, {log: f"{log}-{name}" for log in LOGS})
     logs.create(partitions)
     return logs
+
+
+def delete_topic(log: KafkaLog) -> None:
+    """Deletes a topic and waits until it is gone."""
+    log.cluster.admin_client.delete_topics([log.topic])[log.topic].result()
+
+    def is_gone() -> bool:
+        with suppress(UnusableTopic):
+            return not PartitionOffsets(log.cluster, log.topic).numbers()
+        return True
+
+    wait_until(is_gone)
 
 
 def events(count: int, seed: int = 3) -> list[str]:

@@ -3,10 +3,17 @@
 import os
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab.logs.access import make_folder
+from lab.logs.files import FileLog
 from lab.logs.places import absolute_log_name
 from lab.logs.positions import Positions, parse_positions, position_text
+
+if TYPE_CHECKING:
+    from lab.logs.files import Tail
+    from lab.logs.kafka import KafkaLog
+    from lab.logs.kafka import Tail as KafkaTail
 
 
 def bookmark_file(log: object, reader: str = "") -> Path:
@@ -20,22 +27,26 @@ def bookmark_file(log: object, reader: str = "") -> Path:
     )
 
 
-def load_bookmark(log: object, reader: str = "") -> Positions | None:
-    """The saved position in a log; None if there is none. Raises ValueError if the file is not one of ours."""
+def load_bookmark(log: "FileLog | KafkaLog", reader: str = "") -> Positions | None:
+    """The saved position in a log; None if there is none. Raises ValueError if the file is not one of ours, and TopicMadeAnew."""
+    file = bookmark_file(log, reader)
     try:
-        return parse_positions(bookmark_file(log, reader).read_text().splitlines()[-1])
+        lines = file.read_text().splitlines()
+        positions = parse_positions(lines[-1])
     except FileNotFoundError:
         return None
     except (ValueError, IndexError):
-        raise ValueError(
-            f"{bookmark_file(log, reader)} does not say how far {log} was read: delete it"
-        ) from None
+        raise ValueError(f"{file} does not say how far {log} was read: delete it") from None
+    if not isinstance(log, FileLog) and len(lines) > 2:  # older versions saved no id
+        log.check_topic_id(lines[1], f"delete {file}, which says how far the other one was read")
+    return positions
 
 
-def save_bookmark(log: object, positions: Positions, reader: str = "") -> None:
-    """Saves the position at which the next read starts."""
+def save_bookmark(log: "FileLog | KafkaLog", tail: "Tail | KafkaTail", reader: str = "") -> None:
+    """Saves the position at which the next read starts: that of a reader of the log."""
     file = bookmark_file(log, reader)
     make_folder(file.parent)
     aside = file.with_suffix(f".{os.getpid()}")
-    aside.write_text(f"{absolute_log_name(log)}\n{position_text(positions)}\n")
+    lines = absolute_log_name(log), *([tail.topic_id] if tail.topic_id else []), position_text(tail.positions)
+    aside.write_text("".join(f"{line}\n" for line in lines))
     aside.replace(file)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import (
     DDL,
@@ -29,6 +29,7 @@ from sqlalchemy import (
 
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
+from lab.logs.files import FileLog
 from lab.logs.places import absolute_log_name
 from lab.logs.positions import Positions, parse_positions, position_text
 from lab.logs.reading import SkippedLines, parse_records, print_expired
@@ -46,6 +47,9 @@ from lab.model.jsontext import compact_json
 from lab.model.words import plain_text
 from lab.rulestore.databases import INSERTS, database_url, open_database, redacted_url
 from lab.rulestore.tables import BIG, EXACT
+
+if TYPE_CHECKING:
+    from lab.logs.kafka import KafkaLog
 
 AT_ONCE = 5_000  # alerts of a transaction
 METADATA = MetaData()
@@ -82,6 +86,7 @@ EXPORTS = Table(
     METADATA,
     Column("place", Text, primary_key=True),  # of an alerts log
     Column("positions", Text, nullable=False),  # as `lab alerts --from` takes them
+    Column("topic_id", Text),  # null of a folder, and of versions that did not store it
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -97,7 +102,7 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
     _add_columns(database)
     place, exported, left_out = absolute_log_name(log), 0, SkippedLines()
     with database.connect() as connection:
-        at = start or _exported(connection, place)
+        at = start or _exported(connection, log)
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
@@ -106,9 +111,8 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
                 told = [each for _, each in parse_records(records, parse_alert_line, left_out)]
                 with database.begin() as connection:
                     exported += write_alerts_and_withdrawals(connection, told)
-                    _upsert(
-                        connection, EXPORTS, [{"place": place, "positions": position_text(tail.positions)}]
-                    )
+                    read = {"positions": position_text(tail.positions), "topic_id": tail.topic_id or None}
+                    _upsert(connection, EXPORTS, [{"place": place, **read}])
             elif not follow:
                 break
             else:
@@ -152,25 +156,25 @@ def _split_withdrawn(connection: Connection, alerts: list[Alert]) -> tuple[list[
 
 
 def _add_columns(database: Engine) -> None:
-    """Adds to a table of an older version what it lacks."""
-    names = {column["name"] for column in inspect(database).get_columns(ALERTS.name)}
-    with database.begin() as connection:
-        for name in (
-            "group_json",
-            "severity",
-            "title",
-            "labels_json",
-            "conditions_json",
-            "event_json",
-            "withdrawn",
-        ):
-            if name not in names:
-                connection.execute(DDL(f"ALTER TABLE lab_alerts ADD COLUMN {name} TEXT"))
+    """Adds to the tables of an older version what they lacked: columns of texts that may be null."""
+    for table in (ALERTS, EXPORTS):
+        names = {column["name"] for column in inspect(database).get_columns(table.name)}
+        added = [column.name for column in table.columns if column.nullable and isinstance(column.type, Text)]
+        with database.begin() as connection:
+            for name in added:
+                if name not in names:
+                    connection.execute(DDL(f"ALTER TABLE {table.name} ADD COLUMN {name} TEXT"))
 
 
-def _exported(connection: Connection, place: str) -> Positions | None:
-    found = connection.execute(select(EXPORTS.c.positions).where(EXPORTS.c.place == place)).scalar()
-    return parse_positions(found) if found else None
+def _exported(connection: Connection, log: "FileLog | KafkaLog") -> Positions | None:
+    """How far a log was exported; None if it was not. Raises TopicMadeAnew."""
+    at_log = EXPORTS.c.place == absolute_log_name(log)
+    row = connection.execute(select(EXPORTS.c.positions, EXPORTS.c.topic_id).where(at_log)).first()
+    if row is None:
+        return None
+    if not isinstance(log, FileLog):
+        log.check_topic_id(row.topic_id or "", "say --from 0 once to export all alerts of this one")
+    return parse_positions(row.positions)
 
 
 def unique_alert_rows(alerts: Iterable[Alert]) -> list[dict[str, Any]]:

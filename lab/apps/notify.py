@@ -261,7 +261,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
         with closing(log.tail(at is None, at)) as tail:
             for line in lines_before(log, tail.positions):
                 lines.note_before(line, sent=at is not None)
-            save_bookmark(log, tail.positions, reader)
+            save_bookmark(log, tail, reader)
             print(
                 f"alerts of {log} go to {escape_control_characters(receiver.name)}, until Ctrl-C",
                 file=sys.stderr,
@@ -276,7 +276,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
                     break
                 sent += count - message.left_out
                 too_large += message.left_out
-                save_bookmark(log, tail.positions, reader)
+                save_bookmark(log, tail, reader)
                 stopped.wait(
                     receiver.min_interval_ms / 1000 if count and not receiver.webhook_secret else POLL_S
                 )

@@ -134,7 +134,7 @@ def print_alerts(
                     print(escape_control_characters(record.line if as_json else describe_alert(told)))
             sys.stdout.flush()
             if saved and records:
-                save_bookmark(log, tail.positions)
+                save_bookmark(log, tail)
             if not records:
                 if not follow:
                     break

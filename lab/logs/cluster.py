@@ -158,6 +158,13 @@ class Cluster:
             )
         return self.no_broker_error(error.str()) if error.code() in AWAY else KafkaException(error)
 
+    def made_anew_error(self, topic: str, remedy: str) -> TopicMadeAnew:
+        """The exception to raise for a topic with another id than the one that was read before; `remedy`: what its reader can do."""
+        return TopicMadeAnew(
+            f"topic {topic} on {self.address} is another one than was read before: it was deleted and made anew, or this is "
+            f"another cluster; {remedy}"
+        )
+
     @contextmanager
     def translate_fatal_errors(self, topic: str) -> Iterator[None]:
         """Raises `delivery_error` for an error that ends a producer. If callbacks were running, that comes as the cause of a SystemError."""

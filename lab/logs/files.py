@@ -228,8 +228,10 @@ class FileLog:
 class Tail:
     """Reads a growing log, each line once. If lines expire before they are read, it continues with the oldest line that is kept.
 
-    `expired`: what it has missed so, in words, until somebody empties it.
+    `expired`: what it has missed so, in words, until somebody empties it. `topic_id`: none; topics have one.
     """
+
+    topic_id = ""
 
     def __init__(self, log: FileLog, position: int):
         self._log, self._position, self.expired = log, position, ""

@@ -210,6 +210,12 @@ class KafkaLog:
             number: max(start, positions.get(number, start) - records) for number, start in starts.items()
         }
 
+    def check_topic_id(self, topic_id: str, remedy: str) -> None:
+        """Raises TopicMadeAnew, with a remedy, if the topic is not the one that had this id; "" is any. Raises NoBroker, UnusableTopic."""
+        found = topic_id and PartitionOffsets(self.cluster, self.topic).topic_id()
+        if found and found != topic_id:
+            raise self.cluster.made_anew_error(self.topic, remedy)
+
     def wait_for_transactions(self) -> None:
         """Waits until those have ended that are open now: they hide all records after their first."""
         partitions = PartitionOffsets(self.cluster, self.topic)
@@ -238,7 +244,7 @@ class Tail:
     """Reads a growing topic, each record once; of a topic that is deleted and made anew, all records. All methods raise NoBroker and UnusableTopic.
 
     If records expire before they are read, it continues with the oldest ones that are kept. `expired`: what it has missed so, in words, until
-    somebody empties it.
+    somebody empties it. `topic_id`: of the topic whose positions it has, as `KafkaLog.check_topic_id` takes it.
     """
 
     def __init__(self, log: KafkaLog, new: bool, at: Positions | None):
@@ -249,6 +255,7 @@ class Tail:
             starts = self._partitions.start_offsets()
             self._next = advance_expired_positions(log, at, starts, self._partitions.end_offsets())
             self.expired = expired_text(log, at, starts)
+        self.topic_id = self._partitions.topic_id()
         self._reader = PartitionReader(log.cluster, log.topic)
 
     @property
@@ -263,6 +270,7 @@ class Tail:
         except TopicMadeAnew:
             self._partitions = PartitionOffsets(self._log.cluster, self._log.topic)
             self._next, ends = self._partitions.start_offsets(), self._partitions.end_offsets()
+            self.topic_id = self._partitions.topic_id()
         if at_most:
             ends = {n: min(end, self._next.get(n, 0) + at_most) for n, end in ends.items()}
         try:

@@ -83,10 +83,7 @@ class PartitionOffsets:
         found = asked[self.topic].result()
         topic_id = str(found.topic_id or "").replace(NO_ID, "")
         if self._topic_id and topic_id and topic_id != self._topic_id:
-            raise TopicMadeAnew(
-                f"topic {self.topic} on {self.cluster.address} is another one than was read before: it was deleted and made "
-                "anew, or this is another cluster; start with a new checkpoint"
-            )
+            raise self.cluster.made_anew_error(self.topic, "start with a new checkpoint")
         self._topic_id = self._topic_id or topic_id
         return sorted(partition.id for partition in found.partitions)
 

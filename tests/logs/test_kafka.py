@@ -1,7 +1,7 @@
 """Topics as logs, on a real broker."""
 
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from threading import Timer
 from types import SimpleNamespace
 
@@ -17,6 +17,7 @@ from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.logs.opened import open_log
 from lab.logs.positions import Record
+from tests.topics import delete_topic
 from tests.waiting import wait_until
 
 
@@ -150,17 +151,6 @@ def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
         open_log(f"kafka://{kafka.address}/nowhere").read()
 
 
-def delete(log: KafkaLog) -> None:
-    log.cluster.admin_client.delete_topics([log.topic])[log.topic].result()
-
-    def is_gone() -> bool:
-        with suppress(UnusableTopic):
-            return not partitions.PartitionOffsets(log.cluster, log.topic).numbers()
-        return True
-
-    wait_until(is_gone)
-
-
 def test_a_topic_that_was_made_anew_is_another_one(kafka):
     log = topic(kafka, "anew")
     log.publish(["one", "two", "three"], "abc")
@@ -169,7 +159,7 @@ def test_a_topic_that_was_made_anew_is_another_one(kafka):
     first = running.topic_id()
     with closing(log.tail()) as tail:
         assert tail.read() == ["one", "two", "three"]
-        delete(log)
+        delete_topic(log)
         topic(kafka, "anew").publish(["four", "five"], "de")
         with pytest.raises(TopicMadeAnew, match="topic anew on .* is another one than was read before"):
             running.end_offsets()  # shorter, so it is looked at now
@@ -201,7 +191,7 @@ def test_of_two_topics_the_one_that_is_gone_is_named(kafka):
     two = [topic(kafka, name) for name in ("gone-1", "gone-2")]
     asked = [partitions.PartitionOffsets(log.cluster, log.topic) for log in two]
     assert partitions.topic_end_offsets(asked) == [{0: 0}, {0: 0}]
-    delete(two[1])
+    delete_topic(two[1])
     with pytest.raises(UnusableTopic, match="topic gone-2 is no longer on"):
         partitions.topic_end_offsets(asked)
 
