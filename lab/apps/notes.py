@@ -83,6 +83,7 @@ class EngineMonitor:
         self._lost: dict[str, int] = {}  # by routes that were said to lose events
         self._back, self._second = "", False
         self._id: str | None = None  # of the checkpoint, once it is made
+        self._group_taken = False  # by another program, as was said
         self._newest: tuple[dict | None, float] = None, clock()  # the newest cut, and since when it is
         # paths are looked at once; the kit's own schemas have optional fields that nobody misses
         self._schema = None if schema in SCHEMAS.values() else schema
@@ -157,6 +158,7 @@ class EngineMonitor:
         done = cut_mark(self._checkpoint)
         yield from self._ahead(done)
         yield from self._stale(done)
+        yield from self._refused_commits()
         if self._schema and self.report.total["records"] >= ENOUGH:
             with suppress(ConnectionError):
                 lines = self._logs.log("events").newest(SAMPLE)
@@ -208,6 +210,17 @@ class EngineMonitor:
                         f"no cut for {rounded_duration_words(1000 * waited_s)} although events wait; if none comes, stop this engine and "
                         "start it again: it continues, and nothing is lost (what Spark says is in spark.log)"
                     )
+
+    def _refused_commits(self) -> Iterator[str]:
+        """What to say, once, if the consumer group cannot follow because it is another program's."""
+        if isinstance(self._logs, KafkaLogs) and not self._group_taken and self._due("group"):
+            cluster = self._logs.cluster
+            self._group_taken = cluster.group_has_members()
+            if self._group_taken:
+                yield (
+                    f"consumer group {cluster.consumer_group} has active members, so the brokers refuse the engine's commits, and "
+                    "the group's lag is not the engine's; nothing else needs them: name a group of its own in lab.toml (group = …)"
+                )
 
     def lag(self) -> int | None:
         """Records of the events topic that no finished micro-batch has taken; None if nobody knows, as with files."""

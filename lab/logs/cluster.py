@@ -128,6 +128,16 @@ class Cluster:
         """A client that reads nothing, shared within this process: no fetch that waits for records delays its requests."""
         return _metadata_client(self)
 
+    def group_has_members(self) -> bool:
+        """Whether programs have joined the consumer group: brokers then refuse the commits of others. False if this user may not know."""
+        try:
+            asked = self.admin_client.describe_consumer_groups(
+                [self.consumer_group], request_timeout=ANSWER_S
+            )
+            return bool(asked[self.consumer_group].result().members)
+        except KafkaException:
+            return False
+
     def no_broker_error(self, error: object) -> NoBroker:
         """The exception to raise when no broker answers."""
         admin, said = _admin(self)

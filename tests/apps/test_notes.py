@@ -2,20 +2,24 @@
 
 import json
 from collections import Counter
+from contextlib import closing
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from lab.apps import notes as notes_module
 from lab.apps.infer import infer
 from lab.apps.notes import AGAIN_S, NEW_S, STALE_S, EngineMonitor, GaveUp, TwoEngines
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
-from lab.logs.cluster import NoBroker
+from lab.engine.records.kafkafeed import ConsumerGroupFollower
+from lab.logs.cluster import Cluster, NoBroker
 from lab.model.deadletters import dead_letter
 from lab.model.schemafile import schema_from_toml
 from lab.model.times import now_ms
 from tests.orders import orders
 from tests.topics import topics
+from tests.waiting import PATIENCE_S, wait_until
 
 
 class Clock:
@@ -80,6 +84,30 @@ def test_an_engine_that_finds_another_at_work_does_not_begin(kafka, tmp_path):
         EngineMonitor(logs, tmp_path).check_no_other_engine()
     told(logs, 1, **engine("other", 1) | {"times": {"end": 1}})
     EngineMonitor(logs, tmp_path).check_no_other_engine()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_consumer_group_that_another_program_has_joined_is_said_once(kafka, tmp_path, clock, protocol):
+    cluster = Cluster(kafka.address, consumer_group=f"joined-{protocol}")
+    logs = topics(cluster, f"joined-{protocol}")
+    follower = ConsumerGroupFollower(cluster, logs.log("events").topic)
+    events = [TopicPartition(follower.topic, 0)]
+    follower.commit_progress({0: 1})
+    wait_until(lambda: cluster.metadata_client.committed(events, PATIENCE_S)[0].offset == 1)
+    notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock)
+    assert list(notes.due_notices()) == []
+    settings = {"group.id": cluster.consumer_group, "group.protocol": protocol, "log_level": 0}
+    member = Consumer({**cluster.librdkafka_properties, **settings})
+    with closing(member):
+        member.subscribe([follower.topic])
+        wait_until(lambda: member.poll(0.1) or member.assignment())
+        with pytest.raises(KafkaException, match="UNKNOWN_MEMBER_ID"):
+            cluster.metadata_client.commit(offsets=[TopicPartition(follower.topic, 0, 2)], asynchronous=False)
+        clock.now += AGAIN_S
+        [said] = notes.due_notices()
+        assert said.startswith(f"consumer group joined-{protocol} has active members, so the brokers refuse")
+        clock.now += 9 * AGAIN_S
+        assert list(notes.due_notices()) == []
 
 
 def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes, clock):
