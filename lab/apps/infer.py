@@ -6,34 +6,24 @@ orders.jsonl ──► what is found at each path ──► fields, id, time ─
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 from lab.apps.idandtime import IdAndTimeChooser
-from lab.apps.inferredfields import InferredField, Path, collect_values, infer_type_and_unit, split_name
+from lab.apps.inferredfields import InferredField, Path, infer_type_and_unit, split_name
+from lab.apps.sampledrecords import SampledRecords, read_sample, sampled_values
 from lab.model.alerts import utc_text
-from lab.model.envelope import NO_EVENT
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
-from lab.model.jsontext import (
-    MAX_LINE_BYTES,
-    BadRecord,
-    decode_text,
-    is_valid_unicode,
-    looks_like_json_object,
-    parse_json_object,
-    refuse_no_value,
-)
+from lab.model.jsontext import is_valid_unicode
 from lab.model.schema import Schema
 from lab.model.schemafile import schema_to_toml
 from lab.model.times import NUMBERS, time_ms
-from lab.model.words import plain_text, short_json
+from lab.model.words import plain_text
 
-SAMPLE = 50_000  # records
 FEW_VALUES = 20
 MANY_NAMES = 100  # in one object: they are data, not names
 MAX_PARTS = 10  # of a path in its short name; then a number tells names apart
@@ -50,6 +40,7 @@ class SchemaProposal:
     name: str
     record_count: int
     format: str  # as people call it
+    tombstones: str = ""  # how many records without a value were skipped, in words
     fields: tuple[Field, ...] = ()
     id_fields: tuple[str, ...] = ()
     time_field: str = ""
@@ -104,15 +95,19 @@ def infer(
 
     `texts`: all values are texts, as the cells of CSV are; `id`, `time`: fields, by name or path, that are those.
     """
-    read = _read(lines, texts)
+    read = read_sample(lines, texts)
     found, records = read.fields, read.record_count
     if not records:
-        raise ValueError(_no_records(read.bad_record_reasons))
-    proposal = SchemaProposal(re.sub(r"[^\w.-]+", "_", name) or "events", records, format)
+        raise ValueError(_no_records(read))
+    proposal = SchemaProposal(re.sub(r"[^\w.-]+", "_", name) or "events", records, format, read.tombstones)
     whole = proposal.doubts.setdefault("", [])
     if read.bad_record_reasons:
         whole.append(
             f"{len(read.bad_record_reasons):,} records will be dead letters; the first: {read.bad_record_reasons[0]}"
+        )
+    if read.tombstones:
+        whole.append(
+            f"{read.tombstones} (records without a value) are skipped here; an engine makes dead letters of them"
         )
     whole += read.envelope_doubts()
     typed: list[tuple[InferredField, str, str, list[str]]] = []
@@ -142,7 +137,9 @@ def infer(
             else ""
         )
     by_name = {names[one.path]: one for one, *_ in typed}
-    chooser = IdAndTimeChooser(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
+    chooser = IdAndTimeChooser(
+        by_name, fields, records, proposal.doubts, lambda paths: sampled_values(lines, paths)
+    )
     proposal.id_fields = chooser.resolve_id_fields(id) if id else chooser.choose_id_fields(name)
     proposal.time_field = (
         chooser.use_as_time_field(time)
@@ -157,7 +154,7 @@ def infer(
 
 def unmatched_field_warnings(schema: Schema, lines: Iterable[bytes]) -> list[str]:
     """A warning for each field whose path none of 1,000 JSON records has."""
-    read = _read(islice(lines, 1000), envelopes=False)
+    read = read_sample(islice(lines, 1000), envelopes=False)
     known = {".".join(path) for path in read.fields}
     warnings = []
     for each in schema.fields if read.record_count else ():
@@ -169,100 +166,12 @@ def unmatched_field_warnings(schema: Schema, lines: Iterable[bytes]) -> list[str
     return warnings
 
 
-@dataclass
-class SampledRecords:
-    """What is at each path of records; how many are objects, and why the others are none. `event_path`: where an envelope has the event."""
-
-    fields: dict[Path, InferredField] = field(default_factory=dict)
-    record_count: int = 0
-    bad_record_reasons: list[str] = field(default_factory=list)
-    event_path: Path | None = None
-    delete_count: int = 0  # of Debezium's envelopes: they have no event
-    has_packed_decimals: bool = False  # decimals as bytes in base64
-
-    def envelope_doubts(self) -> list[str]:
-        """What an envelope makes of its events."""
-        doubts = []
-        if self.event_path:
-            doubts.append(f"the records are envelopes; the event is in {'.'.join(self.event_path)}")
-        if self.delete_count:
-            doubts.append(
-                f"{self.delete_count:,} records are deletes, which have no event and become dead letters; an update is read as the row after it. "
-                'With taken_back = "op = d", a delete and an update take back the row before'
-            )
-        if self.has_packed_decimals:
-            doubts.append(
-                "decimals are packed bytes: set decimal.handling.mode=string at the connector to get numbers"
-            )
-        return doubts
-
-
-def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -> SampledRecords:
-    """Looks at the first 50,000 records. The first one decides whether they are envelopes."""
-    read = SampledRecords()
-    for line in islice((line for line in lines if line.strip()), SAMPLE):
-        try:
-            text = decode_text(line, "line", MAX_LINE_BYTES)
-            refuse_no_value(text)
-            if not looks_like_json_object(text):
-                raise BadRecord(f"{short_json(text.strip())} is not a JSON object")
-            record = parse_json_object(text, float)
-        except BadRecord as error:
-            read.bad_record_reasons.append(str(error))
-            continue
-        if read.event_path is None:
-            read.event_path = find_event_path(record) if envelopes else ()
-            read.has_packed_decimals = bool(read.event_path) and "connect.data.Decimal" in text
-        envelope: Any = None
-        event: Any = record
-        for key in read.event_path:
-            envelope, event = event, event.get(key) if isinstance(event, dict) else None
-        if not isinstance(event, dict):
-            if isinstance(envelope, dict) and envelope.get("op") in (*NO_EVENT,):
-                read.delete_count += 1
-            else:
-                read.bad_record_reasons.append(f"{'.'.join(read.event_path)} is not an object")
-            continue
-        read.record_count += 1
-        collect_values(event, read.record_count, read.fields, read.event_path, texts)
-        if envelope and "op" in envelope:
-            around = {name: envelope[name] for name in ("op", "ts_ms") if name in envelope}
-            collect_values(around, read.record_count, read.fields, read.event_path[:-1])
-    return read
-
-
-def _values(lines: Iterable[bytes], paths: list[Path]) -> list[list]:
-    """For each path, the values there of all the records that `_read` looked at."""
-    columns: list[list] = [[] for _ in paths]
-    for line in islice((line for line in lines if line.strip()), SAMPLE):
-        with suppress(BadRecord):
-            record = parse_json_object(decode_text(line, "line", MAX_LINE_BYTES), float)
-            for path, column in zip(paths, columns):
-                value: Any = record
-                for key in path:
-                    value = value.get(key) if isinstance(value, dict) else None
-                # of a list or an object, which is no id, only whether it is another one counts
-                column.append(str(value) if isinstance(value, list | dict) else value)
-    return columns
-
-
-def find_event_path(record: dict) -> Path:
-    """Where a record has its event, if it is an envelope of Kafka Connect or of Debezium; else nowhere.
-
-    >>> find_event_path({"schema": {}, "payload": {"before": None, "after": {"id": 1}, "op": "c"}}), find_event_path({"id": 1})
-    (('payload', 'after'), ())
-    """
-    root: Path = ()
-    if record.keys() == {"schema", "payload"} and isinstance(record["payload"], dict):
-        root, record = ("payload",), record["payload"]
-    if {"op", "after"} <= record.keys() and record.keys() & {"before", "source"}:
-        root = (*root, "after")
-    return root
-
-
-def _no_records(bad: list[str]) -> str:
+def _no_records(read: SampledRecords) -> str:
     wanted = "expected events as JSON, CSV with a header, or Parquet"
-    return f"no record is an object; the first: {bad[0]}; {wanted}" if bad else f"no records; {wanted}"
+    if read.bad_record_reasons:
+        return f"no record is an object; the first: {read.bad_record_reasons[0]}; {wanted}"
+    only = f", only {read.tombstones} (records without a value)" if read.tombstones else ""
+    return f"no records{only}; {wanted}"
 
 
 def _worth_a_field(found: dict[Path, InferredField], doubts: list[str]) -> list[InferredField]:

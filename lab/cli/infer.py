@@ -121,8 +121,9 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"{where}: {'; '.join(proposal.missing)}")
     schema = proposal.schema
     time = schema.field(schema.time_field)
+    skipped = f", {proposal.tombstones} skipped" if proposal.tombstones else ""
     print(
-        f"{len(schema.fields)} fields from {proposal.record_count:,} records; id {', '.join(schema.id_fields)}, time {time.name} ({time.unit}), "
+        f"{len(schema.fields)} fields from {proposal.record_count:,} records{skipped}; id {', '.join(schema.id_fields)}, time {time.name} ({time.unit}), "
         f"{proposal.doubt_count} doubt{'s' * (proposal.doubt_count != 1)}{f': read {options.out}' if options.out else ''}",
         file=sys.stderr,
     )

@@ -103,6 +103,27 @@ def test_from_a_topic_of_own_events_to_alerts_by_commands(kafka, tmp_path, monke
     assert (past.aggregates(rule).values > 3).sum() == alerts
 
 
+def test_tombstones_of_a_topic_are_skipped_and_counted_when_a_schema_is_inferred(
+    kafka, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("lab.apps.sampledrecords.SAMPLE", 150)  # records with a value
+    monkeypatch.chdir(tmp_path)
+    lines = [line.encode() for line in orders(200)]
+    log = written(kafka, "with-tombstones", [None, *lines[:100], *[None] * 300, *lines[100:]])
+    assert main(["infer", repr(log), "--out", "orders.toml"]) == OK
+    assert "fields from 150 records, 301 tombstones skipped; id " in capsys.readouterr().err
+    said = "# doubt: 301 tombstones (records without a value) are skipped here; an engine makes dead letters of them"
+    text = Path("orders.toml").read_text()
+    assert said in text and "will be dead letters" not in text
+    Path("orders.jsonl").write_bytes(b"\n".join(lines[:150]))
+    assert main(["infer", "orders.jsonl", "--out", "file.toml"]) == OK
+    assert "tombstone" not in capsys.readouterr().err
+    assert lab.schema("file.toml").fields == lab.schema("orders.toml").fields
+    only = written(kafka, "only-tombstones", [None, None])
+    assert main(["infer", repr(only)]) == FAILED
+    assert "no records, only 2 tombstones (records without a value); expected" in capsys.readouterr().err
+
+
 def test_the_events_log_of_an_engine_is_replayed_with_its_schema(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("orders.jsonl").write_text("\n".join(orders(200)))
