@@ -7,8 +7,8 @@ Events are evaluated in the order of log time, then partition, then offset.
 """
 
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from difflib import get_close_matches
 from functools import cached_property, partial
 from itertools import repeat
@@ -31,6 +31,7 @@ COMPACTED = APPEND_TIME | {
     "retention.ms": "-1",
     "min.compaction.lag.ms": str(7 * DAY_MS),
 }
+DeliveryCallback = Callable[[KafkaError | None, Message], None]  # what brokers say of a record
 NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 WRITING = {
     "enable.idempotence": True,
@@ -45,12 +46,55 @@ NAMED = 10  # topics that an error names
 ROOM_S = 0.1  # how often a full queue is checked
 
 
+class RecordProducer:
+    """Sends records to topics, and raises the error of the first one that the brokers did not take. `settings`: beside WRITING."""
+
+    def __init__(self, cluster: Cluster, topics: Iterable[str], settings: Mapping[str, object] = {}):
+        self._producer = Producer({**cluster.librdkafka_properties, **WRITING, **settings})
+        self._cluster, self._topics = cluster, ", ".join(topics)
+        self._lost: tuple[str, KafkaError] | None = None
+
+    def fatal_errors(self) -> AbstractContextManager[None]:
+        """Raises what ended the producer, which no longer tells which topic that was about."""
+        return self._cluster.translate_fatal_errors(self._topics)
+
+    def send(
+        self, topic: str, line: str | bytes, key: str | None, on_delivery: DeliveryCallback | None = None
+    ) -> None:
+        """Queues a record; waits only while the queue is full. `on_delivery`: is called in place of `note_delivery`."""
+        while True:
+            try:
+                return self._producer.produce(topic, line, key, on_delivery=on_delivery or self.note_delivery)
+            except BufferError:
+                self._producer.poll(ROOM_S)
+
+    def note_delivery(self, error: KafkaError | None, message: Message) -> None:
+        """Takes in what the brokers say of a record."""
+        if error and not self._lost:
+            self._lost = message.topic() or "", error
+
+    def note_deliveries(self) -> None:
+        """Takes in what the brokers have said so far."""
+        self._producer.poll(0)
+
+    def raise_lost(self) -> None:
+        """Raises UnusableTopic, NoBroker or KafkaException if a record is known to be lost, once."""
+        lost, self._lost = self._lost, None
+        if lost:
+            raise self._cluster.delivery_error(*lost)
+
+    def flush(self) -> None:
+        """Waits until the brokers have all that was sent. Raises as `raise_lost` does."""
+        with self.fatal_errors():
+            self._producer.flush()
+        self.raise_lost()
+
+
 class KafkaLog:
     """A topic as a log, for any number of writers and readers. `where`: host:port or a cluster."""
 
     def __init__(self, where: str | Cluster, topic: str):
         self.cluster, self.topic = to_cluster(where), topic
-        self._lost: KafkaError | None = None
 
     def __repr__(self) -> str:
         return f"{KAFKA}{self.cluster.address}/{self.topic}"
@@ -138,19 +182,12 @@ class KafkaLog:
 
     def append(self, lines: Iterable[str | bytes], keys: Iterable[str] | None = None) -> None:
         """Sends records without waiting for the broker, unless the queue is full; `flush` waits. Raises if an earlier record was lost."""
-        self._raise_lost()
+        self._producer.raise_lost()
         each_key: Iterable[str | None] = keys or repeat(None)
-        with self.cluster.translate_fatal_errors(self.topic):
+        with self._producer.fatal_errors():
             for line, key in zip(lines, each_key):
-                self._send(line, key)
-            self._producer.poll(0)
-
-    def _send(self, line: str | bytes, key: str | None, **heard) -> None:
-        while True:
-            try:
-                return self._producer.produce(self.topic, line, key, **heard)
-            except BufferError:
-                self._producer.poll(ROOM_S)
+                self._producer.send(self.topic, line, key)
+            self._producer.note_deliveries()
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
         """Sends records and waits for the broker; returns the place of each: `control/0:17` (partition, offset)."""
@@ -158,33 +195,23 @@ class KafkaLog:
 
         def sent(number: int, error: KafkaError | None, message: Message) -> None:
             places[number] = f"{self.topic}/{message.partition()}:{message.offset()}"
-            self._heard(error, message)
+            self._producer.note_delivery(error, message)
 
-        with self.cluster.translate_fatal_errors(self.topic):
+        with self._producer.fatal_errors():
             for number, (line, key) in enumerate(zip(lines, keys)):
-                self._send(line, key, on_delivery=partial(sent, number))
+                self._producer.send(self.topic, line, key, partial(sent, number))
         self.flush()
         return places
 
     def flush(self) -> None:
         """Waits until the brokers have acknowledged all records. Raises NoBroker, UnusableTopic or KafkaException if any was lost."""
-        with self.cluster.translate_fatal_errors(self.topic):
-            self._producer.flush()
-        self._raise_lost()
-
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
-        self._lost = self._lost or error
-
-    def _raise_lost(self) -> None:
-        lost, self._lost = self._lost, None
-        if lost:
-            raise self.cluster.delivery_error(self.topic, lost)
+        self._producer.flush()
 
     @cached_property
-    def _producer(self) -> Producer:
+    def _producer(self) -> RecordProducer:
         # raises with the reason: a producer would retry for ever
         PartitionOffsets(self.cluster, self.topic).numbers()
-        return Producer({**self.cluster.librdkafka_properties, **WRITING, "on_delivery": self._heard})
+        return RecordProducer(self.cluster, [self.topic])
 
     def read(self) -> list[str]:
         """All lines of the log up to now."""

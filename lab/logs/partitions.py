@@ -27,6 +27,7 @@ AGAIN_S = 0.2
 AT_ONCE = 250  # messages taken at once. Their memory is reused from the CPU cache for the next ones: a third of the time of 20,000
 # rather than asking the broker about so many records that it has, a reader waits for them, but no longer than this for the next
 SOON, SOON_S = 20_000, 0.005
+LOOK_S = 0.1  # how long a reader waits at once for records, or for where they are
 LISTED_S = 30.0  # how often new partitions are looked for
 NO_ID = "A" * 22  # of a topic on brokers before 2.8: zeros in base 64
 READING = {
@@ -227,7 +228,7 @@ class PartitionReader:
                     del open_[number]
             if open_:
                 missing = sum(end - self._next[number] for number, (_, end) in open_.items())
-                filled = self._fill(missing, min(gap_s, 0.1))
+                filled = self._fill(missing, min(gap_s, LOOK_S))
                 waited = time.monotonic() - came
                 if not filled and waited > gap_s:
                     gap_s *= 2
@@ -288,7 +289,7 @@ class PartitionReader:
             self._next[number] = (taken[-1].offset() or 0) + 1
         return taken
 
-    def _fill(self, missing: int, timeout_s: float = 0.1) -> bool:
+    def _fill(self, missing: int, timeout_s: float) -> bool:
         """Takes the records that have arrived, at most `missing`: the consumer waits until it has that many. False if it has none."""
         came = self._consumer.consume(min(missing, AT_ONCE), timeout=timeout_s)
         for message in filter(Message.error, came):
@@ -303,7 +304,7 @@ class PartitionReader:
 
     def _skip_gaps(self, numbers: Iterable[int]) -> None:
         """Asks where the next record of some partitions is: up to there they have no other."""
-        unknown, deadline = set(numbers), time.monotonic() + 0.1
+        unknown, deadline = set(numbers), time.monotonic() + LOOK_S
         self._looking.assign([TopicPartition(self.topic, number, self._next[number]) for number in unknown])
         while unknown and time.monotonic() < deadline:
             for message in self._looking.consume(1, timeout=SOON_S):

@@ -26,6 +26,7 @@ from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import pipeline, runner
 from lab.engine.windows import shared
+from lab.logs import kafka
 from tests.topics import RULES, append, assert_equal, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -54,7 +55,7 @@ def attempt(job: Job, killed: str) -> None:
             if killed == "after" and self.commits == KILLED_AT:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    kafkaoutlet.Producer = Mortal  # type: ignore[misc]
+    kafka.Producer = Mortal  # type: ignore[misc]
     compile_kernels()
     runner.run_loop(job, 0)
 

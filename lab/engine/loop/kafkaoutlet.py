@@ -1,64 +1,37 @@
 """Delivers cuts to topics, from the task that evaluates them: a record for each line, at least once or in transactions."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from lab.engine.checkpoint.cuts import Cut, CutId, TakenOver
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs import cluster as clusters
 from lab.logs.cluster import Cluster
-from lab.logs.kafka import ROOM_S, WRITING
+from lab.logs.kafka import WRITING, RecordProducer
 
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
-class KafkaOutlet:
-    """The producer of a task."""
+class KafkaOutlet(RecordProducer):
+    """The producer of a task. `topics`: log -> topic."""
 
     def __init__(self, cluster: Cluster, topics: dict[str, str], settings: Mapping[str, object] = {}):
-        self._producer = Producer(cluster.librdkafka_properties | WRITING | {"linger.ms": 0, **settings})
-        self._cluster, self._topics = cluster, topics
-        self._lost: tuple[str, KafkaError] | None = None
+        super().__init__(cluster, topics.values(), {"linger.ms": 0, **settings})
+        self._topic_by_log = topics
 
     def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
         """Sends what comes of a cut; readers know alerts by their alertId."""
-        with self._fatal():
+        with self.fatal_errors():
             for name, (keys, lines) in output.items():
-                topic = self._topics[name]
+                topic = self._topic_by_log[name]
                 for key, line in zip(keys, lines, strict=True):
-                    self._send(topic, line, key)
-            self._producer.poll(0)
-        self._raise_lost()
-
-    def _fatal(self) -> AbstractContextManager[None]:
-        """Raises what ended the producer, which no longer tells which topic that was about."""
-        return self._cluster.translate_fatal_errors(", ".join(self._topics.values()))
-
-    def _send(self, topic: str, line: str, key: str) -> None:
-        while True:
-            try:
-                return self._producer.produce(topic, line, key, on_delivery=self._heard)
-            except BufferError:
-                self._producer.poll(ROOM_S)
-
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
-        if error and not self._lost:
-            self._lost = message.topic() or "", error
-
-    def _raise_lost(self) -> None:
-        if self._lost:
-            lost, self._lost = self._lost, None
-            raise self._cluster.delivery_error(*lost)
-
-    def flush(self) -> None:
-        """Waits until the brokers have all that was sent. Raises UnusableTopic, NoBroker or KafkaException if they lost any."""
-        with self._fatal():
-            self._producer.flush()
-        self._raise_lost()
+                    self.send(topic, line, key)
+            self.note_deliveries()
+        self.raise_lost()
 
 
 class TransactionalOutlet(KafkaOutlet):
@@ -93,7 +66,7 @@ class TransactionalOutlet(KafkaOutlet):
         """Sends and commits what comes of a cut. Raises TakenOver if the broker has fenced this producer."""
         if (cut.number, batch_fingerprint(cut.end)) in self.committed:
             return
-        with self._fenced(), self._fatal():
+        with self._fenced(), self.fatal_errors():
             self._producer.begin_transaction()
             super().put(cut, output, redelivered)
             self._producer.commit_transaction()
