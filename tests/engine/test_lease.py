@@ -108,6 +108,22 @@ def test_an_owner_that_was_paused_finds_itself_fenced_and_does_not_come_back(sha
             first.kill()
 
 
+def test_a_listing_beside_a_take_over_may_show_neither_lease_and_is_not_believed(shared, monkeypatch):
+    """A file system may list neither the new file, made after its place was passed, nor the old one, removed before."""
+    with Lease(shared) as first, monkeypatch.context() as patch:
+        listing = CheckpointFolder._listing
+        shown = iter([[]])
+        patch.setattr(CheckpointFolder, "_listing", lambda folder: next(shown, listing(folder)))
+        check_lease(shared, first.name)
+
+
+def test_a_lease_that_was_removed_ends_its_engine(shared):
+    with Lease(shared) as first:
+        (shared / "lease").remove(first.name)
+        with pytest.raises(Fenced, match="has lost its lease: its folder lease is empty or removed"):
+            check_lease(shared, first.name)
+
+
 def test_a_fenced_engine_plans_no_micro_batch():
     with InProcessEngine(Settings()) as stages:
         with Lease(stages.job.folder) as first:

@@ -150,7 +150,17 @@ class CheckpointFolder:
             os.close(file)
 
     def names(self) -> list[str]:
-        """The names there are, sorted; none where there is no folder."""
+        """The names there are, sorted; none where there is no folder.
+
+        A file system may leave out a name of a folder that changes while it is listed: of a file that is made before another is
+        removed, it may show neither. So a folder is listed until two listings are alike. An object store shows what there is.
+        """
+        found = self._listing()
+        while not self.is_object_store and (again := self._listing()) != found:
+            found = again
+        return found
+
+    def _listing(self) -> list[str]:
         from pyarrow import fs
 
         system, folder = self._place

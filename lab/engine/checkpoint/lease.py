@@ -39,6 +39,10 @@ def current_lease_name(checkpoint: CheckpointFolder) -> str:
 def check_lease(checkpoint: CheckpointFolder, mine: str) -> None:
     """Raises Fenced unless the lease of that name still counts; "": who has none may go on."""
     if mine and (found := current_lease_name(checkpoint)) != mine:
+        if not found:
+            raise Fenced(
+                f"checkpoint {checkpoint} has lost its lease: its folder {FOLDER} is empty or removed"
+            )
         raise Fenced(f"checkpoint {checkpoint} was taken over by {_who(_read(checkpoint, found))}")
 
 
