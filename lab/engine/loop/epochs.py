@@ -24,7 +24,7 @@ from lab.model.times import now_ms
 
 ASK_S = 1.0  # logs that tell of nothing are asked this often
 
-# `redelivered`: cuts that an earlier attempt may have delivered
+# `redelivered`: cuts that an earlier attempt may have delivered already
 Deliver = Callable[[Cut, TaskOutput, frozenset[CutId]], None]
 
 

@@ -35,7 +35,7 @@ class KafkaOutlet:
         self._raise_lost()
 
     def _fatal(self) -> AbstractContextManager[None]:
-        """Raises what ended the producer, which no longer tells which topic that was about."""
+        """Raises the error that ended the producer; it names all topics, because the producer no longer knows which one failed."""
         return self._cluster.translate_fatal_errors(", ".join(self._topics.values()))
 
     def _send(self, topic: str, line: str, key: str) -> None:
@@ -55,7 +55,7 @@ class KafkaOutlet:
             raise self._cluster.delivery_error(*lost)
 
     def flush(self) -> None:
-        """Waits until the brokers have all that was sent. Raises UnusableTopic, NoBroker or KafkaException if they lost any."""
+        """Waits until the brokers have all records that were sent. Raises UnusableTopic, NoBroker or KafkaException if one was lost."""
         with self._fatal():
             self._producer.flush()
         self._raise_lost()
@@ -68,8 +68,8 @@ class TransactionalOutlet(KafkaOutlet):
         attempt 2                                  init: 8 is aborted, attempt 1 fenced   7 is committed   8 ─► commit   9 ─► …
 
     `committed`: cuts that earlier attempts have committed; they are not delivered again. `check`
-    raises an error if another attempt has taken over. The broker goes on with the producer that was initialized last, even
-    if that is of an older attempt; so both sides of the initialization are checked. What was committed before it is final.
+    raises an error if another attempt has taken over. The broker accepts the producer that was initialized last, even
+    if it belongs to an older attempt; so `check` runs before and after the initialization. What was committed before is final.
     """
 
     def __init__(self, cluster: Cluster, topics: dict[str, str], name: str, check: Callable[[], None]):

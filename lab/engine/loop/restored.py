@@ -17,11 +17,11 @@ from lab.model.times import now_ms
 
 
 class CheckpointRestored(ValueError):
-    """Logs have cuts of a checkpoint that it has not planned; the text says what to do."""
+    """The logs have cuts of a checkpoint that the checkpoint has not planned; the message says what to do."""
 
 
 def check_not_restored(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, writer: str) -> None:
-    """Raises CheckpointRestored if the logs have later, or other, cuts of `writer`, the checkpoint's id, than it has planned."""
+    """Raises CheckpointRestored if the logs have later or other cuts than the checkpoint has planned; `writer`: the checkpoint's id."""
     newest = cut_mark(checkpoint.where) or {"at": 0}
     since_ms = newest["at"] or (read_record(checkpoint.where) or {}).get("id_since", now_ms())
     for log, last in logs.last_batches(writer, since_ms - CLOCKS_MS):

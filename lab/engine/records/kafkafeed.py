@@ -21,9 +21,9 @@ AT_ONCE = 20_000  # records that are decoded at once
 
 
 class KafkaFeed(Feed):
-    """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`.
+    """Reads a topic of a cluster. Raises NoBroker if no broker answers; `read` raises it after `patience_s`.
 
-    `topic_id`: as for PartitionOffsets, which raises TopicMadeAnew.
+    `topic_id`: as in PartitionOffsets, which raises TopicMadeAnew.
     """
 
     def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf"), topic_id: str = ""):
@@ -90,7 +90,7 @@ class KafkaFeed(Feed):
 
     @contextmanager
     def _named(self, at: Positions) -> Iterator[None]:
-        """Raises LogLost with the partitions that have expired beyond a position, or end before it."""
+        """Raises LogLost with the partitions in which a position has expired, or lies beyond the end."""
         try:
             yield
         except KafkaException as failure:

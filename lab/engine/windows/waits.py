@@ -116,7 +116,7 @@ class Waits:
         return passed[: loop.add_rows(self.arrays, rows, self.rule.window_ms, passed)]
 
     def advance_to(self, reached_log_ms: int, newest_event_ms: int) -> list[DueAlert]:
-        """The alerts of what was awaited up to a time before `reached_log_ms`, or `newest_event_ms` in a log that is not live."""
+        """The alerts of waits that ended before `reached_log_ms`; in a log that is not live, before `newest_event_ms`."""
         size = self.arrays.scalars
         if size[loop.HEAD] == size[loop.ENTRIES]:
             return []

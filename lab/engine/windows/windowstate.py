@@ -120,7 +120,7 @@ class WindowState:
             self._rebuild(plans)
 
     def _shortened(self, file: StateFile) -> StateFile:
-        """A file of the chain for the note, which names its key-groups only if they are not all of this task's."""
+        """A file of the chain, as the note has it: with its key-groups only if they are not all of this task's."""
         read = file.key_groups_to_read
         return file._replace(
             key_groups_to_read=() if read == self.key_groups else read, first_epochs_needed=()
@@ -174,19 +174,19 @@ class WindowState:
         store.load(events, resets)
 
     def _save(self) -> None:
-        """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
+        """Writes what this epoch stored, merged with the newest files if there are many; removes a file if all its events have expired."""
         taken, level = plan_merge(self.chain, self.windows.stored)
-        if self.windows.forgot:  # all files of before have what is forgotten now
+        if self.windows.forgot:  # all earlier files contain events that are forgotten now
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
         merged = self.chain[len(self.chain) - taken :]
         first = min((file.first_epoch for file in merged), default=self.number)
-        # of other tasks, before a rescale
+        # files of other tasks, from before a rescale
         while taken < len(self.chain) and self.chain[-taken - 1].last_epoch >= first:
             taken += 1
             merged = self.chain[-taken:]
             first = min(file.first_epoch for file in merged)
         kept, dropped = self.chain[: len(self.chain) - taken], list(merged)
-        # before the next file is written, which says from where on files are needed
+        # before the next file is written, because that file records which epochs are needed
         if kept and self._expired(kept[0]):
             dropped.append(kept.pop(0))
         needed: dict[int, int] = {}  # key-group -> the first epoch of the oldest file that holds it
@@ -231,11 +231,11 @@ class WindowState:
         return stores_to_table(parallel_map(export, self.windows.stores, self.windows.stored), waits)
 
     def _is_own(self, file: StateFile) -> bool:
-        """Whether it has the key-groups of this task: other tasks may need others, from before a rescale."""
+        """Whether a file has exactly this task's key-groups; other tasks may need a file from before a rescale."""
         return (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group)
 
     def _expired(self, file: StateFile) -> bool:
-        """Whether no living store holds anything of it, and no other task needs it."""
+        """Whether no store keeps any event of a file, no wait in it is open, and no other task needs it."""
         if not self._is_own(file):
             return False
         if self.windows.all_waits and file.awaited_until_ms >= min(self.windows.reached, self.windows.newest):
