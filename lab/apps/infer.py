@@ -42,20 +42,20 @@ UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km
 
 @dataclass
 class SchemaProposal:
-    """A schema, and why it may be wrong; `id_fields` and `time_field` are empty where nothing in the records can be that.
+    """A schema, and why it may be wrong; `id_fields` and `time_field` are empty if no field of the records can be the id or the time.
 
-    `doubts`: of the whole, or of a field under its name.
+    `doubts`: about the whole schema, or about a field under its name.
     """
 
     name: str
     record_count: int
-    format: str  # as people call it
+    format: str  # a name for people
     fields: tuple[Field, ...] = ()
     id_fields: tuple[str, ...] = ()
     time_field: str = ""
     doubts: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)  # what lacks an id or a time
+    missing: list[str] = field(default_factory=list)  # why there is no id or no time
 
     @property
     def doubt_count(self) -> int:
@@ -171,13 +171,13 @@ def unmatched_field_warnings(schema: Schema, lines: Iterable[bytes]) -> list[str
 
 @dataclass
 class SampledRecords:
-    """What is at each path of records; how many are objects, and why the others are none. `event_path`: where an envelope has the event."""
+    """The values at each path of the records, the number of objects, and why other records are not objects. `event_path`: the event in an envelope."""
 
     fields: dict[Path, InferredField] = field(default_factory=dict)
     record_count: int = 0
     bad_record_reasons: list[str] = field(default_factory=list)
     event_path: Path | None = None
-    delete_count: int = 0  # of Debezium's envelopes: they have no event
+    delete_count: int = 0  # Debezium's deletes, which contain no event
     has_packed_decimals: bool = False  # decimals as bytes in base64
 
     def envelope_doubts(self) -> list[str]:

@@ -31,12 +31,12 @@ Log = list[tuple[int, str, bytes]]  # time in ms, "event" or "control", text; in
 
 @dataclass(frozen=True)
 class RaceOutcome:
-    """Of one run: events whose two operators disagreed, and alerts against those of the log in order."""
+    """The result of a run: events at which the two operators disagreed, and its alerts compared with those of the log in order."""
 
     events: int
     mixed_events: int  # routed under one rule set, evaluated under another
-    right_alerts: int  # those that are right: those of the reference
-    lost_alerts: int  # of them
+    right_alerts: int  # alerts of the reference
+    lost_alerts: int  # alerts of the reference that are missing
     wrong_alerts: int  # alerts that the reference does not give, or not with this aggregate
 
 

@@ -66,7 +66,7 @@ class LimitChange(NamedTuple):
 
 @dataclass(frozen=True)
 class DetectionResult:
-    """How frauds were told. `delays_ms`: from the append of the payment that crossed the limit to that of the first line about it.
+    """How frauds were reported. `delays_ms`: from the append of the payment that crossed the limit to the append of the first line about it.
 
     `missed`: frauds in no line; `repeated`: lines about a fraud after its first.
     """
