@@ -72,9 +72,9 @@ def solution(exercise: str | float) -> Verdict:
 
 
 def predict(question: str, options: Sequence[str]) -> "VBox":
-    """Radio buttons: the reader commits to an answer before the next cell gives it, and is told whether it is right, and why.
+    """Radio buttons for a prediction: the reader chooses an answer before the next cell shows it, and learns whether it is right, and why.
 
-    Raises KeyError if no lesson asks this.
+    Raises KeyError if no lesson has this question.
     """
     import ipywidgets as widgets
 

@@ -14,7 +14,7 @@ QUIET_S, EVERY_S = 3.0, 2.0
 
 
 class CellTimer:
-    """Tells below a cell how long it has been running; `before_cell` and `after_cell` are called by IPython around each cell."""
+    """Shows below a cell how long it has been running; IPython calls `before_cell` and `after_cell` around each cell."""
 
     def __init__(self, show: Any):
         self._show = show  # as IPython.display.display: text and display_id give a handle with `update`

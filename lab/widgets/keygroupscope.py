@@ -65,7 +65,7 @@ def cell_starts(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
 
 
 def count_contiguous_reads(tasks_before: Sequence[int], tasks_after: Sequence[int]) -> int:
-    """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order; the task of each key-group, before and after.
+    """How many contiguous ranges the new tasks read from the old tasks' files, whose key-groups are in order. The arguments: the task of each key-group.
 
     >>> count_contiguous_reads([0, 0, 1, 1], [0, 1, 1, 2]), count_contiguous_reads([0, 1, 0, 1], [0, 1, 2, 3])
     (4, 4)
