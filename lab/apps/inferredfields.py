@@ -38,9 +38,8 @@ class InferredField:
     texts: bool = False
     kind_counts: Counter[str] = field(default_factory=Counter)
     fitting_counts: Counter[str] = field(default_factory=Counter)
-    first_misfits: dict[str, Any] = field(
-        default_factory=dict
-    )  # type or unit -> the first value that does not fit
+    # type or unit -> the first value that does not fit
+    first_misfits: dict[str, Any] = field(default_factory=dict)
     nan_count: int = 0  # NaN and infinite values, which are read as null
     too_many_digits_count: int = 0  # numbers of more digits than a field can have
     zero_padded_count: int = 0  # texts of digits that begin with 0, as codes do
@@ -216,7 +215,8 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
     if unit in NUMBERS and name_begins_or_ends_with(found, TIME_WORDS):
         return "time", unit, found.mismatch_doubts(unit)
     booleans, numbers, strings = fits["boolean"], max(fits["decimal"], fits["long"]), fits["string"]
-    if found.kind_counts["text"] == values:  # any text fits the type string; a narrower type must fit nearly all of them
+    # any text fits the type string; a narrower type must fit nearly all values
+    if found.kind_counts["text"] == values:
         booleans = booleans if found.texts and booleans >= NEARLY_ALL * values else 0
         numbers = numbers if _numbers_in_text(found) else 0
         strings = 0 if booleans or numbers else strings

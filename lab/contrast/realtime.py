@@ -31,9 +31,8 @@ ENOUGH, PATIENCE_S = 30, 30  # outputs of each run, and the seconds to wait for 
 class RealTimeResult:
     """The measured latencies, and why real-time mode refuses some operators."""
 
-    latencies_ms_by_trigger: dict[
-        str, list[int]
-    ]  # trigger -> ms from the append of each event to the append of its output
+    # trigger -> ms from the append of each event to the append of its output
+    latencies_ms_by_trigger: dict[str, list[int]]
     refusals_by_operator: dict[str, str]  # operator -> Spark's message
 
 

@@ -46,10 +46,8 @@ OFFSET_NOT_AVAILABLE REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT UNKNOWN_LEADER_EPOC
 """
 AWAY = {getattr(KafkaError, name) for name in AWAY_NAMES.split()}
 
-GONE = (
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-)  # the topic does not have this offset, or no longer
+# the topic does not have this offset, or no longer
+GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 REFUSALS = {  # why a topic refuses a record -> how to fix it
     KafkaError.MSG_SIZE_TOO_LARGE: "set its max.message.bytes to at least 1048588, Kafka's default, which every line of an engine fits",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "this user needs Write on it",

@@ -138,10 +138,8 @@ class Player(BackgroundTask):
     def _begin(self, rate: float) -> None:
         now = self._clock()
         self._beat, self._slots = SlotClock(rate, now), 0  # slots played so far
-        self._paused_at, self._paused_s = (
-            now if self.is_paused else None,
-            0.0,
-        )  # start of the current pause; length of all earlier pauses
+        # start of the current pause; length of all earlier pauses
+        self._paused_at, self._paused_s = now if self.is_paused else None, 0.0
         self._end, self._next_burst = now + self._seconds, now + self._burst_every_s
         self._offset_ms = self._wall() - now * 1000  # from a time as the player counts it to the real clock's
         self._samples: deque[tuple[float, int]] = deque([(now, 0)])

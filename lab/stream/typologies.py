@@ -29,7 +29,7 @@ class Typology:
     name: str
     meaning: str
     rule: str
-    case_steps: Callable[[SimulatedAccounts, int, int], Steps]  # arguments: world, account, number of the case
+    case_steps: Callable[[SimulatedAccounts, int, int], Steps]  # world, account, number of the case
 
 
 def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:

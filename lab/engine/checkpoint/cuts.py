@@ -20,7 +20,8 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.times import now_ms
 
 FOLDER = "cuts"
-ENDING_BYTES = 200  # of the file when an attempt opens it: longer than an `attempt` record, of which each is unique
+# how much of a file's end identifies it: more than an `attempt` record, and each of these is unique
+ENDING_BYTES = 200
 Mark = dict  # `lab.engine.loop.cut.Mark`
 
 

@@ -31,7 +31,8 @@ class LedgerEntry:
 
     store: int
     fields: tuple[str, ...]  # all that its rules ever needed, in the order in which they first did
-    joined_by_rule_id: dict[int, int]  # rule id -> a number that says when the rule joined; earlier resets do not apply to it
+    # rule id -> a number that says when the rule joined; earlier resets do not apply to it
+    joined_by_rule_id: dict[int, int]
     rule_count_by_window_ms: dict[int, int]  # by the widest window of a rule
 
     @property

@@ -45,7 +45,8 @@ class FolderLock:
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
         note = json.dumps({"pid": os.getpid(), "work": work})
-        with file_named_in_errors(folder / FILE):  # overwrites the old note in one call, so that nobody reads half a note
+        # one call overwrites the old note, so that nobody reads half a note
+        with file_named_in_errors(folder / FILE):
             os.pwrite(descriptor, note.encode().ljust(128), 0)
 
     def release(self) -> None:

@@ -35,7 +35,8 @@ class DecodedBatch:
     records: int = 0
     # field -> its values that were NaN or the like
     nan_as_null: Counter[str] = field(default_factory=Counter)
-    dated_like_seconds: int = 0  # events logged today whose event time looks like seconds that were read as ms
+    # events logged today whose event time looks like seconds that were read as ms
+    dated_like_seconds: int = 0
 
 
 def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> DecodedBatch:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from lab.engine.windows.statefiles import StateFile
 
 MERGED_AT_ONCE = 8
-EVENTS_FREE, EVENTS_AT_MOST = 1 << 17, 1 << 22  # most events of a merged file: of any file; of a file of large epochs
+# a merged file may always have EVENTS_FREE events, and never more than EVENTS_AT_MOST
+EVENTS_FREE, EVENTS_AT_MOST = 1 << 17, 1 << 22
 
 
 class MergePlan(NamedTuple):

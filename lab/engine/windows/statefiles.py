@@ -187,7 +187,8 @@ class StateFiles:
         names = self.folder.names()
         files, idle = choose_files(names, upto_epoch, self.low_key_group, self.high_key_group)
         newest = max((file.last_epoch for file in parse_file_names(names)), default=-1)
-        if begins_next_epoch and newest > upto_epoch + 1:  # an epoch begins only after the commit of the previous one
+        # an epoch begins only after the commit of the previous one
+        if begins_next_epoch and newest > upto_epoch + 1:
             raise StaleEpoch(upto_epoch + 1, f"{self.folder} has files", newest)
         there = {kg for file in files if file.last_epoch == upto_epoch for kg in file.key_groups_to_read}
         if upto_epoch >= 0 and (lost := set(range(self.low_key_group, self.high_key_group + 1)) - there):

@@ -41,7 +41,8 @@ class TimelineGame:
     since then come again; their second answers count, as the first were never delivered.
     """
 
-    fourth_argument: ClassVar[str]  # the function's argument after memory, event and width: a number of the history
+    # the function's argument after memory, event and width: a number of the history
+    fourth_argument: ClassVar[str]
 
     def random_history(self, seed: int, event_count: int) -> History:
         return random_history(seed, event_count)
