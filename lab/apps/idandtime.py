@@ -163,7 +163,7 @@ class IdAndTimeChooser:
     # -- the time
 
     def choose_time_field(self, event_path: Path | None, id_fields: Sequence[str]) -> str:
-        """The field with the event time, by name if there are several; not one of the `id_fields`; "" if there is none. `event_path`: where events are."""
+        """The field with the event time, not one of the `id_fields`; of several, the one whose name fits best; "" if there is none. `event_path`: where events are."""
         possible = [
             name
             for name, one in self.inferred_fields.items()

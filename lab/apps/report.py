@@ -65,7 +65,7 @@ class StatsReport:
 
     @property
     def window_event_count(self) -> int:
-        """Events held in windows, as far as this run has heard of their tasks."""
+        """The number of events stored in windows, in the tasks that have reported since this report began."""
         return sum(stats.get("heldEvents", 0) for stats in self._last.values())
 
     @property

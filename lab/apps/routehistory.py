@@ -139,7 +139,7 @@ def sorted_window_events(
 
 
 class _Replay(FastReference):
-    """One group of a rule's route. It judges no event: only what is held matters."""
+    """Replays one group of a rule's route. It judges no event, because only the stored events matter."""
 
     def __init__(self, settings: Settings, rule: Rule):
         super().__init__(
@@ -186,7 +186,7 @@ class _Replay(FastReference):
         )
 
     def window(self, at: PastEvent) -> list[int]:
-        """The numbers of the events that are held and in the window, without those that came before the route kept what the rule needs of them."""
+        """The numbers of the stored events in the window, without those from before the route stored the fields that the rule needs."""
         group = tuple((at.fields_if_own_group or {})[name] for name in self._rule.route.keys)
         held = self.held[self._rule.route, group]
         inside = [

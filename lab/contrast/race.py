@@ -44,7 +44,7 @@ class EvaluationOperator(Reference):
     """Evaluation with rules of its own: it judges the copies of an event that routing has sent, on its routes."""
 
     def evaluate_copies(self, event: dict, routes: Sequence[Route]) -> None:
-        """A copy on a route that it does not know is neither judged nor held.
+        """Evaluates copies of an event; a copy on a route that it does not know is neither judged nor stored.
 
         `DynamicAlertFunction` does not judge a copy of a rule that it does not know either, but puts the event into its window.
         """

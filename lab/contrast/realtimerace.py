@@ -1,4 +1,4 @@
-"""Sliding windows in Spark's real-time mode beside the engine, on Kafka: how soon, how completely and how often each tells of a fraud.
+"""Sliding windows in Spark's real-time mode beside the engine, on Kafka: how soon, how completely and how often each reports a fraud.
 
     a payment crosses the limit ──► its window is updated ──► a line     for each window that holds the fraud; none may
                                 ──► the engine ──► an alert              for each payment that is judged so

@@ -180,7 +180,7 @@ class Reference:
     def _on_route(
         self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
     ) -> tuple[str, StoredEvent | None]:
-        """What becomes of the event there, and of a duplicate the event that is held."""
+        """The event's fate on the route; for a duplicate, also the stored event that it repeats."""
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
         key_group = key_group_of(group, self.key_groups)
@@ -328,7 +328,7 @@ class Reference:
     # -- expiry --------------------------------------------------------------------------------------------------------
 
     def _horizon(self, route: Route, key_group: int) -> int:
-        """Events older than this are not held: newest event time − the route's widest window − out-of-orderness."""
+        """The time before which no events are stored: newest event time − the route's widest window − out-of-orderness."""
         return self.newest[route, key_group] - _widest_ms(self.routes[route]) - self.max_out_of_orderness_ms
 
     def _expire(self, route: Route, group: tuple) -> None:

@@ -1,4 +1,4 @@
-"""A schema of one's own as a TOML file, which `lab infer` proposes and people mend.
+"""A user's own schema as a TOML file, which `lab infer` proposes and people correct.
 
 name = "orders"
 id = "orderId"               # or several fields that are the id together: ["device", "seq"]

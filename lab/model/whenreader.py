@@ -336,7 +336,7 @@ def _kind(field: Field) -> str:
 
 
 def _network(text: str) -> Network | None:
-    """What a word with a / in it is, if that is a network, be it with bits that the network does not have."""
+    """The network that a word with a / names, even if bits outside its mask are set; None if it names none."""
     try:
         return ip_network(text, strict=False) if "/" in text else None
     except ValueError:

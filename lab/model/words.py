@@ -15,9 +15,9 @@ NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
 
 
 def escape_control_characters(text: str, keep: str = "") -> str:
-    """A text of anybody's for a terminal or a page: characters that are obeyed instead of shown are written as JSON writes them.
+    """Makes untrusted text safe for a terminal or a page: control characters are written as JSON escapes them.
 
-    `keep`: those that may stay. Brackets stay: where rich prints it, that is told markup=False, or gets a `Text`.
+    `keep`: control characters that may stay. Brackets stay: callers that print with rich pass markup=False, or a `Text`.
 
     >>> escape_control_characters("\\x1b[31mred\\u202e")
     '\\\\u001b[31mred\\\\u202e'

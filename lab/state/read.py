@@ -222,8 +222,8 @@ def stored_events_of_key(
 ) -> list[dict]:
     """The stored events of one key, such as {"payeeId": 25}, on every route with exactly these keys, oldest first.
 
-    Each: route, keyGroup, eventId, eventTime (ms) and the fields that the route's rules need; of a string only a digest
-    is held, in hex. Raises ValueError if no rule groups by these fields.
+    Each: route, keyGroup, eventId, eventTime (ms) and the fields that the route's rules need; of a string only its
+    digest is stored, shown in hex. Raises ValueError if no rule groups by these fields.
     """
     reader, found = StateReader(checkpoint, epoch), []
     routes = [plan.route for plan in reader.ledger.plans]

@@ -27,7 +27,7 @@ class CellTimer:
         self._telling.start()
 
     def after_cell(self, *_: object) -> None:
-        """It has ended; what it took is told before the next one begins."""
+        """Notes that the cell has ended, and shows its time before the next cell begins."""
         self._ended.set()
         if self._telling.is_alive():
             self._telling.join(EVERY_S)

@@ -164,7 +164,7 @@ class KeyGroupScope(widgets.VBox):
         return count_contiguous_reads(*self.tasks_of_key_groups)
 
     def update(self, studio: "Studio") -> None:
-        """The bytes of a studio's key-groups, as its engine last told; drawn anew when one has changed by a tenth."""
+        """Shows the bytes of a studio's key-groups that its engine last reported; redraws if one has changed by a tenth."""
         told = studio.report.state_bytes_by_key_group
         sizes = [told.get(number, 0) for number in range(len(self.sizes))]
         if any(abs(new - old) > old / 10 for new, old in zip(sizes, self.sizes)):

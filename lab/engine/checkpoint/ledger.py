@@ -3,8 +3,8 @@
     control log ──► driver folds a cut's messages ──► rules/000007-5c1b….json ──► every task: the same rules, the same stores
                                                       {"messages": [...], "ledger": what holds after them}
 
-A store's number is never used again: a route that goes and comes back, or whose windows are cleared, gets another, so what
-the old one held counts no more, wherever it still lies.
+A store's number is never used again: a route that is removed and comes back, or whose windows are cleared, gets another
+number, so the events of the old store no longer count, wherever they are.
 """
 
 import json

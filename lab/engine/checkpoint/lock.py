@@ -1,7 +1,7 @@
-"""Who works on a folder of this machine, a checkpoint or a log: one engine, or one command that changes it, never two at once.
+"""Locks a local folder, a checkpoint or a log, so that only one engine, or one command that changes it, works on it at a time.
 
-An advisory lock of the operating system on `lab.lock` in the folder. The process that dies lets go of it, whatever
-killed it. The file's text says who it is: {"pid": 4711, "work": "an engine"}.
+An advisory lock of the operating system on `lab.lock` in the folder. If the process dies, the system releases
+the lock, whatever killed the process. The file names the process: {"pid": 4711, "work": "an engine"}.
 """
 
 import fcntl

@@ -77,7 +77,7 @@ def int64_columns(schema: Schema, field_name: str) -> list[str]:
 
 
 def transport_columns(schema: Schema, field_name: str) -> list[str]:
-    """The columns in which a field travels: as it is held, and a bit as a 1 or null."""
+    """The columns in which a field is sent to tasks: as it is stored, but a bit as 1 or null."""
     return int64_columns(schema, field_name) or [field_name]
 
 

@@ -72,7 +72,7 @@ class Planner:
         self.oldest_needed_ledger: str | None = None  # the oldest that the running epoch needs
 
     def initial_mark(self) -> Mark:
-        """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""
+        """The mark before the first record; if the first batch is planned already, its beginning, even if those records have expired."""
         if (self.checkpoint / "offsets").read("0") is not None:
             planned = planned_end(self.checkpoint.where, 0)
             if not runs_loop(planned):  # Spark runs a first batch also of nothing

@@ -255,7 +255,7 @@ class KafkaLogs:
         return keys, list(lines)
 
     def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple["KafkaLog", Batch]]:
-        """The stats log and the last micro-batch of a checkpoint that it tells of, if that was after a time."""
+        """The stats log and its last micro-batch of a checkpoint, if that was after `since_ms`."""
         if mine := self._newest_cuts(writer, since_ms, bool):
             last = mine[-1]
             yield self.log("stats"), Batch(writer_id(writer), last["batch"], _fingerprint(last))
@@ -278,7 +278,7 @@ class KafkaLogs:
 
 
 def _fingerprint(line: dict) -> int:
-    """Of the cut that a line of the stats log tells of."""
+    """The fingerprint of the cut that a line of the stats log describes."""
     return batch_fingerprint(line["cut"] | {"cut": line["cut"]["to"]})
 
 

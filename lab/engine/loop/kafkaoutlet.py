@@ -25,7 +25,7 @@ class KafkaOutlet:
         self._lost: tuple[str, KafkaError] | None = None
 
     def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
-        """Sends what comes of a cut; readers know alerts by their alertId."""
+        """Sends the results of a cut; readers recognise repeated alerts by their alertId."""
         with self._fatal():
             for name, (keys, lines) in output.items():
                 topic = self._topics[name]
@@ -90,7 +90,7 @@ class TransactionalOutlet(KafkaOutlet):
                     raise
 
     def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
-        """Sends and commits what comes of a cut. Raises TakenOver if the broker has fenced this producer."""
+        """Sends and commits the results of a cut. Raises TakenOver if the broker has fenced this producer."""
         if (cut.number, batch_fingerprint(cut.end)) in self.committed:
             return
         with self._fenced(), self._fatal():

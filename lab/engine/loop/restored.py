@@ -4,8 +4,8 @@
     ──1──2──3────4──5──6                what the logs have of it
            └────────────4'──5'──►       what it would do next: other cuts under the same numbers
 
-A log takes each number of a checkpoint once, so file logs would refuse 4', and topics would get it beside 4. Whether a batch is
-the one that a log has is told by the mark at its end, not by its lines, which carry the times at which it ran: a batch is a
+A log takes each number of a checkpoint once, so file logs would refuse 4', and topics would get it beside 4. The mark at
+its end says whether a batch is the one that a log has; its lines do not, because they contain the times at which it ran. A batch is a
 function of that mark and of the batches before. So two histories of one checkpoint are the same up to the first batch whose mark
 differs; and a batch that runs again, after a crash, has the mark that was written ahead for it.
 """

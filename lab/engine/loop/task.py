@@ -71,7 +71,7 @@ def task_windows(job: Job, task: int) -> WindowState:
 def evaluate_cut(
     job: Job, windows: Windows, work: ReadingWork, envelopes: Iterable[Envelope], reading_report: dict
 ) -> tuple[TaskOutput, BatchStats]:
-    """What comes of a cut's events and control messages, and the counts."""
+    """The results of a cut's events and control messages, and the counts."""
     changes = []
     if work.ledger_after != work.ledger_before:
         changes = ledger.load_ledger(job.folder, work.ledger_after, job.settings.schema).changes

@@ -119,7 +119,7 @@ class ConsumerGroupFollower:
         self._consumer = cluster.metadata_client
 
     def commit_progress(self, events: Positions) -> None:
-        """Commits how far the engine has come, once a second while it goes on, and again later: a broker that restarts may lose commits."""
+        """Commits the engine's positions, once a second while they change, and repeats this later, because a restarting broker may lose commits."""
         pause_s = COMMIT_S if events != self._committed else COMMIT_AGAIN_S
         if time.monotonic() > self._at + pause_s:
             offsets = [TopicPartition(self.topic, number, offset) for number, offset in events.items()]

@@ -191,7 +191,7 @@ class Windows:
         return stats.count_store_events(store, columns, fates, fired, first), lines, due, places
 
     def _advance_to(self, live_ms: int, newest_ms: int) -> list[DueAlert]:
-        """What is told once all that was logged before `live_ms` has been taken."""
+        """The alerts of `absence` that are due when all records logged before `live_ms` have been read."""
         return [alert for each in self.all_waits for alert in each.advance_to(live_ms, newest_ms)]
 
     def _change(self, changes: Sequence[tuple[Change, int]], never: list[DueAlert]) -> list[Acknowledgement]:

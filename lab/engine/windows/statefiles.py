@@ -134,7 +134,9 @@ def choose_files(
 
 
 def find_epoch_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
-    """Finds (file, key-group) such that no file covers some later epoch of the key-group: all its events have expired, or a file is lost. Oldest first.
+    """Finds (file, key-group) such that no file covers some later epoch of the key-group: its events there have expired, or a file is lost.
+
+    `files`: oldest first.
 
     >>> old, new = (StateFile(n, n, 0, 1, key_groups_to_read=(0, 1)) for n in (1, 3))
     >>> [(file.last_epoch, key_group) for file, key_group in find_epoch_gaps([old, StateFile(2, 2, 0, 0, key_groups_to_read=(0,)), new])]

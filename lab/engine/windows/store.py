@@ -64,7 +64,7 @@ class RouteStore(StoreArrays):
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _prepare(self, batch: Batch) -> None:
-        """Makes room for a batch, at best once: laying out anew costs more than evaluating. What has expired goes first."""
+        """Makes room for a batch, if possible in one step, because a rebuild costs more than evaluation. Removes expired events first."""
         rows = len(batch.times_ms)
         if self.event_count + rows > len(self.arrays["events"]) and self._mostly_expired():
             self.compact(room_for_events=rows)
@@ -249,7 +249,7 @@ class RouteStore(StoreArrays):
         self.load(events, resets, room_for_events)
 
     def forget_events_before(self, before_ms: int) -> None:
-        """Forgets the events from before a time; a key-group that holds none then begins anew."""
+        """Forgets the events from before a time; a key-group that then has no events starts empty."""
         self.newest_ms[self.newest_ms < before_ms] = layout.NEVER
         self.compact(before_ms=before_ms)
 

@@ -59,7 +59,7 @@ class Waits:
 
     @property
     def due_ms(self) -> int | None:
-        """The log time after which the next one is told; None if there is none."""
+        """The log time after which the next alert is due; None if there is no open wait."""
         arrays, first = self.arrays, loop.find_first_open(self.arrays)
         if first == arrays.scalars[loop.ENTRIES]:
             return None

@@ -84,9 +84,9 @@ class WindowState:
             note.write(self.opened)
 
     def _open(self, noted: str) -> None:
-        """Makes the stores those after the epoch before: the ones at hand, those in shared memory, or out of the files.
+        """Restores the stores as they were after the previous epoch: the open ones, those in shared memory, or from the files.
 
-        At hand are those of the worker that wrote the note: another may have made the files of shared memory anew.
+        The open ones count only if this worker wrote the note: another one may have created the files of shared memory again.
         """
         note = json.loads(noted) if noted else {}
         plans = {plan.entry.store: plan for plan in self.windows.ledger.plans}
@@ -151,7 +151,7 @@ class WindowState:
                 )
 
     def _await(self, number: int, rows: pa.Table) -> None:
-        """Fills what a store's rules await; what has been told is told no more."""
+        """Restores the waits of a store's rules, without those whose alerts have been raised."""
         reached, newest = (
             max(getattr(file, name) for file in self.chain) for name in ("reached_log_ms", "newest_event_ms")
         )
@@ -213,7 +213,7 @@ class WindowState:
         self.garbage = [file.name for file in dropped if self._is_own(file)]
 
     def _rows(self, start: int) -> pa.Table:
-        """Events and resets since a seq, as far as they are held."""
+        """Events and resets since a seq, as far as they are still stored."""
         joined = {plan.entry.store: plan.entry.joined_by_rule_id for plan in self.windows.ledger.plans}
 
         end = first_seq(self.number + 1)
@@ -265,7 +265,7 @@ def open_windows(
     low_key_group: int,
     high_key_group: int,
 ) -> WindowState:
-    """The windows as this worker last left them, or new; those of engines that have stopped are let go."""
+    """The windows as this worker last left them, or new ones; closes those of engines that have stopped."""
     place = memory_folder, low_key_group, high_key_group
     if place not in _open:
         for other in [other for other in _open if not other[0].exists()]:

@@ -1,7 +1,7 @@
-"""Two games on a timeline: which events are in the window of each, and when does a count that begins anew alert?
+"""Two games on a timeline: which events are in each event's window, and when does a count with reset alert?
 
-Both are held against `lab.model.reference`. It is told a rule whose alerts show what is asked: for the window a sum of amounts
-that are powers of two, so that a sum says which events are in it.
+Both are compared with `lab.model.reference`. It gets a rule whose alerts contain the answer: for the window, a sum of amounts
+that are powers of two, so that the sum says which events are in the window.
 """
 
 import json
