@@ -178,7 +178,7 @@ class Past:
     ) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
 
-        Only the first `max_values_checked` values are looked for.
+        Checks only the first `max_values_checked` values.
         """
         if not self._parts:
             return []
@@ -227,10 +227,10 @@ class Past:
     ) -> list[dict]:
         """The events over which the rule's aggregate was computed at an event, as {field: value}, in order of event time.
 
-        Those in the window that ends with the event which the engine then held, as far as they are among these. Empty if the
-        event is not. `event_time`, `group`: of one id at several times or in several groups; else the newest is meant.
-        `counted_since_reset`: of the events that count for the rule only those that arrived last, so many: what a
-        COUNT_WITH_RESET that reports this number has counted since its reset.
+        These are the events in the window that ends with the event, which the engine stored at that time, as far as they are in
+        memory. Empty if the event is not. `event_time`, `group`: which event is meant if several have the id; by default the
+        newest. `counted_since_reset`: the value of a COUNT_WITH_RESET; returns only this many of the events that count, those
+        that arrived last.
         """
         if not self._parts:
             return []

@@ -60,7 +60,7 @@ def read_rules_argument(text: str) -> list[str]:
         is_file = path.is_file()
     except OSError:  # longer than any name of a file
         is_file = False
-    # a sentence without its id has a bracket and a word after it; what is missing is said where it is read
+    # a sentence without its id has a bracket and then a word; the parser says that the id is missing
     is_rule = text.lstrip()[:1] in ("{", "(") or "," in text or ") " in text or SENTENCE.match(text)
     return [text] if is_rule and not is_file else read_rules(path)
 

@@ -82,7 +82,7 @@ class RowTooLong(csv.Error):
 
 
 class _Lines:
-    """The lines of a CSV file for its reader. A row may have several, but no more than 1 MiB: else raises RowTooLong."""
+    """The lines of a CSV file for its reader. A row may have several lines; raises RowTooLong if it has more than 1 MiB."""
 
     def __init__(self, text: io.TextIOWrapper):
         self._text, self._number = text, 0

@@ -62,12 +62,12 @@ def first_rules(rate_per_s: int) -> list[dict]:
 
 
 def new_rule() -> dict:
-    """Who is paid often: an ordinary beneficiary 2.5 times in 10 s, see `endless_payment_stream`."""
+    """A rule for beneficiaries who are paid often; an ordinary one is paid 2.5 times in 10 s, see `endless_payment_stream`."""
     return rule_message(NEW_RULE, ["beneficiaryId"], "COUNT_FLINK", "SUM", "GREATER_EQUAL", 9, "10s")
 
 
 def endless_payment_stream(rate_per_s: int, burst_round_s: int, start_ms: int) -> Iterator[dict]:
-    """Endless payments from `start_ms` on, at least one round of bursts in the first `burst_round_s`.
+    """Endless payments from `start_ms` on, with at least one round of bursts in the first `burst_round_s`.
 
     A burst goes well over its rule's limit: some of its payments come late and miss the others.
     """

@@ -1,11 +1,11 @@
 """A drill: the engine's own code, one step of a micro-batch at a time, with faults in between.
 
-    cut ──► evaluate ──► deliver ──► commit          killed anywhere, it starts again from what is on disk
+    cut ──► evaluate ──► deliver ──► commit          after a kill anywhere, it starts again from the files on disk
     offsets/3  state/…      alerts      commits/3
 
 Cuts, rules, state files and shared memory are the engine's, on a real disk; logs come from `SimulatedTopic`, and alerts go to a file
-log. Spark is not there: its part, writing a cut ahead and a commit behind, is done here in its format. A kill takes what a
-process loses: the driver, the worker, and the shared memory.
+log. There is no Spark: this module does its part, writing each cut ahead and then the commit, in Spark's format. A kill removes what
+a dying process loses: the driver, the worker, and the shared memory.
 """
 
 import json
@@ -57,7 +57,7 @@ DIFFERENT = "{lost} alerts are missing, {twice} are unexpected; {records} of {al
 
 
 class EvaluatedRecord(NamedTuple):
-    """A record that a batch took, an event or a control message; sorted, such records are in log order."""
+    """A record that a batch read, an event or a control message. Sorting such records gives their log order."""
 
     effective_log_time: int  # ms
     is_event: bool
@@ -274,7 +274,7 @@ class Drill(ScenarioLogs):
         return False, say(DIFFERENT, lost=lost, twice=twice, **counted)
 
     def records_in_log_order(self, batch_count: int) -> list[EvaluatedRecord]:
-        """The records that the first `batch_count` batches took."""
+        """The records that the first `batch_count` batches read."""
         order: list[EvaluatedRecord] = []
         start: Mark = self.planner.initial_mark()
         newest: dict[tuple[str, int], int] = {}

@@ -1,4 +1,4 @@
-"""An error as one line that says what happened and what helps."""
+"""Writes an error as one line that says what happened and how to fix it."""
 
 import errno
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from lab.engine.compiled.codecache import CodeCacheNotWritable, writable_code_cache
 
-EXTRAS = {  # module -> the extra of pyproject.toml that brings it
+EXTRAS = {  # module -> the extra of pyproject.toml that installs it
     "confluent_kafka": "kafka",
     **dict.fromkeys(("sqlalchemy", "psycopg2", "fastapi", "uvicorn", "pydantic"), "rules"),
     **dict.fromkeys(("apprise", "requests"), "notify"),
     **dict.fromkeys(("ipywidgets", "anywidget", "plotly", "IPython", "nbformat", "google"), "lessons"),
 }
 
-ARROWS_FILE = re.compile(r"local file '(.+?)'. Detail: ")  # as Arrow names it
+ARROWS_FILE = re.compile(r"local file '(.+?)'. Detail: ")  # how Arrow names a file in an error
 HOME_HINT = "; where the home folder cannot be written to, set XDG_CACHE_HOME (and XDG_DATA_HOME, XDG_STATE_HOME) to one that can"
 
 
@@ -23,7 +23,7 @@ def error_message(error: Exception) -> str:
     text = str(error).strip() or repr(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
         return f"{text}; install it with pip install 'rules-lab[{extra}]'"
-    if isinstance(error, RuntimeError) and text.startswith("cannot cache function"):  # Numba's words
+    if isinstance(error, RuntimeError) and text.startswith("cannot cache function"):  # Numba's message
         try:
             writable_code_cache()
         except CodeCacheNotWritable as reason:

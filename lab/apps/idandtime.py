@@ -32,9 +32,9 @@ ID_WORDS = ("id", "uuid", "guid", "key", "number", "nr", "no")
 
 @dataclass
 class IdAndTimeChooser:
-    """Chooses among fields, under their names; adds its doubts to theirs, and changes the type of what it takes.
+    """Chooses the id and the event time among fields, which are stored by name. Adds to their doubts, and may change their types.
 
-    `missing`: what it found no field for, as sentences.
+    `missing`: sentences that say for what it found no field.
     """
 
     inferred_fields: dict[str, InferredField]
@@ -163,14 +163,14 @@ class IdAndTimeChooser:
     # -- the time
 
     def choose_time_field(self, event_path: Path | None, id_fields: Sequence[str]) -> str:
-        """The field that says when, none of the `id_fields`; of several the one that sounds most like it; none: "". `event_path`: where events are."""
+        """The field with the event time, not one of the `id_fields`; of several, the one whose name fits best; "" if there is none. `event_path`: where events are."""
         possible = [
             name
             for name, one in self.inferred_fields.items()
             if self.fields[name].type == "time" and self._covers(one.fitting_counts[self.fields[name].unit])
         ]
         if not possible:
-            # numbers that are times although their name does not say so
+            # numbers whose values look like times, although their names do not
             for name, one in self.inferred_fields.items():
                 number = self.fields[name].type == "long" and name not in id_fields
                 if number and one.time_unit in NUMBERS and self._covers(one.non_null_count):

@@ -32,21 +32,21 @@ UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km
 
 @dataclass
 class SchemaProposal:
-    """A schema, and why it may be wrong; `id_fields` and `time_field` are empty where nothing in the records can be that.
+    """A schema, and why it may be wrong; `id_fields` and `time_field` are empty if no field of the records can be the id or the time.
 
-    `doubts`: of the whole, or of a field under its name.
+    `doubts`: about the whole schema, or about a field under its name.
     """
 
     name: str
     record_count: int
-    format: str  # as people call it
+    format: str  # a name for people
     tombstones: str = ""  # how many records without a value were skipped, in words
     fields: tuple[Field, ...] = ()
     id_fields: tuple[str, ...] = ()
     time_field: str = ""
     doubts: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)  # what lacks an id or a time
+    missing: list[str] = field(default_factory=list)  # why there is no id or no time
 
     @property
     def doubt_count(self) -> int:

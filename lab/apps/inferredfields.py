@@ -29,23 +29,22 @@ KINDS = {bool: "boolean", int: "integer", Decimal: "number", str: "text", list: 
 
 @dataclass
 class InferredField:
-    """The values at one path. `kind_counts`: how many are of each kind; `fitting_counts`: how many a field of a type, or times
-    of a unit, can have. `texts`: all values are texts, as the cells of CSV are, and may be meant as numbers.
+    """The values at one path. `kind_counts`: how many values are of each kind; `fitting_counts`: how many values fit a type, or a
+    unit of times. `texts`: all values are texts, as in CSV, and may be meant as numbers.
     """
 
     path: Path
-    first_record: int  # that has the path; counted from 1
+    first_record: int  # number of the first record with this path, from 1
     texts: bool = False
     kind_counts: Counter[str] = field(default_factory=Counter)
     fitting_counts: Counter[str] = field(default_factory=Counter)
-    first_misfits: dict[str, Any] = field(
-        default_factory=dict
-    )  # type or unit -> the first value that does not fit
-    nan_count: int = 0  # NaN and the like, which are read as null
+    # type or unit -> the first value that does not fit
+    first_misfits: dict[str, Any] = field(default_factory=dict)
+    nan_count: int = 0  # NaN and infinite values, which are read as null
     too_many_digits_count: int = 0  # numbers of more digits than a field can have
     zero_padded_count: int = 0  # texts of digits that begin with 0, as codes do
-    integer_digits: int = 0  # the most before the point
-    fraction_digits: int = 0  # and after it
+    integer_digits: int = 0  # most digits before the point
+    fraction_digits: int = 0  # most digits after the point
     max_text_length: int = 0  # characters
     example: object = None
     distinct_values: set | None = field(default_factory=set)  # None: too many to keep
@@ -158,7 +157,7 @@ def collect_values(
     parent_path: Path = (),
     texts: bool = False,
 ) -> None:
-    """Adds the values of a record, also those in objects inside it, to what was found before."""
+    """Adds the values of a record, including those in nested objects."""
     for path, value in _walk(record, parent_path):
         if path not in fields:
             if len(fields) >= MANY_PATHS:
@@ -216,7 +215,8 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
     if unit in NUMBERS and name_begins_or_ends_with(found, TIME_WORDS):
         return "time", unit, found.mismatch_doubts(unit)
     booleans, numbers, strings = fits["boolean"], max(fits["decimal"], fits["long"]), fits["string"]
-    if found.kind_counts["text"] == values:  # texts can be texts; nearly all have to say something narrower
+    # any text fits the type string; a narrower type must fit nearly all values
+    if found.kind_counts["text"] == values:
         booleans = booleans if found.texts and booleans >= NEARLY_ALL * values else 0
         numbers = numbers if _numbers_in_text(found) else 0
         strings = 0 if booleans or numbers else strings

@@ -35,7 +35,7 @@ class JsonLayout:
 
 
 def detect_json_layout(text: str, is_complete: bool) -> JsonLayout | None:
-    """The layout of a JSON text by its beginning `text`; None: one value a line. `is_complete`: that is all of it.
+    """The layout of a JSON text whose beginning is `text`; None: one value per line. `is_complete`: `text` is all of it.
 
     >>> str(detect_json_layout('{"Records": [{"id": 1}]}', True)), detect_json_layout('{"id": 1}\\n{"id": 2}', True)
     ('a JSON list, "Records"', None)

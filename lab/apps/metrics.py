@@ -81,7 +81,7 @@ class Metrics:
     def watch_query(
         self, events: Feed, query: "StreamingQuery", start_offset_by_partition: Mapping[str, int]
     ) -> None:
-        """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`? It begins at `start_offset_by_partition`."""
+        """Measures from now on how far the query (Spark's `StreamingQuery`) is behind the end of `events`; it starts at `start_offset_by_partition`."""
         self._events, self._query, self._read, self._last = (
             events,
             query,

@@ -52,8 +52,8 @@ class TwoEngines(RuntimeError):
 class EngineMonitor:
     """Watches an engine's logs and checkpoint while it runs, and survives brokers that are away.
 
-    `give_up_after_s`: how long they may be. `on_stats`: is called with the stats of each micro-batch. `clock`: seconds, for tests.
-    `schema`: of the events; one of one's own is compared with what they look like. `show_bad_values`: of bad records, too.
+    `give_up_after_s`: how long brokers may be away. `on_stats` is called with the stats of each micro-batch. `clock`: seconds, for tests.
+    `schema`: that of the events; a user's own schema is compared with real records. `show_bad_values`: shows the values of bad records.
     """
 
     def __init__(

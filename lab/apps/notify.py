@@ -222,9 +222,9 @@ def sanitize_text(text: str) -> str:
 
 
 class LinesOfReceiver:
-    """Which lines of an alerts log a receiver gets: of some rules, or all if there are none, the alerts that stand, and what withdraws them.
+    """Decides which lines of an alerts log a receiver gets: valid alerts of the given rules (of all rules if none are given), and their withdrawals.
 
-    What withdraws only alerts that it did not get, as far as the newest `at_most` events tell, it does not get.
+    A receiver does not get a withdrawal if it got none of the withdrawn alerts, as far as the newest `at_most` events tell.
     """
 
     def __init__(self, rules: tuple[int, ...], at_most: int = AT_MOST):
@@ -232,11 +232,11 @@ class LinesOfReceiver:
         self._told: dict[tuple, bool] = {}  # an event and its group -> whether it got an alert there
 
     def gets(self, line: Alert | Withdrawal) -> bool:
-        """Takes in the next line, and says whether the receiver gets it."""
+        """Notes the next line, and returns whether the receiver gets it."""
         return self.note_before(line, sent=True)
 
     def note_before(self, line: Alert | Withdrawal, sent: bool) -> bool:
-        """Takes in a line before the first that is to be sent; `sent`: by an earlier call, if it was for this receiver."""
+        """Notes a line before the first one to send; `sent`: an earlier call has sent it if the receiver wanted it."""
         at = line.event_id, line.event_time, line.group
         stands = self._withdrawals.add_and_check_stands(line)
         if isinstance(line, Withdrawal):

@@ -89,7 +89,7 @@ class Past:
         return len(self._events)
 
     def evaluated_count_and_time_range_ms(self, rule: Rule) -> tuple[int, int, int]:
-        """How many of the newest events `aggregates` evaluates for a rule; the smallest and the largest of their times, ms."""
+        """How many of the newest events `aggregates` evaluates for a rule, and the smallest and largest of their times in ms."""
         times = [event[self.schema.time_field] for event in self._affordable(rule)]
         return len(times), min(times, default=0), max(times, default=0)
 
@@ -145,7 +145,7 @@ class Past:
     ) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
 
-        Only the first `max_values_checked` values are looked for.
+        Checks only the first `max_values_checked` values.
         """
         if not self._events:
             return []

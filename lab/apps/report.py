@@ -33,7 +33,7 @@ def describe_counts(counts: Mapping[str, int], labels: Mapping[str, str]) -> str
 
 
 def report_sentences(subject: str, counts: Mapping[str, int], routes: RouteTallies) -> Iterator[str]:
-    """Sentences about the records, the first of them after `subject`, then about the events on all routes, then the warnings."""
+    """Sentences about the records (the first begins with `subject`), then about the events on all routes, then the warnings."""
     yield f"{subject} {describe_counts(counts, RECORD_WORDS)}."
     if counts.get("routed"):
         number = len(routes.by_route)
@@ -47,7 +47,7 @@ def report_sentences(subject: str, counts: Mapping[str, int], routes: RouteTalli
 
 
 class StatsReport:
-    """What an engine did since the report began, read from its stats log; `on_stats` is called once with each line."""
+    """What an engine did since the report began, read from its stats log; `on_stats` is called once for each line."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class StatsReport:
 
     @property
     def window_event_count(self) -> int:
-        """Events held in windows, as far as this run has heard of their tasks."""
+        """The number of events stored in windows, in the tasks that have reported since this report began."""
         return sum(stats.get("heldEvents", 0) for stats in self._last.values())
 
     @property

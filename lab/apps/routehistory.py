@@ -1,7 +1,7 @@
-"""What a route holds when an event is judged: the reference goes through the events and rule changes in memory again.
+"""Finds the events that a route stored when an event was judged, by running the reference over the events and rule changes in memory.
 
 control messages ──► RouteHistory.apply ──► what changed on each route, and when
-events of a key-group ──► RouteHistory.window_event_numbers ──► those over which the aggregate of the last one was computed
+events of a key-group ──► RouteHistory.window_event_numbers ──► the events over which the last one's aggregate was computed
 """
 
 from collections import deque
@@ -29,12 +29,12 @@ class PastEvent:
     number: int  # in log order
     log_time: int
     event_time: int
-    fields_if_own_group: dict[str, Any] | None  # None: of another group than the one asked about
+    fields_if_own_group: dict[str, Any] | None  # None: the event is of another group
 
 
 @dataclass(frozen=True)
 class RouteChange:
-    """From a log time on a route has this rule, or has none with this id; `events_cleared`: its events are forgotten."""
+    """From a log time on, a route has this rule (None: no rule with this id). `events_cleared`: the route forgets its events."""
 
     log_time: int
     rule_id: int
@@ -83,9 +83,9 @@ class RouteHistory:
         return self._noted >= FORGET_AT
 
     def forget_before(self, log_time: int) -> None:
-        """No event from before is in memory: of the changes up to then, only the rules that they led to are kept.
+        """Drops changes that no event in memory needs: of those up to a log time, keeps only the rules that they led to.
 
-        For an event from before that comes later, these are in force: no other is known any more.
+        If an event from before that time comes later, these rules apply to it, because earlier ones are no longer known.
         """
         for route, changes in list(self.changes.items()):
             rules = {each.rule_id: each for each in changes if each.log_time <= log_time}
@@ -100,10 +100,10 @@ class RouteHistory:
     def window_event_numbers(
         self, rule: Rule, events: Sequence[PastEvent], newest_event_time_before: Callable[[int], int | None]
     ) -> list[int]:
-        """The numbers of the events in a rule's window that ends with the last of these, in the order in which they came.
+        """The numbers of the events in the rule's window that ends with the last of `events`, in the order of arrival.
 
-        `events`: in log order, those of the rule's route and of the key-group of the last one, at least all that are no
-        earlier than the window. `newest_event_time_before`: the newest event time of the whole log before a log time.
+        `events`: in log order, events of the rule's route and of the last event's key-group, at least all from the start of
+        the window on. `newest_event_time_before`: the newest event time of the whole log before a log time.
         """
         last, replay, found = events[-1], _Replay(self.settings, rule), list[int]()
         changes = deque(self.changes.get(rule.route) or [RouteChange(0, rule.rule_id, rule)])
@@ -116,13 +116,13 @@ class RouteHistory:
                 and event.event_time == last.event_time
                 and replay.is_same(event, last)
             ):
-                # of an event that was taken back and came again, the last time counts; its duplicates are not evaluated
+                # if an event was taken back and came again, its last arrival counts; duplicates of it are not evaluated
                 found = replay.window(event) if is_evaluated or not found else found
         return found
 
 
 def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> bool:
-    """Whether an event with these values of a rule's keys is of an alert's group; any is if that does not have these keys."""
+    """Whether an event with these values of a rule's keys is in an alert's group; True if the group has other keys."""
     if group is None or {name for name, _ in group} != {*rule.keys}:
         return True
     return dict(group) == dict(group_for_alert(rule.keys, values))
@@ -131,7 +131,7 @@ def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> boo
 def sorted_window_events(
     rule: Rule, arrived: list[dict], schema: Schema, counted_since_reset: int | None
 ) -> list[dict]:
-    """The events of a window in order of event time; with a number, only so many that count, those that arrived last."""
+    """The events of a window in order of event time; with `counted_since_reset`, only this many that count, those that arrived last."""
     if counted_since_reset is not None:
         counting = [event for event in arrived if rule.aggregations[0].is_counted(event)]
         arrived = counting[max(len(counting) - counted_since_reset, 0) :]
@@ -139,7 +139,7 @@ def sorted_window_events(
 
 
 class _Replay(FastReference):
-    """One group of a rule's route. It judges no event: only what is held matters."""
+    """Replays one group of a rule's route. It judges no event, because only the stored events matter."""
 
     def __init__(self, settings: Settings, rule: Rule):
         super().__init__(
@@ -186,7 +186,7 @@ class _Replay(FastReference):
         )
 
     def window(self, at: PastEvent) -> list[int]:
-        """The numbers of the events that are held and in the window, without those that came before the route kept what the rule needs of them."""
+        """The numbers of the stored events in the window, without those from before the route stored the fields that the rule needs."""
         group = tuple((at.fields_if_own_group or {})[name] for name in self._rule.route.keys)
         held = self.held[self._rule.route, group]
         inside = [

@@ -53,7 +53,7 @@ class ServiceOptions:
 
 
 def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
-    """Runs the engine until Ctrl-C, SIGTERM or SIGHUP, a line a second while something happens."""
+    """Runs the engine until Ctrl-C, SIGTERM or SIGHUP; prints a line per second while something happens."""
     from lab.engine.loop.ends import check_exactly_once_possible, check_tasks_can_reach
     from lab.machine.session import is_spark_submitted, session
 
@@ -132,7 +132,7 @@ def _serve(
         )
     ) as notes:
         notes.check_no_other_engine()
-        clock = create_time_notice(logs)  # once it runs, a broker may be away
+        clock = create_time_notice(logs)  # now, because later a broker may be away
         try:
             engine = start(spark, logs, checkpoint, settings)
         except Exception:

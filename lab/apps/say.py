@@ -11,7 +11,7 @@ from lab.model.words import escape_control_characters
 
 
 def compile_window_loop(say: Callable[[str], None]) -> None:
-    """Compiles the window loop unless it is, and says so: the first time after an installation takes a minute."""
+    """Compiles the window loop unless it is compiled, and says so: after an installation this takes a minute."""
     from lab.engine.compiled.codecache import COMPILING, is_window_loop_cached
 
     if not is_window_loop_cached():

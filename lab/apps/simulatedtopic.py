@@ -22,7 +22,7 @@ class SimulatedRecord:
 
 @dataclass
 class SimulatedPartition:
-    """Records in order; `delayed_records`: those that are delayed, if any are, and how far its clock is off, in ms."""
+    """A partition's records in order. `delayed_records`: None if none are delayed. `clock_offset_ms`: how far its clock is off."""
 
     records: list[SimulatedRecord] = field(default_factory=list)
     delayed_records: list[SimulatedRecord] | None = None
@@ -30,7 +30,7 @@ class SimulatedPartition:
 
 
 class SimulatedTopic(Feed):
-    """A topic in memory, and the feed by which the engine reads it; records hold no line ends.
+    """A topic in memory, and the feed with which the engine reads it; records contain no line breaks.
 
     >>> log = SimulatedTopic("events", 2)
     >>> log.append(0, b"first", now_ms=1_000)
@@ -44,14 +44,14 @@ class SimulatedTopic(Feed):
         self.now_ms = self._ahead = 0
 
     def append(self, partition: int, value: bytes, now_ms: int) -> None:
-        """Logs a record at `now_ms`, as the partition's clock has it."""
+        """Appends a record; its log time is `now_ms` on the partition's clock."""
         to = self.partitions[partition]
         self.now_ms = max(self.now_ms, now_ms)
         record = SimulatedRecord(now_ms + to.clock_offset_ms, value)
         (to.records if to.delayed_records is None else to.delayed_records).append(record)
 
     def delay_new_records(self, partition: int) -> None:
-        """Delays the partition's new records until `deliver_delayed_records`."""
+        """Delays the partition's new records until `deliver_delayed_records` is called."""
         self.partitions[partition].delayed_records = []
 
     def deliver_delayed_records(self, partition: int) -> None:

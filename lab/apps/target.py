@@ -100,8 +100,8 @@ def create_logs(logs: FileLogs | KafkaLogs) -> bool:
 
 
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
-    """A log that is there to be read: reading makes none. Raises FileNotFoundError, naming those that are there."""
-    # of a topic, its broker tells
+    """A log to read; reading does not create it. If it does not exist, raises FileNotFoundError, which names the logs that do."""
+    # whether a topic exists, its broker knows
     if not isinstance(logs, FileLogs) or (path := logs.log_folder(name)).is_dir():
         return logs.log(name)
     here, known = path.absolute().parent, (*LOGS, "restrictions")

@@ -18,11 +18,11 @@ from lab.stream.typologies import TYPOLOGIES, LabelledEvent, labelled_typology_e
 
 
 class DetectionCounts(NamedTuple):
-    """How well a rule finds a typology: alerts at events of its cases, at the background's, and at other typologies' cases.
+    """How well a rule finds a typology: its alerts at events of the typology's cases, of the background, and of other typologies' cases.
 
-    `cases_found`: of how many it found at least one event.
+    `cases_found`: the cases in which the rule found at least one event.
 
-    `median_delay_ms`: from the first event of a case to its first alert, of the cases found.
+    `median_delay_ms`: from the first event of a case to the first alert, for the cases found.
 
     >>> print(DetectionCounts(right_alerts=9, wrong_alerts=3, alerts_at_other_cases=1, cases_found=4, median_delay_ms=150_000))
     precision 0.75, recall 0.80, delay 2.5 min (alerts: 9 right, 3 wrong, 1 at other patterns)

@@ -37,7 +37,7 @@ from lab.model.words import escape_control_characters, plain_text
 STAGES = ("gap", "wait", "plan", "decode", "route", "evaluate", "deliver")
 PERCENTILES = (50, 90, 99, 99.9)
 AT_ONCE = 5_000  # alerts
-READ_BACK = 10_000  # lines before the first: an attempt that was taken for dead delivers within minutes
+READ_BACK = 10_000  # lines before the first; an attempt that was presumed dead delivers within minutes
 
 
 class Latencies:
@@ -147,7 +147,7 @@ def print_alerts(
 
 
 def lines_before(log: Any, positions: Positions) -> Iterator[Alert | Withdrawal]:
-    """The last lines of an alerts log before a position, from which an alert after it may have been withdrawn."""
+    """The last lines of an alerts log before a position; they may withdraw alerts that come after it."""
     with closing(log.tail(at=log.earlier(positions, READ_BACK))) as tail:
         while records := tail.records(AT_ONCE, positions):
             yield from (told for _, told in parse_records(records, parse_alert_line, lambda *_: None))

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _flushed_output() -> Iterator[None]:
-    """Writes what is left of the output at the end, where an error can still be told: Python would do so when it exits."""
+    """Flushes the output at the end, while an error can still be reported; otherwise Python would do it on exit."""
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.times import parse_duration_ms
 from lab.model.words import file_named_in_errors
 
-Subparsers = argparse._SubParsersAction  # what commands are added to
+Subparsers = argparse._SubParsersAction  # the object to which commands are added
 SETTINGS = Settings()
 MAX_DIGITS = 18
 LOG_OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts", "acks": "acks"}  # option -> log

@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_output(path: Path, *inputs: Path) -> None:
-    """Raises Usage or PermissionError, before the work rather than after it, for a file that cannot be written or is an input."""
+    """Raises Usage or PermissionError before the work starts if an output file cannot be written or is an input."""
     if not path.parent.is_dir():
         raise Usage(f"{path}: there is no folder {path.parent}")
     if path.is_dir():

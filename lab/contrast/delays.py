@@ -50,10 +50,10 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Delays:
-    """How late the frauds were seen, ms after the event that crossed the limit; one value for each fraud that was seen.
+    """How late frauds were detected, in ms after the event that crossed the limit; one value for each detected fraud.
 
-    `slide_ms` 0: the engine, a window per event. `wait_ms`: to the end of the first window that holds the fraud, computed.
-    `total_ms`: to the result, measured. The rest is Spark's: micro-batches, and for sliding windows the watermark.
+    `slide_ms` 0: the engine, with a window per event. `wait_ms`: computed, until the end of the first window with the fraud.
+    `total_ms`: measured, until the result. Spark takes the rest: micro-batches, and for sliding windows the watermark.
     """
 
     slide_ms: int
@@ -223,7 +223,7 @@ def measured_delays(
     result_ms_by_key: dict[Key, int],
     batch_ms: float = 0,
 ) -> Delays:
-    """The measured delays, next to the expected ones. `result_ms_by_key`: when the result of each pair came out, in ms since the epoch.
+    """The measured delays, next to the expected ones. `result_ms_by_key`: the time of each pair's result, in ms since the epoch.
 
     >>> fraud = {(1, 2): [Event(1_000, 11_000_000, 1), Event(1_300, 11_000_000, 2)]}
     >>> measured_delays(fraud, 20_000, 1_000, {(1, 2): 2_450})

@@ -25,7 +25,7 @@ from lab.model.schema import PAYMENTS
 def bytes_written_and_files_kept(
     lines: Sequence[bytes], text: str, batches: int, rewrite_all: bool
 ) -> list[tuple[int, int]]:
-    """(bytes written, files kept) after each micro-batch of the engine's state files, or if all were written anew each time."""
+    """(bytes written, files kept) after each micro-batch of the engine's state files; with `rewrite_all`, as if all events were written again each time."""
     rule = parse_rule(text)
     chain: list[StateFile] = []
     found = []

@@ -1,4 +1,4 @@
-"""What travels from routing to evaluation, counted in bytes: a copy of the event for each rule, or one for each route.
+"""Counts the bytes that go from routing to evaluation: a copy of the event for each rule, or one for each route.
 
     event ──┬─► rule 1 (payeeId)         event ──┬─► route payeeId         rules 1 and 3 share a copy
             ├─► rule 2 (paymentType)             └─► route paymentType     and what no rule of the route
@@ -38,7 +38,7 @@ class RoutedBatch:
     copies: int
     envelopes: int
     bytes: int
-    header_bytes: int  # bytes that the envelopes would have without any rows
+    header_bytes: int  # size of the envelopes without any rows
 
     @property
     def bytes_per_event(self) -> float:

@@ -1,7 +1,7 @@
 """The textbook way to group a stream: a `groupBy` whose columns are written into the query, and into its state.
 
 payments ──► groupBy("payeeId").sum("paymentAmount") ──► totals so far
-                      └── a column of the plan: a query for each set of keys, started anew for each new one
+                      └── a column of the plan: a query for each set of keys; new keys need a new query
 """
 
 import re

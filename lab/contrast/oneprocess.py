@@ -38,9 +38,9 @@ Alerts = dict[Id, int]  # event id -> aggregate in cents
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step. `events`: how many were timed; `alerts`: those of all events that it read.
+    """The result of a step. `events`: how many were timed; `alerts`: the alerts of all events that the step read.
 
-    `seconds`: by the clock on Spark, of CPU in one process, where nothing is waited for; `decode_s`: those for reading lines.
+    `seconds`: elapsed time on Spark, CPU time in one process, which never waits; `decode_s`: the part for reading lines.
     """
 
     name: str

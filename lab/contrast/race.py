@@ -31,12 +31,12 @@ Log = list[tuple[int, str, bytes]]  # time in ms, "event" or "control", text; in
 
 @dataclass(frozen=True)
 class RaceOutcome:
-    """Of one run: events whose two operators disagreed, and alerts against those of the log in order."""
+    """The result of a run: events at which the two operators disagreed, and its alerts compared with those of the log in order."""
 
     events: int
     mixed_events: int  # routed under one rule set, evaluated under another
-    right_alerts: int  # those that are right: those of the reference
-    lost_alerts: int  # of them
+    right_alerts: int  # alerts of the reference
+    lost_alerts: int  # alerts of the reference that are missing
     wrong_alerts: int  # alerts that the reference does not give, or not with this aggregate
 
 
@@ -44,7 +44,7 @@ class EvaluationOperator(Reference):
     """Evaluation with rules of its own: it judges the copies of an event that routing has sent, on its routes."""
 
     def evaluate_copies(self, event: dict, routes: Sequence[Route]) -> None:
-        """A copy on a route that it does not know is neither judged nor held.
+        """Evaluates copies of an event; a copy on a route that it does not know is neither judged nor stored.
 
         `DynamicAlertFunction` does not judge a copy of a rule that it does not know either, but puts the event into its window.
         """

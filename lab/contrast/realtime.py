@@ -29,12 +29,11 @@ ENOUGH, PATIENCE_S = 30, 30  # outputs of each run, and the seconds to wait for 
 
 @dataclass(frozen=True)
 class RealTimeResult:
-    """What was measured, and what real-time mode says to operators that it does not take."""
+    """The measured latencies, and why real-time mode refuses some operators."""
 
-    latencies_ms_by_trigger: dict[
-        str, list[int]
-    ]  # of each trigger: ms from the append of an event to that of its output
-    refusals_by_operator: dict[str, str]  # of each operator: Spark's words
+    # trigger -> ms from the append of each event to the append of its output
+    latencies_ms_by_trigger: dict[str, list[int]]
+    refusals_by_operator: dict[str, str]  # operator -> Spark's message
 
 
 def large_payments(events: DataFrame) -> DataFrame:

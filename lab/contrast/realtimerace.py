@@ -1,4 +1,4 @@
-"""Sliding windows in Spark's real-time mode beside the engine, on Kafka: how soon, how completely and how often each tells of a fraud.
+"""Sliding windows in Spark's real-time mode beside the engine, on Kafka: how soon, how completely and how often each reports a fraud.
 
     a payment crosses the limit ──► its window is updated ──► a line     for each window that holds the fraud; none may
                                 ──► the engine ──► an alert              for each payment that is judged so
@@ -66,7 +66,7 @@ class LimitChange(NamedTuple):
 
 @dataclass(frozen=True)
 class DetectionResult:
-    """How frauds were told. `delays_ms`: from the append of the payment that crossed the limit to that of the first line about it.
+    """How frauds were reported. `delays_ms`: from the append of the payment that crossed the limit to the append of the first line about it.
 
     `missed`: frauds in no line; `repeated`: lines about a fraud after its first.
     """

@@ -46,7 +46,7 @@ FIELDS = "transactionId long, eventTime long, payeeId long, paymentAmount decima
 
 
 class PerKeyGroup(StatefulProcessor):
-    """One state for each key-group: its `RecomputedWindowSum`, pickled, read before a micro-batch and written after it."""
+    """One state per key-group: a pickled `RecomputedWindowSum`, read before a micro-batch and written after it."""
 
     def __init__(self, rule: Rule, packed: bool):
         self.rule, self.packed = rule, packed

@@ -35,7 +35,7 @@ def make_folder(folder: Path | str) -> None:
         if not folder.is_dir():
             raise
     else:
-        if group := _group_permissions(str(folder.parent)):  # which the umask may take away
+        if group := _group_permissions(str(folder.parent)):  # the umask may have removed these
             folder.chmod(stat.S_IMODE(folder.stat().st_mode) | group)
 
 
@@ -48,13 +48,13 @@ def private_file_opener(path: str, flags: int) -> int:
         file = os.open(path, flags | os.O_EXCL, 0o600)
     except FileExistsError:
         return os.open(path, flags, 0o600)
-    os.fchmod(file, 0o600 | group)  # which the umask may take away
+    os.fchmod(file, 0o600 | group)  # the umask may have removed these
     return file
 
 
 @contextmanager
 def file_lock(path: Path, error_if_busy: Exception | None = None) -> Iterator[None]:
-    """Exclusive use of a file's lock, which a process that dies lets go of. Waits for it, or raises `error_if_busy` if another one has it.
+    """Holds a file's lock, which a dying process releases. Waits for the lock, or raises `error_if_busy` if another process has it.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "lock")

@@ -46,11 +46,9 @@ OFFSET_NOT_AVAILABLE REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT UNKNOWN_LEADER_EPOC
 """
 AWAY = {getattr(KafkaError, name) for name in AWAY_NAMES.split()}
 
-GONE = (
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-)  # a topic has no such offset, or no longer
-REFUSALS = {  # why a record is not taken -> what helps
+# the topic does not have this offset, or no longer
+GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+REFUSALS = {  # why a topic refuses a record -> how to fix it
     KafkaError.MSG_SIZE_TOO_LARGE: "set its max.message.bytes to at least 1048588, Kafka's default, which every line of an engine fits",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "this user needs Write on it",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "this user needs Write on it, and before Kafka 3.0 also IdempotentWrite on the cluster",
@@ -72,11 +70,11 @@ class NoTopic(UnusableTopic):
 
 
 class NotAllowed(UnusableTopic):
-    """This user lacks a right. The message says which one, and on what."""
+    """This user lacks a right. The message names the right, and the topic or group."""
 
 
 class TopicMadeAnew(UnusableTopic):
-    """A topic was deleted, and another one has its name: its offsets count other records. The message says what helps."""
+    """A topic was deleted and another one has its name, so offsets mean other records. The message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Cluster:
     address: str
     client: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     replication: int = -1  # the brokers' own default
-    retention_ms: int = 7 * DAY_MS  # of topics that are made
+    retention_ms: int = 7 * DAY_MS  # of new topics
     consumer_group: str = "lab"
 
     @property
@@ -161,7 +159,7 @@ class Cluster:
         return NotAllowed(needed) if needed else KafkaException(error)
 
     def delivery_error(self, topic: str, error: KafkaError) -> Exception:
-        """The exception to raise for a record that a topic did not take: UnusableTopic, NoBroker, or KafkaException."""
+        """The exception to raise for a record that a topic refused: UnusableTopic, NoBroker, or KafkaException."""
         if error.code() in REFUSALS:
             return UnusableTopic(
                 f"topic {topic} on {self.address} did not take a record ({error.str()}): {REFUSALS[error.code()]}"
@@ -177,7 +175,7 @@ class Cluster:
 
     @contextmanager
     def translate_fatal_errors(self, topic: str) -> Iterator[None]:
-        """Raises `delivery_error` for an error that ends a producer. If callbacks were running, that comes as the cause of a SystemError."""
+        """Raises `delivery_error` for an error that ends a producer, even if a running callback made it the cause of a SystemError."""
         try:
             yield
         except (KafkaException, SystemError) as failure:

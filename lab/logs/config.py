@@ -54,7 +54,7 @@ class BadConfig(ValueError):
 class AlertReceiver:
     """A receiver of `lab notify`: a webhook if it has a secret to sign with, otherwise a URL for apprise.
 
-    `min_interval_ms`: the shortest time between two messages to people. `rule_ids`: those whose alerts are sent; empty: all.
+    `min_interval_ms`: the shortest time between two messages to people. `rule_ids`: the rules whose alerts are sent; empty: all rules.
 
     >>> AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush")
     AlertReceiver(name='audit', min_interval_ms=60000, rule_ids=())

@@ -88,7 +88,7 @@ class FileLog:
         """Appends batch `number` (`join_halves` lines) of a writer that numbers its batches in ascending order, unless the log has the batch.
 
         `fingerprint`: 31 bits that identify the batch's input; when a batch is put again, times in `data` may differ. Raises
-        BatchConflict if the log has a different batch with this number, or a later one that is not in `repeated_batches`, the (number,
+        BatchConflict if the log has a different batch with this number, or a later batch that is not in `repeated_batches`: (number,
         fingerprint) of the batches that the writer puts again.
         """
         if data:
@@ -101,7 +101,7 @@ class FileLog:
         return self._writer.last_batch(writer_id(writer))
 
     def expire(self, retention_ms: int) -> None:
-        """Removes the oldest segments, as long as all their lines are older than the newest line by more than `retention_ms`."""
+        """Removes the oldest segments if all their lines are older than the newest line by more than `retention_ms`."""
         self._writer.expire(retention_ms)
 
     def start(self) -> int:
@@ -195,7 +195,7 @@ class FileLog:
         return self.tail().read()
 
     def newest(self, max_kib: int) -> list[str]:
-        """The newest lines: those that lie completely in the last `max_kib` KiB."""
+        """The newest lines: those that are completely within the last `max_kib` KiB."""
         return self._newest(max_kib).read()
 
     def newest_records(self, max_kib: int) -> list[Record]:
@@ -206,7 +206,7 @@ class FileLog:
         return Tail(self, self.earlier({0: self.end()}, max_kib * 1024 // BYTES_A_RECORD)[0])
 
     def earlier(self, positions: Positions, records: int) -> Positions:
-        """The position where the first whole line of about so many records before a position begins."""
+        """The position of a line about `records` records before a position."""
         begins, end = self.start(), positions[0]
         start = max(begins, end - records * BYTES_A_RECORD)
         if begins < start < end:
@@ -228,7 +228,7 @@ class FileLog:
 class Tail:
     """Reads a growing log, each line once. If lines expire before they are read, it continues with the oldest line that is kept.
 
-    `expired`: what it has missed so, in words, until somebody empties it. `topic_id`: none; topics have one.
+    `expired`: a sentence about the lines that it missed in this way; it remains until a caller empties it. `topic_id`: none; topics have one.
     """
 
     topic_id = ""
@@ -242,7 +242,7 @@ class Tail:
         return {0: self._position}
 
     def records(self, at_most: int | None = None, upto: Positions | None = None) -> list[Record]:
-        """Like `read`, with the log time and the place of each line; `upto`: of those before a position."""
+        """Like `read`, with the log time and the place of each line; `upto`: only lines before this position."""
         return [record for records in self._new(self._appends, at_most, upto) for record in records]
 
     def _appends(self, start: int, end: int) -> list[Record]:

@@ -44,8 +44,8 @@ class AppendRow(NamedTuple):
 class Batch(NamedTuple):
     """A numbered append. `fingerprint`: 31 bits that identify its input; None: unknown.
 
-    `repeated_batches`: (number, fingerprint) of the appends that the writer puts again. It may have put all of them before: a log that has
-    a later one of them also has this one.
+    `repeated_batches`: (number, fingerprint) of the appends that the writer puts again. It may have put all of them before, so a log that
+    has a later one of them also has this one.
     """
 
     writer: int

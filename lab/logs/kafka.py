@@ -100,7 +100,7 @@ class KafkaLog:
         return f"{KAFKA}{self.cluster.address}/{self.topic}"
 
     def create(self, partitions: int = 1, config: dict[str, str] = KEPT) -> None:
-        """Creates the topic unless it exists. Raises NoBroker, and UnusableTopic if it does not fit or must not be created."""
+        """Creates the topic unless it exists. Raises NoBroker, and UnusableTopic if its settings do not fit or this user may not create it."""
         try:
             found = len(PartitionOffsets(self.cluster, self.topic).numbers())
         except NoTopic:
@@ -231,7 +231,7 @@ class KafkaLog:
             return tail.records()
 
     def earlier(self, positions: Positions, records: int) -> Positions:
-        """The positions so many records before others, or where the partitions begin."""
+        """The positions `records` records before the given ones, or the starts of the partitions."""
         starts = PartitionOffsets(self.cluster, self.topic).start_offsets()
         return {
             number: max(start, positions.get(number, start) - records) for number, start in starts.items()
@@ -268,10 +268,11 @@ class KafkaLog:
 
 
 class Tail:
-    """Reads a growing topic, each record once; of a topic that is deleted and made anew, all records. All methods raise NoBroker and UnusableTopic.
+    """Reads a growing topic, each record once; if the topic is deleted and created again, all its new records. All methods raise NoBroker and UnusableTopic.
 
-    If records expire before they are read, it continues with the oldest ones that are kept. `expired`: what it has missed so, in words, until
-    somebody empties it. `topic_id`: of the topic whose positions it has, as `KafkaLog.check_topic_id` takes it.
+    If records expire before they are read, it continues with the oldest ones that are kept. `expired`: a sentence about the records that it
+    missed in this way; it remains until a caller empties it.
+    `topic_id`: of the topic whose positions it has, as `KafkaLog.check_topic_id` takes it.
     """
 
     def __init__(self, log: KafkaLog, new: bool, at: Positions | None):
@@ -291,7 +292,7 @@ class Tail:
         return dict(self._next)
 
     def records(self, at_most: int | None = None, upto: Positions | None = None) -> list[Record]:
-        """The records appended since the last call, in order of log time; at most `at_most` of each partition; `upto`: of those before positions."""
+        """The records appended since the last call, in order of log time; at most `at_most` of each partition; `upto`: only records before these positions."""
         try:
             ends = upto or self._partitions.end_offsets()
         except TopicMadeAnew:

@@ -29,7 +29,7 @@ AT_ONCE = 250  # messages taken at once. Their memory is reused from the CPU cac
 SOON, SOON_S = 20_000, 0.005
 LOOK_S = 0.1  # how long a reader waits at once for records, or for where they are
 LISTED_S = 30.0  # how often new partitions are looked for
-NO_ID = "A" * 22  # of a topic on brokers before 2.8: zeros in base 64
+NO_ID = "A" * 22  # the id of every topic on brokers before 2.8: zeros in base 64
 READING = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,  # after compaction or aborted transactions the last offset may not exist
@@ -46,13 +46,13 @@ READING = {
 class PartitionOffsets:
     """The offsets of a topic's partitions. All methods raise NoBroker, UnusableTopic if the topic does not exist, and TopicMadeAnew.
 
-    `topic_id`: of the topic that is meant, as its brokers know it; "": the one that is there at the first call.
+    `topic_id`: the id that the brokers gave the topic; "": that of the topic at the first call.
     """
 
     def __init__(self, cluster: Cluster, topic: str, topic_id: str = ""):
         self.cluster, self.topic, self._topic_id = cluster, topic, topic_id
         self._listed, self._numbers = 0.0, []
-        self._seen: dict[int, int] = {}  # ends
+        self._seen: dict[int, int] = {}  # the last ends
 
     def numbers(self) -> list[int]:
         """The numbers of the partitions."""
@@ -69,12 +69,12 @@ class PartitionOffsets:
         return self._numbers
 
     def list_again(self) -> None:
-        """Lists the partitions now, which raises UnusableTopic if the topic is gone, or another one."""
+        """Lists the partitions now. Raises UnusableTopic if the topic is gone, or another topic has its name."""
         self._listed = 0.0
         self.numbers()
 
     def topic_id(self) -> str:
-        """What tells the topic from an earlier one of its name, and from one of another cluster; "" from brokers before 2.8."""
+        """The topic's id, which differs from that of any other topic with its name; "" from brokers before 2.8."""
         self.numbers()
         return self._topic_id
 
@@ -89,7 +89,7 @@ class PartitionOffsets:
         return sorted(partition.id for partition in found.partitions)
 
     def compare_with_seen(self, ends: dict[int, int]) -> None:
-        """Looks at once whether it is the same topic still if that has become shorter."""
+        """If the topic has become shorter, checks at once whether it is still the same topic."""
         if any(ends.get(number, -1) < seen for number, seen in self._seen.items()):
             self.list_again()
         self._seen = ends
@@ -170,7 +170,7 @@ def topic_end_offsets(topics: Sequence[PartitionOffsets]) -> list[dict[int, int]
     try:
         found = _answer(topics, ask)
     except UnusableTopic:
-        for topic in topics:  # which of them it is
+        for topic in topics:  # raises a better error for the topic in question
             topic.list_again()
         raise
     for topic, ends in zip(topics, found, strict=True):
@@ -192,8 +192,8 @@ def _asked(topics: Sequence[PartitionOffsets], log_time: int) -> list[dict[int, 
 class PartitionReader:
     """Reads ranges of a topic's partitions. Between reads it keeps fetching, at most `queue_kb`, so that the next read finds its records here.
 
-    The last offsets of a range may have no records: markers of transactions, and what was aborted. A consumer that waits for the
-    record after them learns that half a second late, when its request ends. So a second one, which does not wait, looks for it.
+    The last offsets of a range may have no records: they are markers of transactions, or aborted records. A consumer that waits for the
+    record after them learns this half a second late, when its request ends. So a second consumer, which does not wait, looks for that record.
     """
 
     def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18):
@@ -303,7 +303,7 @@ class PartitionReader:
         return bool(came)
 
     def _skip_gaps(self, numbers: Iterable[int]) -> None:
-        """Asks where the next record of some partitions is: up to there they have no other."""
+        """Asks for the position of the next record of some partitions, and skips the offsets before it, which have no records."""
         unknown, deadline = set(numbers), time.monotonic() + LOOK_S
         self._looking.assign([TopicPartition(self.topic, number, self._next[number]) for number in unknown])
         while unknown and time.monotonic() < deadline:

@@ -28,7 +28,7 @@ class PositionExpired(ValueError):
 
 
 class SegmentsSnapshot(NamedTuple):
-    """A snapshot of a log: where its segments begin; of the newest one also its index's size, first and last row, and time of change."""
+    """A snapshot of a log: where its segments begin, and the newest segment's index: size, first and last row, and time of change."""
 
     bases: tuple[int, ...]
     size: int

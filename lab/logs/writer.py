@@ -29,7 +29,7 @@ class Writer:
     def append_lines(
         self, lines: bytes, log_time_ms: int | None, batch: Batch | None = None
     ) -> StartPosition:
-        """Appends all lines or none, but not a batch that the log has; returns their first position. Raises BatchConflict.
+        """Appends all lines or none, and skips a batch that the log has; returns the first line's position. Raises BatchConflict.
 
         `lines`: each with its line end, as `join_lines` gives them.
         """
@@ -58,7 +58,7 @@ class Writer:
             return index.last_batch(writer)
 
     def expire(self, retention_ms: int) -> None:
-        """Removes the oldest segments, as long as all their lines are older than the newest line by more than `retention_ms`."""
+        """Removes the oldest segments if all their lines are older than the newest line by more than `retention_ms`."""
         with suppress(FileNotFoundError), self._locked():
             self._expire(retention_ms)
 

@@ -119,7 +119,7 @@ def programs_folder() -> Path:
 
 
 def programs_version(folder: Path) -> int:
-    """Of PostgreSQL's programs in a folder, as 17; 0 if they are not complete."""
+    """The major version of PostgreSQL's programs in a folder, such as 17; 0 if some are missing."""
     if not all((folder / name).is_file() for name in ("initdb", "pg_ctl", "postgres")):
         return 0
     said = subprocess.run(

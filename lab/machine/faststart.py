@@ -19,10 +19,10 @@ LOADED_FIRST = "bin/load-spark-env.sh"  # by each of Spark's scripts
 
 
 def ensure_spark_home() -> Path:
-    """A Spark home that links to all of the installed one but its zipped PySpark, which Python would compile at each start.
+    """A Spark home that links to everything in the installed one except its zipped PySpark, which Python would compile at each start.
 
-    Java that is started from it passes over SIGTERM, which a service manager sends to every process of a service, and over
-    SIGHUP, which a terminal that is closed sends: the program that started it ends it, in order.
+    Java started from it ignores SIGTERM, which a service manager sends to every process of a service, and SIGHUP, which a closing
+    terminal sends: the program that started Java ends it in an orderly way.
     """
     installed = Path(pyspark.__file__).parent
     name = f"spark-{sha256(str(installed).encode()).hexdigest()[:8]}"
@@ -48,7 +48,7 @@ def ensure_spark_home() -> Path:
 
 
 def _update(file: Path, script: str) -> None:
-    """Replaces what an earlier version wrote, unless the home is another user's."""
+    """Replaces the script of an earlier version, unless the home belongs to another user."""
     with suppress(OSError):
         if file.read_text() != script:
             fresh = file.with_name(f".{file.name}.{os.getpid()}")

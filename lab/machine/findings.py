@@ -97,7 +97,7 @@ def _commit() -> str:
 
 
 def rate_free_space(name: str, free_bytes: int, found: str, enough_gib: int, fix: str) -> Check:
-    """How good `free_bytes` are where `enough_gib` are comfortable and less than one GiB will not do."""
+    """Rates free space: `enough_gib` GiB or more is ok, less than one GiB is a problem."""
     if free_bytes >= enough_gib * GIB:
         return Check(name, "ok", found)
     state = "warning" if free_bytes >= GIB else "problem"

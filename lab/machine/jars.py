@@ -58,7 +58,7 @@ def cache_folder() -> Path:
 
 
 def user_folder() -> Path:
-    """The user's own folder, for what is not shared: beside the cache, or in the user's cache where that is for reading only."""
+    """The user's own folder, for files that are not shared: next to the cache, or in the user's cache if that place is read-only."""
     base = cache_folder().parent
     return base if os.access(base, os.W_OK) or not os.path.exists(base) else _users_cache()
 
@@ -85,7 +85,7 @@ def copy_jar(jar: Path, folder: Path) -> None:
 
 
 def missing_jars(group: str) -> dict[Coordinates, Sha256]:
-    """The group's jars that are not in the cache with the pinned content, with the sha256 of that."""
+    """The group's jars that the cache does not have with the pinned content, and the sha256 of this content."""
     if group not in GROUPS:
         raise JarsError(f"no group of jars is called {group!r}; there are: {', '.join(GROUPS)}")
     return {c: sha256 for c, sha256 in GROUPS[group].items() if _sha256(jar_path(c)) != sha256}

@@ -24,7 +24,7 @@ def check_loopback() -> None:
     """
     with socket.socket(type=socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((HOST, 9))  # which sends nothing
+            probe.connect((HOST, 9))  # sends nothing
         except OSError:
             raise NoLoopback(f"{NO_LOOPBACK}: {BRING_UP}") from None
 

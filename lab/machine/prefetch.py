@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class PrefetchedCounts(NamedTuple):
-    """How many files a folder has for a room without network."""
+    """Numbers of files in a folder that prepares a room without network."""
 
     wheels: int
     jars: int

@@ -1,4 +1,4 @@
-"""Signals: Ctrl-C, SIGTERM and SIGHUP ask a program to stop, once; it does so when nothing is half done."""
+"""Signals: Ctrl-C, SIGTERM or SIGHUP asks a program to stop, and it stops when nothing is half done."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ STOPPED = 130
 
 @contextmanager
 def stop_signals() -> Iterator[Event]:
-    """Ctrl-C, SIGTERM and SIGHUP set the event. One more, a second or more later, ends the process at once, as a kill would.
+    """Ctrl-C, SIGTERM and SIGHUP set the event. Another one, at least a second later, ends the process at once, as a kill would.
 
     >>> with stop_signals() as stopped:
     ...     os.kill(os.getpid(), signal.SIGTERM)

@@ -16,8 +16,8 @@ PLACES = 6  # after the point, of a reported value that is not exact
 class Aggregate(NamedTuple):
     """An aggregate over the events of a window that count for a rule; there is at least one.
 
-    `argument_kind`: what it takes of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields.
-    `measure`: of the list of these, exactly. An alert is decided by `measure ⋛ to_compared_limit(limit)` and tells `to_reported(measure)`.
+    `argument_kind`: what the aggregate uses of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields.
+    `measure`: from the list of these to the exact result. `measure ⋛ to_compared_limit(limit)` decides; an alert shows `to_reported(measure)`.
     `unit_power`: the power of the field's unit in the measure: 0 for a count, 1 for a sum in euros, 2 for a variance in euros².
     """
 
@@ -61,7 +61,7 @@ def square_root_to_6_places(value: Exact) -> Decimal:
 
 
 def square_root_in_millionths(numerator: int, denominator: int) -> int:
-    """`square_root_to_6_places` of a fraction, not necessarily reduced, in units of its last place."""
+    """`square_root_to_6_places` of a fraction, which need not be reduced, in units of the sixth place."""
     numerator *= 100**PLACES
     below = isqrt(numerator // denominator)
     above_middle = 4 * numerator - (2 * below + 1) ** 2 * denominator

@@ -134,7 +134,7 @@ class Condition:
         return RELATIONS[SYMBOLS[self.operator]](Fraction(measure), compared)
 
     def measured_condition(self, measure: Exact | None, base: Exact | None = None) -> "MeasuredCondition":
-        """What an alert tells of it."""
+        """The condition as an alert shows it."""
         aggregate = None if measure is None else AGGREGATES[self.aggregation.function].to_reported(measure)
         limit = self.limit_for_base(base)
         if limit is None or self.limit_of:

@@ -29,7 +29,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Alert:
-    """One rule that held at one event; the Flink demo's `com.ververica.field.dynamicrules.Alert`.
+    """An alert: one rule held at one event; the Flink demo's `com.ververica.field.dynamicrules.Alert`.
 
     Times are in ms since the epoch. On live logs only, `log_time` says when the event reached the log and
     `alert_time` when the alert left the engine. `event_id` is a tuple where several fields are the id. `key` is the

@@ -29,7 +29,7 @@ _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 @dataclass(frozen=True)
 class LocalTimePart:
-    """`part`: a word of SHOWS. `zone`: UTC, a difference to it such as +09:00, or a name such as Europe/Berlin. ValueError if unknown.
+    """`part`: a word of SHOWS. `zone`: UTC, an offset such as +09:00, or a name such as Europe/Berlin. Raises ValueError for an unknown zone.
 
     >>> LocalTimePart("hour").value_at(82_800_000), LocalTimePart("hour", "+09:00").value_at(82_800_000), LocalTimePart("weekday", "+09:00").value_at(82_800_000)
     (23, 8, 5)

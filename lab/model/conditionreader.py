@@ -48,7 +48,7 @@ class ConditionReader(WhenReader):
         return of
 
     def _ends_brackets(self) -> bool:
-        """Whether what comes is what follows brackets, or nothing: then only they are not closed."""
+        """Whether the next token is one that follows brackets, or the end: then only the closing bracket is missing."""
         return self.upcoming_token.kind == "end" or self.upcoming_token.is_word(
             "where", "per", "over", "within"
         )
@@ -113,7 +113,7 @@ class ConditionReader(WhenReader):
         return {"aggregateFieldName": names[0]}
 
     def _refuse_foreign_argument(self, function: str) -> None:
-        """What other languages count: COUNT(*), COUNT(DISTINCT ip)."""
+        """Refuses counts of other languages, COUNT(*) and COUNT(DISTINCT ip), and says what to write."""
         token = self.upcoming_token
         if token.text in self.schema.names:
             return

@@ -54,7 +54,7 @@ class Token(NamedTuple):
         return self.kind == "sign" and self.text in signs
 
     def is_number(self, least: int, most: int) -> bool:
-        """Whether it is a whole number from least to most."""
+        """Whether the token is a whole number from `least` to `most`."""
         return re.fullmatch("[0-9]{1,9}", self.text) is not None and least <= int(self.text) <= most
 
     @property
@@ -95,7 +95,7 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def parse_token_value(whole_text: str, field: Field, token: Token) -> str | int | Decimal:
-    """The value of a field that a token of a whole_text means. Raises BadConditions."""
+    """The value of a field that a token of `whole_text` means. Raises BadConditions."""
     try:
         value = field.parse_csv_cell(token.text) if field.is_number_or_time else field.parse(token.text)
     except BadRecord as error:
@@ -133,7 +133,7 @@ class TokenReader:
         return comma.is_sign(",") and close and digits.text[:1] in tuple("0123456789")
 
     def sign_instead(self, sign: Token) -> str | None:
-        """The sign to write instead of one that other languages have; of two signs the token is the first."""
+        """The sign to write instead of a sign of other languages; if that has two tokens, `sign` is the first."""
         if (
             sign.kind == "sign"
             and self.upcoming_token.kind == "sign"

@@ -18,7 +18,7 @@ RECORD_KINDS = {  # beginning of a reason -> kind
 }
 END_OF_NAME = re.compile("[ :]")
 SHOWN = 2_000  # bytes of a record, or characters of a message; JSON makes six times as many of some
-BEGINNING = 4 * (SHOWN + 1)  # bytes that have more characters than that
+BEGINNING = 4 * (SHOWN + 1)  # bytes; they contain more characters than are shown
 
 
 def dead_letter(reason: str, place: str, raw: bytes) -> str:
@@ -43,7 +43,7 @@ def dead_letter(reason: str, place: str, raw: bytes) -> str:
 
 
 def beginning_of(raw: bytes) -> bytes:
-    """The first bytes of a record, more than are shown of it."""
+    """The first bytes of a record, more than a dead letter shows."""
     return raw.beginning if isinstance(raw, LongLine) else raw[:BEGINNING]
 
 

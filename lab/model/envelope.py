@@ -10,9 +10,9 @@ NO_EVENT = {"d": "a delete", "t": "a truncate", "m": "a message"}  # values of `
 
 
 def unwrap_envelope(record: dict[str, Any], operation_field: Field | None) -> list[dict[str, Any]]:
-    """What an envelope says, as a record for each row; anything else is its own.
+    """The rows in an envelope, as one record each; a record without an envelope is returned as it is.
 
-    `operation_field`: the field that says what became of a row, where events can be taken back.
+    `operation_field`: the field with the operation on a row, if events can be taken back.
     """
     if operation_field is None:
         return [record]

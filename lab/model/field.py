@@ -99,7 +99,7 @@ class Field:
         return self.type not in ("string", "boolean")
 
     def read(self, record: dict[str, Any]) -> Value | float:
-        """Its value in a record (of `parse_json_object`); None if that is null or not there. Raises BadRecord.
+        """The field's value in a record (of `parse_json_object`); None if it is null or missing. Raises BadRecord.
 
         A float is NaN, Infinity or -Infinity, at its path or around it.
         """
@@ -116,7 +116,7 @@ class Field:
         return value if isinstance(value, float) else self.parse(value)
 
     def parse(self, value: object) -> Value:
-        """One JSON value (of `parse_json_object`) in this field's type; None stays None. Raises BadRecord."""
+        """Converts a JSON value (of `parse_json_object`) to this field's type; None stays None. Raises BadRecord."""
         if value is None:
             return None
         parsed, allowed = self._parsed(value)

@@ -40,7 +40,7 @@ def _of_limits(rule: Rule, schema: Schema) -> Iterator[str]:
 
 
 def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[str]:
-    """`never_only`: of a condition beside others, which may always be true; so may one beside `when` or `at most`."""
+    """Hints about a limit. `never_only`: no hint that the condition is always true, as it has others, `when` or `at most` beside it."""
     least, most, why = _range(rule)
     limit, step = Fraction(rule.limit), _step(rule, schema)
     inside = least <= limit <= most
@@ -113,7 +113,7 @@ def _of_values(rule: Rule) -> Iterator[str]:
 
 
 def _of_required(pairs: FieldValues, so: str) -> Iterator[str]:
-    """`so`: what follows if a field must have two values at once."""
+    """Hints about fields that must have two values at once; `so`: the consequence."""
     left: dict[str, set] = {}
     for name, values in pairs:
         possible = left[name] = left.get(name, {*values}) & {*values}

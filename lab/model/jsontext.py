@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 MAX_LINE_BYTES = 1 << 20
-REGISTRY_BYTES = 5  # before a value, of Confluent's serializers: 0 and the number of its schema
+REGISTRY_BYTES = 5  # that Confluent's serializers put before a value: 0 and the number of its schema
 MAX_DEPTH = 200  # objects and lists inside each other; Python's own limit depends on who calls
 
 # Both read each character once, whatever the text: no two ways to read it, and `++`, `*+` never go back.
@@ -21,9 +21,9 @@ class BadRecord(ValueError):
 
 
 class LongLine(bytes):
-    """What stands for a line of more than 1 MiB that is not in memory: text that no schema takes, as it is not UTF-8.
+    """Stands for a line of more than 1 MiB that is not in memory; no schema accepts this text, because it is not UTF-8.
 
-    `size`, `sha256`, `beginning`: of the line itself.
+    `size`, `sha256`, `beginning`: those of the line itself.
     """
 
     size: int
@@ -32,14 +32,14 @@ class LongLine(bytes):
 
     @classmethod
     def of(cls, size: int, digest: str, beginning: bytes) -> "LongLine":
-        """The one for a line."""
+        """The stand-in for a line with this size, hash and beginning."""
         line = cls(b"\xff a line of %d bytes, sha256 %s" % (size, digest.encode()))
         line.size, line.sha256, line.beginning = size, digest, beginning
         return line
 
     @property
     def reason(self) -> str:
-        """Why it is not read."""
+        """Why the line is refused."""
         return too_long("line", self.size, MAX_LINE_BYTES)
 
 
@@ -54,7 +54,7 @@ def refuse_non_json_number(literal: str) -> None:
 
 
 def decode_text(raw: bytes, what: str, max_bytes: int) -> str:
-    """The bytes as text, without a byte order mark; raises BadRecord when too long, not UTF-8, or what a Schema Registry's serializer writes."""
+    """The bytes as text, without a byte order mark. Raises BadRecord if they are too long, not UTF-8, or in the format of a Schema Registry."""
     size = raw.size if isinstance(raw, LongLine) else len(raw)
     if size > max_bytes:
         raise BadRecord(too_long(what, size, max_bytes))
@@ -74,7 +74,7 @@ def decode_text(raw: bytes, what: str, max_bytes: int) -> str:
 
 
 def refuse_no_value(text: str) -> None:
-    """Raises BadRecord for a record without a value: a tombstone, which `lab.apps.sources.TopicSource` gives as null."""
+    """Raises BadRecord for a tombstone, a record without a value; `lab.apps.sources.TopicSource` returns it as null."""
     if text.strip() in ("", "null"):
         raise BadRecord("no value, expected an event: it is a tombstone, as compacted topics have them")
 
@@ -89,7 +89,7 @@ def parse_json_object(
 ) -> dict[str, Any]:
     """The text as exactly one JSON object, its numbers int or Decimal, never float. Raises BadRecord.
 
-    `parse_constant` returns what becomes of NaN, Infinity and -Infinity, which are no JSON: refused, unless it returns a value.
+    `parse_constant` returns the value for NaN, Infinity and -Infinity, which are not JSON; by default it refuses them.
     """
     if text.count("{") + text.count("[") > MAX_DEPTH and nesting_depth(text) > MAX_DEPTH:
         raise BadRecord(f"not readable: JSON nested too deeply, more than {MAX_DEPTH} levels")

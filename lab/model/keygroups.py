@@ -52,7 +52,7 @@ def key_group_of_one(numbers: Iterable[int], key_groups: int) -> int:
 
 
 def hash_rows(columns: "list[np.ndarray]", rows: int) -> "np.ndarray":
-    """`hash_numbers` of each row of a key's int64 columns."""
+    """`hash_numbers` for each row of a key's int64 columns."""
     import numpy as np
 
     hashed = np.zeros(rows, np.uint64)

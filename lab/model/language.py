@@ -6,7 +6,7 @@
 What is written down or raised (an acknowledgement, a dead letter, BadRule) stays English, whoever reads it later.
 
 The environment variable LAB_LANGUAGE, or `lab.speak("ko")` in a cell, chooses the catalog, `languages/ko.json`, which
-`make lessons` makes from `lab/teach/translations/ko/words.po`. `languages/messages/ko.json` comes of `messages.po`. A sentence that a catalog does not have stays English.
+`make lessons` makes from `lab/teach/translations/ko/words.po`. `languages/messages/ko.json` comes from `messages.po`. A sentence that a catalog lacks stays in English.
 """
 
 import json

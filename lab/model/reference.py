@@ -65,7 +65,7 @@ class Reference:
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
-        self.log_time_reached = 0  # of a log that is not live its newest event time
+        self.log_time_reached = 0  # in a log that is not live, the newest event time
         self.waits: list[AbsenceWait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
         # rule id, group -> arrival of the event at which it fired
@@ -180,7 +180,7 @@ class Reference:
     def _on_route(
         self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
     ) -> tuple[str, StoredEvent | None]:
-        """What becomes of the event there, and of a duplicate the event that is held."""
+        """The event's fate on the route; for a duplicate, also the stored event that it repeats."""
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
         key_group = key_group_of(group, self.key_groups)
@@ -274,7 +274,7 @@ class Reference:
         self.told.append(alert)
 
     def _count_alert_if_allowed(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
-        """Whether the rule has given fewer than `at_most` alerts within the window of `at_most_per_ms` that ends with the current event."""
+        """Whether the rule has raised fewer than `at_most` alerts in the window of `at_most_per_ms` that ends with the current event."""
         earliest = current.time - rule.at_most_per_ms
         alerted = (each for each in held if rule.rule_id in each.counted_alert_rules)
         if sum(earliest <= each.time <= current.time for each in alerted) >= (rule.at_most or 0):
@@ -328,7 +328,7 @@ class Reference:
     # -- expiry --------------------------------------------------------------------------------------------------------
 
     def _horizon(self, route: Route, key_group: int) -> int:
-        """Events older than this are not held: newest event time − the route's widest window − out-of-orderness."""
+        """The time before which no events are stored: newest event time − the route's widest window − out-of-orderness."""
         return self.newest[route, key_group] - _widest_ms(self.routes[route]) - self.max_out_of_orderness_ms
 
     def _expire(self, route: Route, group: tuple) -> None:

@@ -57,13 +57,13 @@ class Rule:
     """Alert when `function` of `field` over the last `window_ms` of a group is `operator` than `limit`.
 
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
-    `where` … `plus`: as in its first `Condition`. `more_conditions`: further ones, `joined_by` "and" or "or" to the first.
-    `when`: which event may alert; it has no say in which events count.
-    `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
-    `at_most`: alerts of a group at events within `at_most_per_ms`; others are suppressed.
-    `absence`: alert at an event after which none that counts is logged for `window_ms`; the function is COUNT, the limit = 0.
-    `severity`, `title`, `labels` (sorted by name): each alert carries them, for whoever reads it; and of its event the
-    `event_fields`.
+    `where` … `plus`: those of the first `Condition`. `more_conditions`: further ones, `joined_by` "and" or "or" to the first.
+    `when`: which event may alert; it does not decide which events count.
+    `action`: what to do with the group of an alert, for `ttl_ms`; the engine stores both but does not act on them.
+    `at_most`: most alerts per group at events within `at_most_per_ms`; others are suppressed.
+    `absence`: alert if no event that counts is logged for `window_ms` after an event; the function is COUNT, the limit = 0.
+    `severity`, `title`, `labels` (sorted by name): each alert carries them for its readers, and also the `event_fields` of
+    its event.
 
     >>> from lab.model.rules import parse_message
     >>> from lab.model.schema import PAYMENTS
@@ -234,7 +234,7 @@ class Rule:
 
 
 def alerted_marker(rule_id: int, joined_route_at: int) -> str:
-    """The name under which an event keeps whether a rule, on its route since it joined_route_at it, alerted at it."""
+    """The name under which an event stores whether a rule alerted at it; `joined_route_at`: when the rule joined its route."""
     return f"{SPOKE}{rule_id}.{joined_route_at}"
 
 
@@ -249,7 +249,7 @@ def readable_rule_sentence(rule: Rule) -> str:
 
 
 def readable_rule_summary(rule: Rule) -> str:
-    """`readable_rule_sentence` without what its alerts carry, for tables and where an alert is explained."""
+    """`readable_rule_sentence` without the attributes that alerts carry, for tables and explanations of alerts."""
     return rule.summarize(_limit_in_english(rule))
 
 

@@ -1,4 +1,4 @@
-"""A schema of one's own as a TOML file, which `lab infer` proposes and people mend.
+"""A user's own schema as a TOML file, which `lab infer` proposes and people correct.
 
 name = "orders"
 id = "orderId"               # or several fields that are the id together: ["device", "seq"]
@@ -127,7 +127,7 @@ def _text_at(table: dict, key: str, where: str = "") -> str:
 def schema_to_toml(
     schema: Schema, head: Sequence[str] = (), notes: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """The text of a file that `schema_from_toml` reads as this schema.
+    """The text of a file from which `schema_from_toml` reads this schema.
 
     `head` and, for a field, `notes` become comments.
     """

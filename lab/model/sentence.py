@@ -1,4 +1,4 @@
-"""A rule as one sentence that people read and type: `parse_rule_sentence` reads back what `Rule.describe` writes.
+"""A rule as one sentence for people to read and type: `parse_rule_sentence` reads what `Rule.describe` writes.
 
     COUNT(events where action = "failed") per userId over 10 min >= 5, when action = "login"
     SUM(amount) per payer over 1 h > 5 × SUM(amount) over 30 d ÷ 30 and COUNT(events) over 30 d >= 10
@@ -217,7 +217,7 @@ class _SentenceReader(ConditionReader):
         return {"atMost": {"alerts": alerts, "per": self.read_duration()}}
 
     def end(self, rule: dict[str, Any] | None = None) -> None:
-        """`rule`: what was read; after a clause, and after an absence, no further condition follows."""
+        """Refuses anything after the end. `rule`: the rule so far; after a clause or an absence, no further condition may follow."""
         if self.upcoming_token.kind == "end":
             return
         if rule and (rule.get("absence") or rule.keys() & CLAUSES.values()):

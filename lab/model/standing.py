@@ -25,9 +25,9 @@ class Withdrawals:
     def add_and_check_stands(self, line: Alert | Withdrawal) -> bool:
         """Takes in a line. False for an alert that an earlier line withdrew: its event was logged before it was taken back.
 
-        So an attempt that was taken for dead, and delivers an alert after its successor delivered what withdraws it, changes
-        nothing. Where an event and what takes it back were logged in the same millisecond, or the log is not live, the
-        order of the lines decides.
+        So if an attempt that was presumed dead delivers an alert after its successor has delivered the withdrawal, the alert stays
+        withdrawn. If an event and the record that takes it back were logged in the same millisecond, or if the log is not live,
+        the order of the lines decides.
         """
         at = line.event_id, line.event_time, line.group
         if isinstance(line, Alert):

@@ -16,16 +16,16 @@ class StoredEvent:
     time: int
     id: Id
     fields: dict[str, Any]
-    counted_alert_rules: set[int] = field(default_factory=set)  # rules that say `atMost`, and alerted at it
+    counted_alert_rules: set[int] = field(default_factory=set)  # the rules with `atMost` that alerted at it
     alerted: bool = False  # whether any rule did
     taken_back: bool = False
 
 
 @dataclass(frozen=True)
 class AbsenceWait:
-    """An event after which none that counts has been logged yet; `started_log_time`: when, as `Reference.log_time_reached` was then.
+    """An event that waits for one that counts; `started_log_time`: `Reference.log_time_reached` when the event came.
 
-    `event`: the fields of the event that an alert tells.
+    `event`: the fields of the event that an alert shows.
     """
 
     started_log_time: int

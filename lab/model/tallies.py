@@ -60,7 +60,7 @@ def largest_counts_and_other(counts: Counter[str], at_most: int = RULES_TOLD) ->
 
 @dataclass
 class RouteTally:
-    """What became of the events of one route. `lowest_rule_id`, `rule_count`: of its rules; `example`: two records that are duplicates."""
+    """What became of the events of a route. `lowest_rule_id`, `rule_count`: for the route's rules; `example`: two records that are duplicates."""
 
     lowest_rule_id: int
     rule_count: int = 1
@@ -131,7 +131,7 @@ class RouteTallies:
         counts: Mapping[str, int],
         example: dict[str, Any] | None = None,
     ) -> None:
-        """Adds what became of some events of a route with these rule_count."""
+        """Adds the counts of what became of some events of a route."""
         tally = self.by_route.get(route)
         if tally is None:
             if len(self.by_route) >= self.at_most:

@@ -46,7 +46,7 @@ def parse_duration_ms(text: str, units: Iterable[str] = DURATION_MS) -> int:
 
 
 def duration_text(ms: int) -> str:
-    """A duration in the largest unit that divides it, so that `parse_duration_ms` reads it back.
+    """A duration as text, in the largest unit that divides it; `parse_duration_ms` reads it.
 
     >>> duration_text(604_800_000), duration_text(5_400_000)
     ('7d', '90m')

@@ -133,7 +133,7 @@ class WhenReader(TokenReader):
         return self._compared(name, self._field(name))
 
     def _refuse_name(self, name: Token) -> None:
-        """Refuses what stands for a field, if it can be told what is meant."""
+        """Refuses a word in the place of a field, if it is clear what was meant, and says what to write."""
         if name.is_word(*SHOWS):
             raise self.error_at(f"write {name.text.lower()}({self.schema.time_field})", name)
         before, compares = self.tokens[self.place - 2], self.upcoming_token
@@ -336,7 +336,7 @@ def _kind(field: Field) -> str:
 
 
 def _network(text: str) -> Network | None:
-    """What a word with a / in it is, if that is a network, be it with bits that the network does not have."""
+    """The network that a word with a / names, even if bits outside its mask are set; None if it names none."""
     try:
         return ip_network(text, strict=False) if "/" in text else None
     except ValueError:

@@ -15,9 +15,9 @@ NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
 
 
 def escape_control_characters(text: str, keep: str = "") -> str:
-    """A text of anybody's for a terminal or a page: characters that are obeyed instead of shown are written as JSON writes them.
+    """Makes untrusted text safe for a terminal or a page: control characters are written as JSON escapes them.
 
-    `keep`: those that may stay. Brackets stay: where rich prints it, that is told markup=False, or gets a `Text`.
+    `keep`: control characters that may stay. Brackets stay: callers that print with rich pass markup=False, or a `Text`.
 
     >>> escape_control_characters("\\x1b[31mred\\u202e")
     '\\\\u001b[31mred\\\\u202e'
@@ -74,7 +74,7 @@ def unknown_name_message(what: str, name: str, known: Iterable[str]) -> str:
 
 @contextmanager
 def file_named_in_errors(path: object) -> Iterator[None]:
-    """An OSError that names no file, such as that of a full disk, names this one.
+    """Adds the name of a file to an OSError that names none, such as that of a full disk.
 
     >>> with file_named_in_errors("logs/events"):
     ...     raise OSError(28, "No space left on device")
@@ -97,7 +97,7 @@ def plain_text(value: object) -> str:
 def html_table(aria_label: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A small HTML table for notebooks, every cell escaped; columns of text stand left, numbers right, as Jupyter has them.
 
-    `aria_label`: for those who do not see it.
+    `aria_label`: the table's name for screen readers.
 
     >>> html_table("Rules", ["n", "state"], [[1, "ok"]]).partition("<tbody>")[2]
     '<tr><td>1</td><td style="text-align:left">ok</td></tr></tbody></table>'

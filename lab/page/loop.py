@@ -112,7 +112,7 @@ TEXT, DIGEST = KEY_GROUPS + 2, KEY_GROUPS + 4
 SELF = DIGEST + 2  # the frame itself, as an array
 # numbers that go in and come out
 FIRST_SEQ, START_ROW, WIDEST, OUT_OF_ORDER, LATE_POLICY, DONE, FIRED = range(SELF + 2, SELF + 9)
-BEFORE, REACH, HELD = FIRST_SEQ, WIDEST, DONE  # of `move_events`
+BEFORE, REACH, HELD = FIRST_SEQ, WIDEST, DONE  # fields of the frame, as `move_events` uses them
 FRAME = SELF + 9  # int64s
 
 IV = np.array(
@@ -195,7 +195,7 @@ _text, _digest = _single(types.uint8, 1, TEXT), _single(types.uint64, 1, DIGEST)
 
 @njit_without_allocation
 def evaluate(frame):
-    """`window.evaluate_batch` of a batch from START_ROW on; DONE and FIRED: the row it got to, and the number of alerts."""
+    """Runs `window.evaluate_batch` from START_ROW on; sets DONE to the row at which it stopped, and FIRED to the number of alerts."""
     number = _numbers(frame)
     taken = number  # no row takes an event back: the page's schemas do not say how one would
     number[DONE], number[FIRED] = window.evaluate_batch(
@@ -215,7 +215,7 @@ def evaluate(frame):
 
 @njit_without_allocation
 def count_events_to_move(frame):
-    """HELD: how many events `move_events` would move."""
+    """Sets HELD to the number of events that `move_events` would move."""
     number, old, held = _numbers(frame), _store(frame), 0
     for j in range(old.scalars[EVENTS]):
         held += is_still_needed(old, j, number[BEFORE], number[REACH])
@@ -243,7 +243,7 @@ def move_events(frame):
                 new.events[row, column] = old.events[j, column]
             g = old.events[j, GROUP]
             new.events[row, GROUP] = find_or_add_group(new, old.groups[g, KEY_GROUP], key, g)
-        old.events[j, SEQ] = row  # where it went: nobody asks the old store any more
+        old.events[j, SEQ] = row  # the event's row in the new store; nobody uses the old store any more
     for j in range(old.scalars[EVENTS]):
         row = old.events[j, SEQ]
         if row != NOTHING:

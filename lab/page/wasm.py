@@ -41,7 +41,7 @@ def cached_module(folder: Path) -> bytes:
 
 
 def compile_module() -> bytes:
-    """The module, made anew; in a process with the environment `PLAIN`."""
+    """Compiles the module; call it in a process with the environment `PLAIN`."""
     import llvmlite.binding as llvm
     from numba import njit, types
 

@@ -11,14 +11,14 @@ from sqlalchemy.exc import ArgumentError
 
 from lab.logs.access import read_trusted
 
-# which waiting does not change, unlike a lock
+# errors that waiting does not cure, unlike a lock
 UNUSABLE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg2"}
 INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class UnusableDatabase(ValueError):
-    """A file that is no database, or none that this user can open and write to."""
+    """A file is not a database, or this user cannot open it and write to it."""
 
 
 def database_url(given: str) -> URL:
@@ -39,7 +39,7 @@ def database_url(given: str) -> URL:
 
 
 def open_database(url: URL, **settings: Any) -> Engine:
-    """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user; its uses raise UnusableDatabase."""
+    """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user; using the engine may raise UnusableDatabase."""
     if (passwords := Path(str(url.query.get("passfile", "")))).is_file():
         read_trusted(passwords)
     engine = create_engine(url, **settings)

@@ -159,7 +159,7 @@ class RuleStore:
             return {place: position for place, position in connection.execute(select(RULE_CAPTURES))}
 
     def set_last_sent_change_id(self, control_log: str, change_id: int | None) -> None:
-        """Saves it; None: the next capture starts with a snapshot."""
+        """Saves the last change sent to a control log; with None, the next capture starts with a snapshot."""
         with self.engine.begin() as connection:
             connection.execute(RULE_CAPTURES.delete().where(RULE_CAPTURES.c.place == control_log))
             if change_id is not None:

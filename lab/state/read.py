@@ -222,8 +222,8 @@ def stored_events_of_key(
 ) -> list[dict]:
     """The stored events of one key, such as {"payeeId": 25}, on every route with exactly these keys, oldest first.
 
-    Each: route, keyGroup, eventId, eventTime (ms) and the fields that the route's rules need; of a string only a digest
-    is held, in hex. Raises ValueError if no rule groups by these fields.
+    Each: route, keyGroup, eventId, eventTime (ms) and the fields that the route's rules need; of a string only its
+    digest is stored, shown in hex. Raises ValueError if no rule groups by these fields.
     """
     reader, found = StateReader(checkpoint, epoch), []
     routes = [plan.route for plan in reader.ledger.plans]
@@ -246,14 +246,14 @@ def stored_events_of_key(
 
 
 class GroupSizes(NamedTuple):
-    """An entry for each group on each route."""
+    """The sizes of all groups of all routes, one entry per group and route."""
 
     hashes: np.ndarray
-    stored_bytes: np.ndarray  # of its events, at eight bytes per value
+    stored_bytes: np.ndarray  # the size of the group's events, at eight bytes per value
 
 
 def group_sizes(checkpoint: Path | str) -> GroupSizes:
-    """How much each group stores."""
+    """The size of the stored events of each group."""
     # without any route there would be nothing to concatenate
     hashes, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for plan, stored in StateReader(checkpoint).stored_events():

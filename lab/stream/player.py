@@ -73,12 +73,12 @@ class SlotClock:
 class Player(BackgroundTask):
     """Appends due events to a sink every `every_s`, beside everything else; all its methods may be called from any thread.
 
-    `schema`: payments, logins, or any schema: its events are made from types and examples; `lines`: recorded ones, played as
-    they are until they end. `rate`: ordinary events per second; `settings`: those of `simulate.PaymentScripts` or
-    `logins.LoginScripts`. A burst (payments: pair, beneficiary, surge; logins: an episode) is planted each `burst_every_s`,
-    one kind after the other (0: none). It ends after `seconds`. A sink that raises ends it, too: `error` is what it
-    raised. `ask` is told the events that are due and says which may happen; the others do not: `refused` counts them by
-    the kind of their burst ("" for ordinary ones). `clock` (s) and `wall` (ms since the epoch) are for tests.
+    `schema`: payments, logins, or any other schema, whose events are made from its types and examples; `lines`: recorded
+    events, played as they are until they end. `rate`: ordinary events per second; `settings`: those of `simulate.PaymentScripts`
+    or `logins.LoginScripts`. Every `burst_every_s` it plants a burst (payments: pair, beneficiary, surge; logins: an episode),
+    one kind after the other (0: none). The player ends after `seconds`, or when the sink raises `error`. `ask` gets the events
+    that are due and returns which of them may happen; the others are left out, and `refused` counts them by the kind of
+    their burst ("" for ordinary ones). `clock` (s) and `wall` (ms since the epoch) are for tests.
 
     >>> lines = []
     >>> class Sink:
@@ -137,11 +137,9 @@ class Player(BackgroundTask):
 
     def _begin(self, rate: float) -> None:
         now = self._clock()
-        self._beat, self._slots = SlotClock(rate, now), 0  # those that were played
-        self._paused_at, self._paused_s = (
-            now if self.is_paused else None,
-            0.0,
-        )  # since when; all others together
+        self._beat, self._slots = SlotClock(rate, now), 0  # slots played so far
+        # start of the current pause; length of all earlier pauses
+        self._paused_at, self._paused_s = now if self.is_paused else None, 0.0
         self._end, self._next_burst = now + self._seconds, now + self._burst_every_s
         self._offset_ms = self._wall() - now * 1000  # from a time as the player counts it to the real clock's
         self._samples: deque[tuple[float, int]] = deque([(now, 0)])

@@ -26,9 +26,9 @@ _hinted: Counter[str] = Counter()
 
 
 def check(exercise: str | float, answer: object, *given: object) -> Verdict:
-    """Judges the answer to an exercise, such as "3.4"; `given`: what else its check looks at. `...` or None: not answered yet.
+    """Judges the answer to an exercise, such as "3.4"; `given`: other values that its check needs. `...` or None: not answered yet.
 
-    A wrong answer is told what is wrong with it; the second one gets a hint, the third another. Raises KeyError for an
+    For a wrong answer, it says what is wrong; for the second one it adds a hint, and for the third another. Raises KeyError for an
     exercise that no lesson has.
 
     >>> check("3.4", ...)
@@ -72,9 +72,9 @@ def solution(exercise: str | float) -> Verdict:
 
 
 def predict(question: str, options: Sequence[str]) -> "VBox":
-    """Radio buttons: the reader commits to an answer before the next cell gives it, and is told whether it is right, and why.
+    """Radio buttons for a prediction: the reader chooses an answer before the next cell shows it, and learns whether it is right, and why.
 
-    Raises KeyError if no lesson asks this.
+    Raises KeyError if no lesson has this question.
     """
     import ipywidgets as widgets
 

@@ -14,7 +14,7 @@ QUIET_S, EVERY_S = 3.0, 2.0
 
 
 class CellTimer:
-    """Tells below a cell how long it has been running; `before_cell` and `after_cell` are called by IPython around each cell."""
+    """Shows below a cell how long it has been running; IPython calls `before_cell` and `after_cell` around each cell."""
 
     def __init__(self, show: Any):
         self._show = show  # as IPython.display.display: text and display_id give a handle with `update`
@@ -27,7 +27,7 @@ class CellTimer:
         self._telling.start()
 
     def after_cell(self, *_: object) -> None:
-        """It has ended; what it took is told before the next one begins."""
+        """Notes that the cell has ended, and shows its time before the next cell begins."""
         self._ended.set()
         if self._telling.is_alive():
             self._telling.join(EVERY_S)

@@ -32,7 +32,7 @@ NOT_CONFIRMED = "the file says right, but the answer in it is wrong"
 
 
 class HandIns(NamedTuple):
-    """The lines of each file, and a sentence for each file with others, or with right answers that are wrong."""
+    """The lines of each file, and a sentence for each file that has other lines, or "right" answers that are wrong."""
 
     lines_by_file: dict[str, list[dict]]
     problems: list[str]
@@ -41,7 +41,7 @@ class HandIns(NamedTuple):
 def read_and_recheck_hand_ins(folder: Path) -> HandIns:
     """Reads the hand-ins in a folder and its subfolders, and judges their right answers again.
 
-    A right answer has `checked`, CONFIRMED or UNCHECKED; one that is not right has become a wrong one.
+    A right answer gets `checked`, CONFIRMED or UNCHECKED; an answer that turns out to be wrong becomes a wrong one.
     """
     files: dict[str, list[dict]] = {}
     bad = []

@@ -63,7 +63,7 @@ class Verdict:
     text: str
     picture_html: str = ""
     is_code: bool = False
-    plain_answer: Any = None  # the answer, made plain: of a function, what it gave for each case
+    plain_answer: Any = None  # the answer as plain values; for a function, its results for all cases
 
     def __repr__(self) -> str:
         return f"{MARKS[self.state]} {self.text}"
@@ -92,8 +92,8 @@ class Mistake:
 class ValueExercise:
     """An exercise whose answer is a value.
 
-    `right`: the right one, or a function of what `lab.check` was given beside the answer. `read(answer, *given)` makes what
-    is compared; raises AnswerRefused. `given_on_recheck`: what stands in for `given` when a hand-in is checked again, None if nothing can.
+    `right`: the right value, or a function of `given`, the arguments of `lab.check` after the answer. `read(answer, *given)` returns the
+    value to compare; raises AnswerRefused. `given_on_recheck`: replaces `given` when a hand-in is checked again; None if nothing can.
     """
 
     right: object
@@ -189,8 +189,8 @@ class ValueExercise:
 class FunctionExercise:
     """An exercise whose answer is a function: it is called with each case's arguments, and with drawn ones.
 
-    `right` answers what `draw` draws, from small to large: `draw(random, size)` with sizes from 1 to `DRAWS`.
-    `extra_check`: what else is wrong with a function whose answers are right; nothing if it is empty.
+    `right` answers the arguments that `draw(random, size)` draws, from small to large, with sizes from 1 to `DRAWS`.
+    `extra_check` returns what else is wrong with a function whose answers are right, or nothing.
     """
 
     cases: Sequence[Case]

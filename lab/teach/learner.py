@@ -1,10 +1,10 @@
-"""Learners' code and what it gives: called with a limit, and made plain before anybody compares or prints it.
+"""Runs learners' code with a time limit, and turns its results into plain values before they are compared or printed.
 
     function ──► call_with_time_limit(2 s of computing) ──► plain_value() ──► numbers, texts, lists, dictionaries of Python's own
                   └─ TimeLimitExceeded, an error ──► FailureText
 
-An object may claim to equal everything, fail when printed, or print a gigabyte. `plain_value` therefore keeps the types of
-Python only, turns their subclasses into them, and of anything else keeps how it reads.
+An object may claim to equal everything, fail when printed, or print a gigabyte. `plain_value` therefore keeps only Python's
+own types, converts their subclasses to them, and replaces anything else by its text.
 """
 
 import ctypes
@@ -50,7 +50,7 @@ class OpaqueValue:
 
 
 def call_with_time_limit(cpu_seconds: float, function: Callable, *arguments: Any) -> Any:
-    """What a function gives. Raises TimeLimitExceeded in it when it has computed for so long, again and again until it ends.
+    """Calls a function and returns its result. After `cpu_seconds`, raises TimeLimitExceeded in the function, again and again until it ends.
 
     Works in every thread and on every system. It stops Python code; a single call of compiled code ends by itself first.
     """
@@ -115,7 +115,7 @@ def _raise_in(thread: int, error: Any) -> None:
 
 
 def plain_result_or_failure(function: Callable, *arguments: Any) -> Any:
-    """What a function gives, made plain, or what it did in place of that. TimeLimitExceeded passes."""
+    """A function's result as plain values, or a `FailureText` that says what it did instead. Raises TimeLimitExceeded."""
     try:
         return plain_value(function(*arguments))
     except (TimeLimitExceeded, KeyboardInterrupt):
@@ -127,7 +127,7 @@ def plain_result_or_failure(function: Callable, *arguments: Any) -> Any:
 
 
 def plain_value_or_failure(answer: object) -> Any:
-    """An answer made plain, or `FailureText` with what it did."""
+    """An answer as plain values, or a `FailureText` that says why it has none."""
     try:
         return call_with_time_limit(COMPUTING_S, plain_result_or_failure, lambda: answer)
     except TimeLimitExceeded:

@@ -39,7 +39,7 @@ EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 
 def build_notebook(source: Path, with_solutions: bool = False, language: str = ENGLISH) -> NotebookNode:
-    """The notebook of a source; `with_solutions`: they follow the exercises' stubs."""
+    """The notebook of a source; `with_solutions`: solutions follow the exercises' stubs."""
     cells, lesson, exercises = [], lesson_number(source), 0
     translated = translations.read_translations(language, source.stem)
     for number, cell in enumerate(_cells(source, with_solutions)):

@@ -60,7 +60,7 @@ def saved_progress() -> str:
 
 
 def load_progress(content: bytes, known_exercises: Container[str]) -> int:
-    """Adds those of the known exercises that a saved file has as solved to those solved here; returns how many are new."""
+    """Marks the known exercises as solved that a saved file has as solved; returns how many are new."""
     named = set()
     for line in content[:LARGEST].decode(errors="replace").splitlines():
         with suppress(BadRecord):

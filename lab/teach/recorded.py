@@ -3,7 +3,7 @@
     source of a lesson ──tag "native"──► on a computer: recorded.json ──► in a browser: `use_recorded_outputs` shows it in the cell's place
 
 A cell has the tag "native" if it cannot run in a browser; cells that use its names follow by themselves. `make recorded`
-runs the lessons and writes recorded.json anew.
+runs the lessons and writes recorded.json.
 """
 
 import ast

@@ -30,7 +30,7 @@ WIDGET = "(A widget, which only the lesson on a computer can show.)"
 
 
 def record_lessons(name_prefixes: tuple[str, ...]) -> None:
-    """Records anew the lessons whose names begin so, such as "03"; without any, all."""
+    """Records the lessons whose names begin with one of the prefixes, such as "03"; without prefixes, all lessons."""
     os.environ["PYTHONPATH"] = str(FOLDER.parent)
     before, found = json.loads(RECORDED.read_text()), {}
     for source in lesson_sources():

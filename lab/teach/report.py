@@ -42,7 +42,7 @@ class ExerciseAttempts:
     seconds: int = 0
     is_solved: bool = False
     is_confirmed: bool = False  # the right answer was checked again
-    messages: list[str] = field(default_factory=list)  # of the check, to the wrong answers
+    messages: list[str] = field(default_factory=list)  # the check's messages about wrong answers
     wrong_answers: list[str] = field(default_factory=list)
 
     @property
@@ -97,7 +97,7 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
         if "exercise" not in line:
             continue
         one = found.setdefault(line["exercise"], ExerciseAttempts())
-        if not one.is_solved:  # what comes after is play
+        if not one.is_solved:  # later tries do not count
             one.seconds, one.error_count = one.seconds + passed, one.error_count + errors
             one.wrong_count += line["state"] == WRONG
             if line["state"] == WRONG:
@@ -139,7 +139,7 @@ def _place(name: str) -> tuple[tuple[int, ...], str]:
 
 
 def class_table(learners: Sequence[Learner]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows for a terminal: failed tries of each learner in each lesson, with – if something is not solved, and in all."""
+    """Columns and rows for a terminal: each learner's failed tries by lesson (with – if an exercise is not solved) and in total."""
     lessons = list(dict.fromkeys(name.partition(".")[0] for name in tried_exercises(learners)))
     rows = [
         [
@@ -168,7 +168,7 @@ class ExerciseDifficulty(NamedTuple):
     failed_tries: int
     solved_by: int  # learners
     tried_by: int
-    frequent_messages: list[tuple[str, int]]  # of the check, to wrong answers, and how often
+    frequent_messages: list[tuple[str, int]]  # (the check's message about wrong answers, how often)
 
 
 def hardest_exercises(learners: Sequence[Learner]) -> list[ExerciseDifficulty]:

@@ -52,7 +52,7 @@ class AlertsOnRandomLogs:
         ]
 
     def __call__(self, answer: object) -> list[list[int]]:
-        """Of each log, the numbers of the events at which the rule alerts. Raises AnswerRefused."""
+        """For each log, the numbers of the events at which the rule alerts. Raises AnswerRefused."""
         if isinstance(answer, str) and not WITH_ID.match(answer):
             answer = f"1: {answer}"
         rule = rule_from_message(answer, self.name, self.schema)

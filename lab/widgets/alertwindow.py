@@ -202,7 +202,7 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
     elif before := len(events) - len(counted):
         said.append(say(RESET, count=before))
     adds_up = running_aggregates(rule, counted)[-1] if counted else None
-    if rule.joined_by == "or":  # the alert's value may be that of another condition
+    if rule.joined_by == "or":  # the alert's value may belong to another condition
         return " ".join(said)
     if adds_up is None or abs(adds_up - float(alert.aggregate)) > 1e-6 * max(1, abs(adds_up)):
         said.append(say(NO_VALUE) if adds_up is None else say(DIFFERS, value=f"{adds_up:,.10g}"))
@@ -212,7 +212,7 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
 def running_aggregates(rule: Rule, events: list[dict], max_points: int = 100) -> list[float | None]:
     """The rule's aggregate over the first event of a window, the first two, …, as the specification computes it.
 
-    Of many events only about `max_points` of these are computed, the last one always; the others are None.
+    If there are many events, it computes only about `max_points` values, always including the last one; the others are None.
     """
     held = [StoredEvent(n, 0, n, event) for n, event in enumerate(events)]
     step = -(-len(held) // max_points)

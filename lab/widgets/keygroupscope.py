@@ -65,7 +65,7 @@ def cell_starts(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
 
 
 def count_contiguous_reads(tasks_before: Sequence[int], tasks_after: Sequence[int]) -> int:
-    """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order; the task of each key-group, before and after.
+    """How many contiguous ranges the new tasks read from the old tasks' files, whose key-groups are in order. The arguments: the task of each key-group.
 
     >>> count_contiguous_reads([0, 0, 1, 1], [0, 1, 1, 2]), count_contiguous_reads([0, 1, 0, 1], [0, 1, 2, 3])
     (4, 4)
@@ -164,7 +164,7 @@ class KeyGroupScope(widgets.VBox):
         return count_contiguous_reads(*self.tasks_of_key_groups)
 
     def update(self, studio: "Studio") -> None:
-        """The bytes of a studio's key-groups, as its engine last told; drawn anew when one has changed by a tenth."""
+        """Shows the bytes of a studio's key-groups that its engine last reported; redraws if one has changed by a tenth."""
         told = studio.report.state_bytes_by_key_group
         sizes = [told.get(number, 0) for number in range(len(self.sizes))]
         if any(abs(new - old) > old / 10 for new, old in zip(sizes, self.sizes)):

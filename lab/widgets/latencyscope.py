@@ -84,9 +84,9 @@ class LatencyScope(Panel):
     def show(
         self, total_ms: Sequence[int], stages_ms: Mapping[str, Sequence[int]], recent_s: int = 0
     ) -> None:
-        """Shows the latency of each alert in ms, the newest last, and the stages of it in the same order, where they are known.
+        """Shows the latency of each alert in ms, the newest last, and the time of its stages in the same order, where known.
 
-        `recent_s`: the alerts are those of the last so many seconds; 0 if that is not to be said.
+        `recent_s`: says that the alerts are those of the last `recent_s` seconds; 0: does not say so.
         """
         if not len(total_ms):
             self._say(say("No alerts yet."))

@@ -1,4 +1,4 @@
-"""The launcher of the control room: a stream played here, simulated or one's own, or an engine that runs already; then the room."""
+"""Chooses what the control room shows, a simulated stream, own events or a running engine, and then opens the room."""
 
 from collections.abc import Callable, Sequence
 

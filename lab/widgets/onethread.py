@@ -1,7 +1,7 @@
 """Messages of widgets are handled on the kernel's main thread, one after the other.
 
 JupyterLab (from 4.4 on) sends them to a thread of their own, a subshell of the kernel, so that a slider answers while a cell
-runs. But what they change, the refreshing status and the cells change too; so they wait for their turn here.
+runs. But the refreshing status and the cells change the same objects, so here the messages wait for their turn.
 """
 
 import asyncio

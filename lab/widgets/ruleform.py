@@ -215,7 +215,7 @@ class RuleForm(widgets.VBox):
             self._notify()
 
     def fill(self, rule: Rule) -> None:
-        """Shows a rule, unless what somebody wrote means it already; `on_change` is not called."""
+        """Shows a rule, unless the form already means this rule; does not call `on_change`."""
         if self._means(rule):
             return
         for said in (
@@ -333,7 +333,7 @@ def mark_errors(text: str, error: BadConditions) -> str:
 
 
 def _duration(text: str) -> str:
-    """A duration such as 90 min as JSON has it; other text stays as it is, to be refused with its reason."""
+    """A duration such as 90 min in the form of JSON, 90m; returns other text unchanged, so that it is refused with a reason."""
     match = re.fullmatch(r"([0-9]+)\s*([a-z]+)", text.strip().lower())
     return f"{match[1]}{STORED_UNITS[match[2]]}" if match and match[2] in STORED_UNITS else text
 

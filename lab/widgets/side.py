@@ -20,7 +20,7 @@ class EscapeKeyListener(anywidget.AnyWidget):
 
 
 class DetailPanel(widgets.VBox):
-    """Shows one of `details`, under a title; `on_close(name)` is called for the one that was shown when it goes.
+    """Shows one of `details`, under a title; `on_close(name)` is called when the detail that was shown closes.
 
     >>> side = DetailPanel({"Rules": widgets.VBox(), "Alerts": widgets.VBox()}, print)
     >>> side.show("Rules", "Rule 3")

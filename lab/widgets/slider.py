@@ -10,9 +10,9 @@ from lab.widgets.look import CSS
 
 
 class TextSlider(anywidget.AnyWidget):
-    """`on_move(position)` is called when a person moves it, and only then: not when `position` or `texts` are set.
+    """A slider over texts. Calls `on_move(position)` only when a person moves it, not when `position` or `texts` are set.
 
-    The sliders of ipywidgets write back what they make of a new range, which nobody meant.
+    The sliders of ipywidgets, in contrast, adapt their value to a new range and write it back, which nobody asked for.
 
     >>> slider = TextSlider("window", print)
     >>> slider.texts, slider.position, slider.disabled = ["1 s", "1 min", "1 h"], 2, False

@@ -28,7 +28,7 @@ BURSTS = {
 
 
 class StreamPanel(Panel):
-    """Start, pause, rate and bursts of a studio's stream; events per second, lag, held events, bytes of state."""
+    """Start, pause, rate and bursts of a studio's stream; events per second, lag, stored events, bytes of state."""
 
     def __init__(self, studio: "Studio"):
         self.studio = studio

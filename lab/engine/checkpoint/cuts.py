@@ -1,14 +1,14 @@
-"""The cuts of an epoch, in a file of the checkpoint: each is durable before anything of it is seen.
+"""The cuts of an epoch, in a file of the checkpoint: each cut is durable before any of its results is visible.
 
     cuts/000000017.jsonl      begin   attempt   cut   cut   ┊ killed ┊   attempt   cut   end   saved
                               after epoch 16                             the same two cuts again, then another
 
-An epoch is what the loop does between two state files. It begins where the one before ended. Whoever runs it takes it over with
-an `attempt` and carries out the cuts that are there; then it adds cuts. A record is added only if the file is as its writer left
-it, which its size and its last record tell, so an attempt that another one has followed can add nothing, and no cut comes after the `end`, which is written before the
-epoch's state file; `saved` is written after it. An attempt of an earlier start (`lab.engine.checkpoint.lease`) than the last one is refused,
-and a driver that chooses the cuts itself has the epoch after the loop's last closed: so no task takes one beside it. A line begins with its checksum: a torn last line is no record, and nobody has
-seen anything of its cut.
+An epoch is what the loop does between two state files. It begins where the previous epoch ended. A process takes an epoch over with
+an `attempt` record, carries out the cuts in the file, and then adds cuts. It adds a record only if the file is as it left it, which the
+file's size and last record show. So an attempt can add nothing after another one has followed it. No cut comes after the `end`, which is
+written before the epoch's state file; `saved` is written after that file. An attempt of an earlier start (`lab.engine.checkpoint.lease`)
+is refused. A driver that chooses the cuts itself first closes the epoch after the loop's last one, so that no task adds cuts to it. A line
+begins with its checksum: a torn last line is not a record, and no result of its cut is visible.
 """
 
 import json
@@ -20,7 +20,8 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.times import now_ms
 
 FOLDER = "cuts"
-ENDING_BYTES = 200  # of a file as it was found: more than a record of an attempt, which there is only one of
+# how much of a file's end identifies it: more than an `attempt` record, and each of these is unique
+ENDING_BYTES = 200
 Mark = dict  # `lab.engine.loop.cut.Mark`
 
 
@@ -37,7 +38,7 @@ class Cut(NamedTuple):
 
 
 class CutId(NamedTuple):
-    """What tells a cut from all others of its checkpoint, also from one of the same number after the checkpoint was restored."""
+    """Identifies a cut among all cuts of its checkpoint, even one with the same number after the checkpoint was restored."""
 
     number: int
     fingerprint: int  # `lab.engine.checkpoint.record.batch_fingerprint` of its end

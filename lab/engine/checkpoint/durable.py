@@ -108,9 +108,9 @@ class CheckpointFolder:
     def append_if_unchanged(
         self, name: str, expected_size: int, kept_bytes: int, data: bytes, expected_ending: bytes = b""
     ) -> bool:
-        """Puts data behind the first `kept_bytes` of a file if it `has_size_and_ending` as expected; returns whether it has.
+        """Writes data after the first `kept_bytes` of a file if the file `has_size_and_ending` as expected; returns whether it did.
 
-        Only in a folder of this machine. A name that is not there has 0 bytes.
+        Only for a local folder. A file that does not exist has 0 bytes.
 
         >>> import tempfile
         >>> folder = CheckpointFolder(tempfile.mkdtemp())

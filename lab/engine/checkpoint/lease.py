@@ -2,10 +2,10 @@
 
     lease/000000007-4c1f09ab.json      term and owner in its name; inside: who it is, and when it was last renewed
 
-A start writes the next term under a name of its own, so nobody ever writes over another's. Who finds a higher name than its
-own is fenced: it must not begin another micro-batch. On a disk of this machine a lock decides at once who may start
+A start writes the next term under a name of its own, so no start overwrites another's. An engine that finds a higher name than
+its own is fenced: it must not begin another micro-batch. On a disk of this machine a lock decides at once who may start
 (`lab.engine.checkpoint.lock`); elsewhere a lease renewed within LEASE_S refuses a start, and an older one is taken over. For that, the
-clocks of the hosts must agree within a few seconds; that only one goes on does not depend on clocks.
+clocks of the hosts must agree within a few seconds. The fencing, by which only one engine continues, does not depend on clocks.
 """
 
 import json

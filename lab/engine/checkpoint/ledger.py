@@ -3,8 +3,8 @@
     control log ──► driver folds a cut's messages ──► rules/000007-5c1b….json ──► every task: the same rules, the same stores
                                                       {"messages": [...], "ledger": what holds after them}
 
-A store's number is never used again: a route that goes and comes back, or whose windows are cleared, gets another, so what
-the old one held counts no more, wherever it still lies.
+A store's number is never used again: a route that is removed and comes back, or whose windows are cleared, gets another
+number, so the events of the old store no longer count, wherever they are.
 """
 
 import json
@@ -30,8 +30,9 @@ class LedgerEntry:
     """What the ledger says of one route's store."""
 
     store: int
-    fields: tuple[str, ...]  # ever needed by its rules, in the order in which they first were
-    joined_by_rule_id: dict[int, int]  # when each joined: a number; what was reset before does not concern it
+    fields: tuple[str, ...]  # all that its rules ever needed, in the order in which they first did
+    # rule id -> a number that says when the rule joined; earlier resets do not apply to it
+    joined_by_rule_id: dict[int, int]
     rule_count_by_window_ms: dict[int, int]  # by the widest window of a rule
 
     @property
@@ -206,9 +207,9 @@ def save_ledger(
     ledger: Ledger,
     oldest_needed: str | None = None,
 ) -> str:
-    """Writes what holds after some changes, under a name that is the same only for the same content; returns the name.
+    """Writes the ledger after some changes, under a name that depends on the content; returns the name.
 
-    Now and then the oldest files go, but for KEPT and those from `oldest_needed` on.
+    From time to time it removes old files, except the newest KEPT and those from `oldest_needed` on.
     """
     messages = [
         [change.log_time, change.source, change.place, *_to_saved(change.message)] for change in changes

@@ -1,7 +1,7 @@
-"""Who works on a folder of this machine, a checkpoint or a log: one engine, or one command that changes it, never two at once.
+"""Locks a local folder, a checkpoint or a log, so that only one engine, or one command that changes it, works on it at a time.
 
-An advisory lock of the operating system on `lab.lock` in the folder. The process that dies lets go of it, whatever
-killed it. The file's text says who it is: {"pid": 4711, "work": "an engine"}.
+An advisory lock of the operating system on `lab.lock` in the folder. If the process dies, the system releases
+the lock, whatever killed the process. The file names the process: {"pid": 4711, "work": "an engine"}.
 """
 
 import fcntl
@@ -45,7 +45,8 @@ class FolderLock:
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
         note = json.dumps({"pid": os.getpid(), "work": work})
-        with file_named_in_errors(folder / FILE):  # in one call, over what was there: never half a note
+        # one call overwrites the old note, so that nobody reads half a note
+        with file_named_in_errors(folder / FILE):
             os.pwrite(descriptor, note.encode().ljust(128), 0)
 
     def release(self) -> None:

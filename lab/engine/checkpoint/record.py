@@ -98,7 +98,7 @@ def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
 
 
 def runs_loop(end: Mapping) -> bool:
-    """Whether the end of a micro-batch tells that it runs the loop, which chooses its cuts itself; else it is a mark.
+    """Whether the end of a micro-batch says that the batch runs the loop, which chooses its cuts itself; otherwise the end is a mark.
 
     >>> runs_loop({"batch": 17}), runs_loop({"cut": 5, "ledger": ""})
     (True, False)

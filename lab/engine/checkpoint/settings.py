@@ -63,7 +63,7 @@ class Settings:
                 raise ValueError(f"{name}: {getattr(self, name)}, expected 0 or more")
 
     def stats_fields(self) -> dict[str, int | str | bool]:
-        """What a line of the stats log tells of them: what decides which events are stored, and how lines are delivered.
+        """The settings that a line of the stats log contains: those that decide which events are stored, and how lines are delivered.
 
         >>> Settings(late_policy="drop").stats_fields()
         {'keyGroups': 16, 'latePolicy': 'drop', 'maxOutOfOrdernessMs': 300000, 'maxFutureMs': 86400000}

@@ -9,7 +9,7 @@
     LOWEST      head, tail, known                       a queue of the events that are not yet beaten by a newer one
     HIGHEST     head, tail, known                       the same
 
-All is exact: what enters is subtracted again to the last bit. `measure_of_accumulator` gives the aggregate as integer part and fraction.
+All lanes are exact: a value that leaves is subtracted to the last bit. `measure_of_accumulator` gives the aggregate as integer part and fraction.
 """
 
 from typing import NamedTuple
@@ -113,7 +113,7 @@ def is_counted(store, rules, aggregate, accumulator, event):
 
 @njit_without_allocation
 def enter_window(store, rules, aggregate, accumulator, event):
-    """An event comes into the running window; into one with a queue at the newer end."""
+    """Adds an event to the running window; if the aggregate has a queue, at the newer end."""
     if is_counted(store, rules, aggregate, accumulator, event):
         if has_queue(rules, aggregate):
             link_in_queue(store, rules, aggregate, accumulator, event, accumulator[TAIL], NOTHING, True)
@@ -123,7 +123,7 @@ def enter_window(store, rules, aggregate, accumulator, event):
 
 @njit_without_allocation
 def leave_window(store, rules, aggregate, accumulator, event):
-    """An event goes out of the running window; out of one with a queue at the older end."""
+    """Removes an event from the running window; if the aggregate has a queue, from the older end."""
     if has_queue(rules, aggregate):
         if accumulator[HEAD] == event:
             accumulator[HEAD] = store.queues[event, rules.aggregates[aggregate, QUEUE], NEWER]
@@ -159,7 +159,7 @@ def measure_of_value(value, numerator, denominator):
 
 @njit_without_allocation
 def add_or_subtract(store, rules, aggregate, accumulator, event, sign):
-    """An event enters (sign 1) or leaves (sign -1)."""
+    """Adds an event to an accumulator (sign 1) or subtracts it (sign -1)."""
     kind = rules.aggregates[aggregate, KIND]
     if kind == DISTINCT:
         slot = find_or_add_distinct_slot(store, rules, aggregate, event)
@@ -211,7 +211,7 @@ def has_same_values(store, rules, aggregate, event, other):
 
 @njit_without_allocation
 def find_or_add_distinct_slot(store, rules, aggregate, event):
-    """The slot in `distinct_table` of aggregate, group and value of an event; the value is named by the first event that had it."""
+    """The slot in `distinct_table` for an aggregate and an event's group and value; the first event with a value stands for it."""
     last = len(store.distinct_table) - 1
     group = store.events[event, GROUP]
     hash_so_far = extend_hash(extend_hash(np.uint64(store.scalars[SALT]), group), aggregate)
@@ -244,7 +244,7 @@ def find_or_add_distinct_slot(store, rules, aggregate, event):
 
 @njit_without_allocation
 def is_at_least_as_extreme(store, rules, aggregate, event, other):
-    """Whether the value of an event is no less large (MAX), no less small (MIN) than that of another: older ones then do not matter any more."""
+    """Whether an event's value is at least as large (MAX), or at least as small (MIN), as that of another, which no longer matters if it is older."""
     c = rules.aggregates[aggregate, COLUMN]
     if rules.aggregates[aggregate, KIND] == LOWEST:
         return store.events[event, c] <= store.events[other, c]
@@ -253,9 +253,9 @@ def is_at_least_as_extreme(store, rules, aggregate, event, other):
 
 @njit_without_allocation
 def link_in_queue(store, rules, aggregate, accumulator, event, older, newer, is_in_window):
-    """An event comes into the queue between two neighbours, instead of the older ones that are no more extreme; `newer` is more extreme.
+    """Puts an event into the queue between two neighbours, and removes older events that are not more extreme; `newer` is more extreme.
 
-    NOTHING as `newer`: it comes to the newer end. `is_in_window`: whether it is in the running window.
+    If `newer` is NOTHING, the event goes to the newer end. `is_in_window`: whether the event is in the running window.
     """
     q = rules.aggregates[aggregate, QUEUE]
     while older != NOTHING and is_at_least_as_extreme(store, rules, aggregate, event, older):
@@ -275,7 +275,7 @@ def link_in_queue(store, rules, aggregate, accumulator, event, older, newer, is_
 
 @njit_without_allocation
 def insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event, is_in_window):
-    """An event that is not the newest comes into the queue; `is_in_window`: of the accumulator. Returns the steps of the walk."""
+    """Puts an event that is not the newest into the queue, and returns the steps this took; `is_in_window`: whether it is in the running window."""
     steps = 0
     if not is_counted(store, rules, aggregate, accumulator, event):
         return steps
@@ -310,7 +310,7 @@ def insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event,
 def find_extreme(store, rules, aggregate, accumulator, event, skipped, start_ms, most_steps):
     """The event with the smallest or largest value from time `start_ms` up to an event, without event `skipped`.
 
-    NOTHING if there is none, TOO_FAR if that takes more than `most_steps` steps.
+    NOTHING if there is no such event, TOO_FAR if the search takes more than `most_steps` steps.
     """
     q, head = rules.aggregates[aggregate, QUEUE], accumulator[HEAD]
     found = event

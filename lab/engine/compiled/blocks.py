@@ -86,7 +86,7 @@ def make_blocks(store, group):
 
 @njit_without_allocation
 def block_at_time(store, group, time_ms):
-    """The group's newest block that begins at a time or before, or the oldest one."""
+    """The group's newest block that begins at or before a time; its oldest block if there is none."""
     block = store.groups[group, BLOCK]
     while store.blocks[block, OLDEST_TIME] > time_ms and store.blocks[block, OLDER_BLOCK] != NOTHING:
         block = store.blocks[block, OLDER_BLOCK]
@@ -104,7 +104,7 @@ def newest_event_in_block(store, group, block):
 
 @njit_without_allocation
 def last_event_at_or_before_by_blocks(store, group, time_ms):
-    """The group's last event, in time order, that is not newer than a time."""
+    """The group's last event, in time order, at or before a time."""
     block = block_at_time(store, group, time_ms)
     if store.blocks[block, OLDEST_TIME] > time_ms:
         return NOTHING
@@ -116,7 +116,7 @@ def last_event_at_or_before_by_blocks(store, group, time_ms):
 
 @njit_without_allocation
 def add_event_to_block(store, group, event):
-    """Takes an event, which has just been linked behind all others of its time, into its block."""
+    """Adds an event to its block; the event has just been linked after all others of its time."""
     time_ms = store.events[event, TIME]
     block = block_at_time(store, group, time_ms)
     if time_ms < store.blocks[block, OLDEST_TIME]:
@@ -130,7 +130,7 @@ def add_event_to_block(store, group, event):
 
 @njit_without_allocation
 def split_block(store, group, block):
-    """Makes a block of its own of the newer half."""
+    """Moves the newer half of a block into a new block."""
     new, newer = store.scalars[BLOCKS], store.blocks[block, NEWER_BLOCK]
     store.scalars[BLOCKS] += 1
     first = store.blocks[block, OLDEST]
@@ -157,9 +157,9 @@ def split_block(store, group, block):
 def aggregate_time_range(store, rules, aggregate, accumulator, group, end_ms, skipped_event, start_ms, sums):
     """Fills the lanes `sums` with the aggregate over the group's events from time `start_ms` up to time `end_ms`.
 
-    Without event `skipped_event`, if that is the last of these (NOTHING: with all).
+    Leaves out `skipped_event`, which must be the last of these events (NOTHING: leaves out none).
 
-    Of a queue only HEAD is filled: the most extreme event, the newest of equal ones. `accumulator`: says where it was reset.
+    For an aggregate with a queue, fills only HEAD: the most extreme event, the newest of equal ones. `accumulator` says when the count was reset.
     """
     clear_sums(rules, aggregate, sums, accumulator)
     block = block_at_time(store, group, end_ms)
@@ -182,7 +182,7 @@ def aggregate_time_range(store, rules, aggregate, accumulator, group, end_ms, sk
 
 @njit_without_allocation
 def clear_sums(rules, aggregate, sums, reset_source):
-    """No events yet; what was reset in the lanes of `reset_source` stays reset."""
+    """Clears `sums`; a count keeps the reset of `reset_source`."""
     for lane in range(rules.aggregates[aggregate, WIDTH]):
         sums[lane] = 0
     if has_queue(rules, aggregate):
@@ -207,20 +207,20 @@ def add_events_to_sums(store, rules, aggregate, sums, newest_event, oldest_event
 
 @njit_without_allocation
 def replace_if_more_extreme(store, rules, aggregate, sums, event):
-    """An event, older than what was added before, becomes the most extreme one if it is more extreme."""
+    """Makes an event the most extreme one if it is; the event is older than all that were added before."""
     if sums[HEAD] == NOTHING or not is_at_least_as_extreme(store, rules, aggregate, sums[HEAD], event):
         sums[HEAD] = event
 
 
 @njit_without_allocation
 def add_block_total(store, rules, aggregate, sums, group, block):
-    """Adds all of a block."""
+    """Adds all events of a block."""
     latest = store.blocks[block, LATEST]
     since = rules.aggregates[aggregate, KIND] == COUNT_SINCE
     if since and store.events[latest, SEQ] <= sums[RESET]:
         return
     total = store.block_totals[block, aggregate]
-    # of a new block it is all zeros; with each event that comes into the block, `latest` grows
+    # the total of a new block is all zeros; `latest` grows with each event that is added to the block
     if total[START] != latest + 1 or (since and total[RESET] != sums[RESET]):
         clear_sums(rules, aggregate, total, sums)
         total[START] = latest + 1
@@ -239,7 +239,7 @@ def add_block_total(store, rules, aggregate, sums, group, block):
 
 @njit_without_allocation
 def invalidate_block_totals(store, group, time_ms):
-    """What the blocks that have events of a time add up to is not known any more."""
+    """Marks the totals of all blocks with events of a time as unknown."""
     block = block_at_time(store, group, time_ms)
     store.block_totals[block, :, START] = 0
     while store.blocks[block, OLDEST_TIME] == time_ms and store.blocks[block, OLDER_BLOCK] != NOTHING:
@@ -249,9 +249,9 @@ def invalidate_block_totals(store, group, time_ms):
 
 @njit_without_allocation
 def insert_in_queue_by_blocks(store, rules, aggregate, accumulator, event, sums):
-    """An event inside the running window, and not its newest, comes into the queue.
+    """Puts an event that is inside the running window, but not its newest, into the queue.
 
-    Only of the events in the queue OLDER is right from then on: the extreme of a window that ended earlier is found by `aggregate_time_range`.
+    From then on, OLDER is right only for events in the queue; `aggregate_time_range` finds the extreme of a window that ended earlier.
     """
     if not is_counted(store, rules, aggregate, accumulator, event):
         return

@@ -9,11 +9,11 @@ COMPILING = "compiling the window loop, once after an installation: about a minu
 
 
 class CodeCacheNotWritable(RuntimeError):
-    """Numba may write its compiled code nowhere; the text says where it tried, and what would help."""
+    """Numba has no writable folder for its compiled code; the message names the folders it tried, and the remedy."""
 
 
 def writable_code_cache() -> Path:
-    """The folder for compiled code: the first that can be written to. Raises CodeCacheNotWritable; asked before Spark starts workers."""
+    """The folder for compiled code: the first writable one. Raises CodeCacheNotWritable; called before Spark starts workers."""
     tried = []
     for place in _places():
         try:

@@ -65,7 +65,7 @@ NEARLY = 1e-9  # far more than what floats are wrong by
 
 @njit_without_allocation
 def save_measure(rules, aggregate, measure):
-    """Saves what an aggregate measures at the event, for the conditions."""
+    """Saves the value of an aggregate at the current event, for the conditions."""
     rules.saved_measures[aggregate, 0] = measure.high
     rules.saved_measures[aggregate, 1] = measure.low
     rules.saved_measures[aggregate, 2] = measure.numerator
@@ -84,7 +84,7 @@ def saved_measure(rules, aggregate):
 
 @njit_without_allocation
 def append_alerts_of_conditions(store, rules, batch, group, event, batch_row, alerts, alert_rows):
-    """Writes the alerts of the rules whose conditions are met at an event, in a row of the batch, behind the `alert_rows` that there are; returns how many there are then."""
+    """Appends to `alerts` the alerts of the rules whose conditions are met at an event; `alert_rows`: the rows before. Returns the rows after."""
     for number in range(len(rules.rules_with_conditions)):
         rule = rules.rules_with_conditions[number, OF_RULE]
         first = rules.rules_with_conditions[number, FIRST_OF]
@@ -140,7 +140,7 @@ def append_alerts_of_conditions(store, rules, batch, group, event, batch_row, al
 
 @njit_without_allocation
 def count_alert_if_allowed(store, rules, rule_row, group, event):
-    """Counts an alert at an event unless the rule has given as many as it may in the window that ends there; False if it has."""
+    """Counts an alert at an event and returns True, or False if the rule has raised as many as it may in the window that ends there."""
     aggregate = rules.rules_with_conditions[rule_row, SPOKEN]
     if aggregate == NOTHING:
         return True
@@ -149,7 +149,7 @@ def count_alert_if_allowed(store, rules, rule_row, group, event):
     store.events[event, rules.rules_with_conditions[rule_row, SPOKE_COLUMN]] |= rules.rules_with_conditions[
         rule_row, SPOKE_BIT
     ]
-    # the event did not count for it before
+    # until now, the event did not count for this aggregate
     offset = np.int64(store.accumulator_starts[group, aggregate])
     if store.events[event, TIME] >= store.events[store.accumulators[offset + START], TIME]:
         store.accumulators[offset + N] += 1
@@ -162,7 +162,7 @@ def count_alert_if_allowed(store, rules, rule_row, group, event):
 def append_saved_measure_if_any(
     rules, condition, measure_column, rule, value_number, batch_row, group, alerts, alert_rows
 ):
-    """Writes a row of `alerts` with one value of an alert, if there is one; returns how many rows there are then."""
+    """Appends one value of an alert to `alerts`, if there is a value; returns the number of rows after."""
     aggregate = rules.conditions[condition, measure_column]
     if aggregate == NOTHING or rules.saved_measures[aggregate, 3] == 0:
         return alert_rows
@@ -185,7 +185,7 @@ def write_alert_row(alerts, alert_row, batch_row, rule, group, value_number, mea
 
 @njit_without_allocation
 def reset_if_count_with_reset(store, rules, aggregate, group, event):
-    """Has an aggregate, if it counts since its rule fired, count from an event on."""
+    """Restarts a COUNT_WITH_RESET at an event; does nothing for other aggregates."""
     if rules.aggregates[aggregate, KIND] == COUNT_SINCE:
         offset = np.int64(store.accumulator_starts[group, aggregate])
         store.accumulators[offset + RESET] = store.events[event, SEQ]
@@ -198,7 +198,7 @@ def reset_if_count_with_reset(store, rules, aggregate, group, event):
 
 @njit_without_allocation
 def is_condition_met(store, rules, condition):
-    """Whether a condition is met; not if there is nothing to compare."""
+    """Whether a condition is met; False if one of its sides has no value."""
     aggregate, base = rules.conditions[condition, MEASURES], rules.conditions[condition, BASE]
     measure = saved_measure(rules, aggregate)
     if measure.denominator == 0:
@@ -225,7 +225,7 @@ def is_condition_met(store, rules, condition):
 
 @njit_without_allocation
 def is_operator_satisfied(operator, sign):
-    """Whether an operator is true of what is less (sign -1), equal (0) or greater (1)."""
+    """Whether an operator holds for a value that is less (sign -1), equal (0) or greater (1)."""
     if operator == EQUAL:
         return sign == 0
     if operator == NOT_EQUAL:
@@ -251,7 +251,7 @@ def measure_as_float(measure):
 
 @njit_without_allocation
 def plus_as_float(plus):
-    """What is added to a limit as a float."""
+    """The number that is added to a limit, as a float."""
     more = 0.0
     for limb in range(len(plus) - 1, 0, -1):
         more = more * TWO_32 + plus[limb]
@@ -260,12 +260,12 @@ def plus_as_float(plus):
 
 @njit_without_allocation
 def compare_with_multiple(scratch, measure, other, factor, divisor, power_of_ten, plus):
-    """-1, 0 or 1: the measure is less than other · factor / divisor · 10^power_of_ten + plus, equal to it, greater.
+    """Whether the measure is less than (-1), equal to (0) or greater than (1) other · factor / divisor · 10^power_of_ten + plus.
 
-    Floats say so where they are far apart; else both sides are multiplied out, to the last digit.
+    Floats decide if both sides are far apart; otherwise both are multiplied out, to the last digit.
     """
     float_factor = np.float64(factor) / np.float64(divisor)
-    for _ in range(abs(power_of_ten)):  # no power: a page has none
+    for _ in range(abs(power_of_ten)):  # a loop, because the WebAssembly page has no power function
         float_factor = float_factor * 10.0 if power_of_ten > 0 else float_factor / 10.0
     one, two, more = measure_as_float(measure), measure_as_float(other) * float_factor, plus_as_float(plus)
     if abs(one - two - more) > NEARLY * (abs(one) + abs(two) + abs(more) + float_factor + 1.0):
@@ -330,7 +330,7 @@ def add_limbs(limbs, others, sign):
 
 @njit_without_allocation
 def add_from_limb(limbs, first_limb, value):
-    """Adds an unsigned number of 64 bits, 32 · `first_limb` bits up."""
+    """Adds an unsigned number of 64 bits, shifted up by 32 · `first_limb` bits."""
     carry = value
     while carry != 0 and first_limb < len(limbs):
         total = np.uint64(limbs[first_limb]) + (carry & np.uint64(LOW_BITS))

@@ -45,7 +45,7 @@ RUN = 64  # events of one time and group, after which a hash table tells which i
 
 @njit_without_allocation
 def find_slot(table, rows, first_key_column, salt, keys, key_row):
-    """The slot in a hash table of the row whose columns from `first_key_column` on are a row of `keys`, or a free one where it would be."""
+    """The slot in a hash table of the row whose columns from `first_key_column` on equal a row of `keys`; the free slot for it if there is none."""
     hash_so_far = np.uint64(salt)
     for k in range(keys.shape[1]):
         hash_so_far = extend_hash(hash_so_far, keys[key_row, k])
@@ -66,13 +66,13 @@ def has_key(rows, row, first_key_column, keys, key_row):
 
 @njit_without_allocation
 def find_group_slot(store, keys, row):
-    """The slot in the table of groups of the one with the key in a row, or where it would be."""
+    """The slot in the table of groups for the key in a row; free if there is no such group."""
     return find_slot(store.group_table, store.groups, KEY, store.scalars[SALT], keys, row)
 
 
 @njit_without_allocation
 def find_or_add_group(store, key_group, keys, row):
-    """The group with the key in a row, a new one if there is none."""
+    """The group with the key in a row; creates it if there is none."""
     slot = find_group_slot(store, keys, row)
     group = store.group_table[slot]
     if group != NOTHING:
@@ -91,14 +91,14 @@ def find_or_add_group(store, key_group, keys, row):
 
 @njit_without_allocation
 def find_known_groups(store, batch, first_row, end_row):
-    """Fills in the groups that rows of the batch have by now, NOTHING for those that have none yet."""
+    """Fills in the groups of rows of the batch; NOTHING if a group does not exist yet."""
     for row in range(first_row, end_row):
         batch.groups[row] = store.group_table[find_group_slot(store, batch.keys, row)]
 
 
 @njit_without_allocation
 def prefetch_windows(store, batch, first_row, end_row):
-    """Reads where the windows of some rows' groups end and start, and does nothing with it.
+    """Reads where the windows of some rows' groups end and start, only to load them into the processor's cache.
 
     The processor fetches these from memory for many events at once, where evaluating them waits for one place after the other:
     with this and `find_known_groups` the loop takes 0.6 of the time.
@@ -112,12 +112,12 @@ def prefetch_windows(store, batch, first_row, end_row):
         for slot in store.accumulator_starts[group]:
             if slot != NOTHING and store.accumulators[slot + START] != NOTHING:
                 touched ^= store.events[store.accumulators[slot + START], TIME]
-    store.scratch[0] = touched  # else the compiler leaves out what nobody needs
+    store.scratch[0] = touched  # without this, the compiler would remove the unused reads
 
 
 @njit_without_allocation
 def count_new_groups(store, keys, empty_table):
-    """How many groups rows of keys would add; `empty_table`: a hash table to use, at least twice as large as there are rows."""
+    """How many groups rows of keys would add; `empty_table`: an empty hash table with at least two slots per row."""
     new = 0
     for row in range(len(keys)):
         if store.group_table[find_group_slot(store, keys, row)] == NOTHING:
@@ -129,7 +129,7 @@ def count_new_groups(store, keys, empty_table):
 
 @njit_without_allocation
 def last_event_at_or_before(store, group, time_ms):
-    """The group's last event, in time order, that is not newer than a time."""
+    """The group's last event, in time order, at or before a time."""
     if has_blocks(store, group):
         return last_event_at_or_before_by_blocks(store, group, time_ms)
     last_at_or_before, steps = store.groups[group, NEWEST], 0
@@ -149,7 +149,7 @@ def is_not_taken_back(store, event):
 
 @njit_without_allocation
 def find_stored_event(store, group, last_at_or_before, time_ms, event_id):
-    """The event of the group with this time and id, NOTHING if none is stored; `last_at_or_before`: the time's.
+    """The event of the group with this time and id, NOTHING if none is stored; `last_at_or_before`: the last event at or before this time.
 
     Of a run of more than RUN events of one time all are in a hash table: to walk it for each would take the square of its length.
     """
@@ -167,7 +167,7 @@ def find_stored_event(store, group, last_at_or_before, time_ms, event_id):
 
 @njit_without_allocation
 def find_same_time_slot(store, group, time_ms, event_id):
-    """The slot in `same_time_table` of the event with this time and id, or where it would be."""
+    """The slot in `same_time_table` of the event with this time and id; the free slot for it if there is none."""
     last = len(store.same_time_table) - 1
     hash_so_far = extend_hash(
         extend_hash(extend_hash(np.uint64(store.scalars[SALT]), group), time_ms), event_id
@@ -187,7 +187,7 @@ def find_same_time_slot(store, group, time_ms, event_id):
 
 @njit_without_allocation
 def add_to_same_time_table(store, event):
-    """Takes an event into the table of those in long runs of one time."""
+    """Adds an event to `same_time_table`, the table of events in long runs of one time."""
     slot = find_same_time_slot(
         store, store.events[event, GROUP], store.events[event, TIME], store.events[event, ID]
     )
@@ -199,7 +199,7 @@ def add_to_same_time_table(store, event):
 
 @njit_without_allocation
 def index_long_run_of_same_time(store, event):
-    """Takes an event, the newest of its time, into `same_time_table` if its run is long; the whole run once it gets long."""
+    """Adds an event, the newest of its time, to `same_time_table` if its run is long; adds the whole run when it becomes long."""
     time_ms, last_at_or_before = store.events[event, TIME], store.events[event, PREV]
     for _ in range(RUN):
         if last_at_or_before == NOTHING or store.events[last_at_or_before, TIME] != time_ms:
@@ -223,7 +223,7 @@ def refill_same_time_table(store, old_entries):
 
 @njit_without_allocation
 def store_event(store, group, older_event, seq, batch, row):
-    """Stores the event in a row of the batch behind its older neighbour (NOTHING: as the oldest) and returns its row in `events`."""
+    """Stores the event in a row of the batch after its older neighbour (NOTHING: as the oldest) and returns its row in `events`."""
     event = store.scalars[EVENTS]
     store.scalars[EVENTS] += 1
     store.events[event, TIME] = batch.times_ms[row]
@@ -256,7 +256,7 @@ def store_event(store, group, older_event, seq, batch, row):
 
 @njit_without_allocation
 def store_take_back_record(store, group, time_ms, event_id, seq):
-    """Stores a row that says that an event was taken back, for those who load what is stored here in order of `seq`."""
+    """Stores a row that says that an event was taken back, for readers that load the rows in order of `seq`."""
     event = store.scalars[EVENTS]
     store.scalars[EVENTS] += 1
     store.events[event, :] = 0
@@ -271,7 +271,7 @@ def store_take_back_record(store, group, time_ms, event_id, seq):
 
 @njit_without_allocation
 def find_reset_slot(store, rule_id, group):
-    """The slot of rule and group in the table of resets, or where it would be."""
+    """The slot of a rule and group in the table of resets; the free slot for them if there is none."""
     last = len(store.reset_table) - 1
     slot = np.int64(
         extend_hash(extend_hash(np.uint64(store.scalars[SALT]), rule_id), group) & np.uint64(last)
@@ -285,7 +285,7 @@ def find_reset_slot(store, rule_id, group):
 
 @njit_without_allocation
 def record_reset(store, rule_id, group, seq):
-    """From the event with `seq` on nothing before counts for the rule in the group."""
+    """Records a reset: for the rule and group, only events after the one with `seq` count."""
     slot = find_reset_slot(store, rule_id, group)
     if store.reset_table[slot, RESET_RULE] == NOTHING:
         store.scalars[RESETS] += 1
@@ -296,7 +296,7 @@ def record_reset(store, rule_id, group, seq):
 
 @njit_without_allocation
 def load_events(store, batch, seqs, retention_ms):
-    """Stores events again that were stored before, in order of arrival, without evaluating them; `retention_ms`: how long they are kept."""
+    """Restores events that were stored before, in order of arrival, without evaluating them; `retention_ms`: how long events are kept."""
     for row in range(len(batch.times_ms)):
         time_ms = batch.times_ms[row]
         if time_ms < store.newest_ms[batch.key_groups[row]] - retention_ms:

@@ -27,43 +27,43 @@ NEWEST, KEY_GROUP, BLOCK, KEY = range(4)
 OLDEST, OLDEST_TIME, LENGTH, LATEST, OLDER_BLOCK, NEWER_BLOCK = range(6)
 OLDER, NEWER = range(2)  # columns of Store.queues
 
-# lanes of a running aggregate. Of all: the event where the window starts, NOTHING while it is not followed
+# lanes of a running aggregate. All kinds: the event where the window starts, NOTHING while the window is not maintained
 START = 0
-# of all but queues: how many events count, or how many values they have; of COUNT_SINCE: the SEQ at which its rule last fired
+# all kinds without a queue: how many events count, or how many distinct values; COUNT_SINCE: the SEQ at which its rule last fired
 N, RESET = 1, 2
-# of SUM, MEAN, SQUARES: the sum is HIGH · 2³² + LOW; of SQUARES: the first of four limbs of the sum of squares
+# SUM, MEAN, SQUARES: the sum is HIGH · 2³² + LOW; SQUARES: the first of four limbs of the sum of squares
 HIGH, LOW, LIMB = 2, 3, 4
-# of queues: the oldest event in the window, the newest, and from which time on OLDER is known
+# kinds with a queue: the oldest event in the window, the newest, and the time from which on OLDER is known
 HEAD, TAIL, KNOWN = 1, 2, 3
-PATIENCE = 1  # of one that is not followed: how many more events to measure without
+PATIENCE = 1  # of a window that is not maintained: how many more events to measure without it
 
 AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.distinct_table
 RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset_table
 # places in Store.scalars; SALT begins each hash, so that nobody can choose keys or ids that share a place; TWINS: entries of `same_time_table`
-# RETURNS: 1 where events can be taken back; then their first value has these bits. A row with TAKES_BACK is no event: it took one back
+# RETURNS: 1 if events can be taken back; the first value of an event then has these bits. A row with TAKES_BACK is not an event: it took one back
 EVENTS, GROUPS, LANES, RESETS, SALT, TWINS, BLOCKS, RETURNS = range(8)
 COUNTS, ALERTED, TAKES_BACK = 1, 2, 4
 
 # columns of Rules.aggregates
 KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)
-# whether conditions compare it, so that it is measured at each event; whether the event at which it is measured does not count
+# whether conditions compare the aggregate, so that it is measured at each event; whether the current event does not count
 COMPARED, EXCLUDES = 12, 13
 # columns of Rules.limits: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
 HIGH_HALF, LOW_HALF, DIGITS, MORE_DIGITS = range(4)
 EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.firing_bounds
-# columns of Rules.conditions: aggregate, one of EQUAL … LESS_EQUAL, and as in Rules.limits the limit from LIMIT on; or the
-# aggregate BASE, of which TIMES / BY · 10^TENS is the limit, and from PLUS on what is added: its sign, and limbs of 32 bits in
-# units of 10^-12; of Rules.rules_with_conditions: the rule, its conditions from FIRST_OF up to LAST_OF
+# columns of Rules.conditions: aggregate, one of EQUAL … LESS_EQUAL, and from LIMIT on the limit as in Rules.limits. Or the limit is
+# the value of aggregate BASE times TIMES / BY · 10^TENS, plus the number from PLUS on: its sign, and limbs of 32 bits in units of
+# 10^-12. Columns of Rules.rules_with_conditions: the rule, its conditions from FIRST_OF up to LAST_OF
 MEASURES, RELATION, LIMIT, BASE, TIMES, BY, TENS, PLUS = 0, 1, 2, 6, 7, 8, 9, 10
 PLUS_LIMBS = 8  # 10^24 with 12 digits after the point, in units of 10^-36
 CONDITION_COLUMNS = PLUS + 1 + PLUS_LIMBS
-# ANY: one of them is enough; COUNTED_BY: an aggregate for which the event must count; SPOKEN: the aggregate that counts alerts,
-# of which there are fewer than AT_MOST before another; SPOKE_COLUMN and SPOKE_BIT: where an event keeps that the rule alerted at it
+# ANY: one condition is enough; COUNTED_BY: an aggregate for which the event must count; SPOKEN: the aggregate that counts the rule's
+# alerts; with AT_MOST of them, no other is raised; SPOKE_COLUMN and SPOKE_BIT: where an event stores that the rule alerted at it
 OF_RULE, FIRST_OF, LAST_OF, ANY, COUNTED_BY, SPOKEN, AT_MOST, SPOKE_COLUMN, SPOKE_BIT = range(9)
 
 # columns of alerts: the aggregate is HIGH_PART · 2⁶⁴ + LOW_PART (unsigned) + NUMERATOR / DENOMINATOR, in units of its last digit
-# of a rule that is not plain a row for each value: CONDITION is twice the condition's number, and 1 more for what its limit is of;
-# SUPPRESSED: no alert, only a row that counts one which was not given
+# a rule that is not plain has a row for each value: CONDITION is twice the condition's number, plus 1 for the aggregate of its limit;
+# SUPPRESSED: no alert, only a row that counts a suppressed one
 SUPPRESSED = -1
 ROW, RULE, IN_GROUP, CONDITION, HIGH_PART, LOW_PART, NUMERATOR, DENOMINATOR = range(8)
 
@@ -89,13 +89,13 @@ class Store(NamedTuple):
     accumulators: np.ndarray
     # [power of 2, 3] int32, for distinct values: hash table (aggregate, an event with the value) -> how many
     distinct_table: np.ndarray
-    # [power of 2, 3] int64: hash table (rule id, group) -> the SEQ of the event at which the rule last fired, if that resets it
+    # [power of 2, 3] int64: hash table (rule id, group) -> the SEQ of the event at which the rule last fired, for rules that count with reset
     reset_table: np.ndarray
     # [power of 2] int32: hash table of the events in long runs of one time: their rows + 1; 0: free, as in new memory
     same_time_table: np.ndarray
     # [blocks, 6] int64: the events of long groups, divided in time order: see `lab.engine.compiled.blocks`
     blocks: np.ndarray
-    # [blocks, aggregates, lanes] int64: what a block's events add up to; START: its LATEST + 1 at that time
+    # [blocks, aggregates, lanes] int64: the total of a block's events; START: the block's LATEST + 1 when the total was computed
     block_totals: np.ndarray
     # [SCRATCH] int64: room to calculate
     scratch: np.ndarray
@@ -126,7 +126,7 @@ class Rules(NamedTuple):
     conditions: np.ndarray
     # [rules that are not plain or say `atMost`, and are ACTIVE, 9] int64
     rules_with_conditions: np.ndarray
-    # [aggregates, 4] int64: room for what they measure at an event, as a `Measure`; denominator 0: there is no value
+    # [aggregates, 4] int64: room for their values at an event, as a `Measure`; denominator 0: no value
     saved_measures: np.ndarray
 
 

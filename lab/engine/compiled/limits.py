@@ -117,7 +117,7 @@ def limit_count(rules, aggregate):
 
 @njit_without_allocation
 def append_rules_that_fire(rules, aggregate, limits_below, limits_up_to, out, count):
-    """Writes the rules that a measure fires into `out` behind the `count` that are there, and returns how many are there then.
+    """Appends the rules that a measure fires to the `count` entries of `out`, and returns the new number of entries.
 
     `limits_below`, `limits_up_to`: how many of the aggregate's limits are less than the measure, and how many are not greater.
     """

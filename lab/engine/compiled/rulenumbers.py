@@ -77,7 +77,7 @@ def int64_columns(schema: Schema, field_name: str) -> list[str]:
 
 
 def transport_columns(schema: Schema, field_name: str) -> list[str]:
-    """The columns in which a field travels: as it is held, and a bit as a 1 or null."""
+    """The columns in which a field is sent to tasks: as it is stored, but a bit as 1 or null."""
     return int64_columns(schema, field_name) or [field_name]
 
 
@@ -125,7 +125,7 @@ def rules_to_arrays(
 ) -> tuple[list[AggregateKey], Rules]:
     """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order.
 
-    `kept_aggregates`: those that come first, whether or not a rule needs them.
+    `kept_aggregates`: aggregates that come first, whether or not a rule needs them.
     """
     by_key: dict[AggregateKey, dict[Fraction, list[list[int]]]] = {key: {} for key in kept_aggregates}
     compared_keys: set[AggregateKey] = set()
@@ -209,7 +209,7 @@ def _limit(of: Condition, schema: Schema) -> Fraction:
 
 
 def plus_to_int64s(plus: Decimal, scale: int) -> tuple[int, ...]:
-    """What is added to a limit, as `Rules.conditions` has it; `scale`: digits after the point of what is measured.
+    """The number that is added to a limit, in the form of `Rules.conditions`; `scale`: digits after the point of the measured field.
 
     >>> plus_to_int64s(Decimal("-0.5"), 1)[:4]
     (-1, 658067456, 1164, 0)

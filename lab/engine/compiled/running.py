@@ -70,7 +70,7 @@ from lab.engine.compiled.squares import LIMBS
 
 @njit_without_allocation
 def find_or_allocate_accumulator(store, rules, aggregate, group):
-    """Where in `accumulators` that of an aggregate in a group begins; it gets it with its first event."""
+    """Where in `accumulators` the accumulator of an aggregate and a group begins; allocates it for the group's first event."""
     offset = np.int64(store.accumulator_starts[group, aggregate])
     if offset == NOTHING:
         offset = store.scalars[LANES]
@@ -87,13 +87,13 @@ def find_or_allocate_accumulator(store, rules, aggregate, group):
 
 @njit_without_allocation
 def window_start_ms(store, rules, aggregate, event, horizon_ms):
-    """When the window of an aggregate that ends with an event starts."""
+    """The start of an aggregate's window that ends with an event."""
     return max(store.events[event, TIME] - rules.aggregates[aggregate, WINDOW], horizon_ms)
 
 
 @njit_without_allocation
 def evict_before(store, rules, aggregate, accumulator, start_ms):
-    """Moves the older end of a running window up to the first event that is not older than `start_ms`."""
+    """Removes the events older than `start_ms` from the older end of a running window."""
     start = accumulator[START]
     while store.events[start, TIME] < start_ms:
         leave_window(store, rules, aggregate, accumulator, start)
@@ -103,7 +103,7 @@ def evict_before(store, rules, aggregate, accumulator, start_ms):
 
 @njit_without_allocation
 def rebuild_window(store, rules, aggregate, accumulator, group, since_ms, start_ms):
-    """Clears a running window and adds the group's events from `since_ms` on; it starts at `start_ms`."""
+    """Clears a running window and adds the group's events from `since_ms` on; the window starts at `start_ms`."""
     start = store.groups[group, NEWEST]
     while store.events[start, PREV] != NOTHING and store.events[store.events[start, PREV], TIME] >= since_ms:
         start = store.events[start, PREV]
@@ -119,7 +119,7 @@ def rebuild_window(store, rules, aggregate, accumulator, group, since_ms, start_
 
 @njit_without_allocation
 def add_late_event(store, rules, aggregate, accumulator, event, start_ms):
-    """Adds an event, which was stored before the newest in time order, to a running window, which starts at `start_ms`."""
+    """Adds an event that is not the newest in time order to a running window that starts at `start_ms`."""
     time_ms = store.events[event, TIME]
     first = time_ms < store.events[accumulator[START], TIME]
     is_in_window = not first or time_ms >= start_ms
@@ -144,7 +144,7 @@ def add_late_event(store, rules, aggregate, accumulator, event, start_ms):
 
 @njit_without_allocation
 def take_back_event(store, rules, group, event):
-    """An event counts no more: it leaves the running windows that it is in. What counts alerts goes on: they stay given."""
+    """Removes an event that was taken back from the running windows that it is in, but not from counts of alerts: these remain raised."""
     before = store.events[event, VALUES]
     for aggregate in range(len(rules.aggregates)):
         offset = np.int64(store.accumulator_starts[group, aggregate])
@@ -163,7 +163,7 @@ def take_back_event(store, rules, group, event):
             add_or_subtract(store, rules, aggregate, accumulator, event, -1)
             continue
         long = ensure_blocks_if_long(store, group)
-        # events that it has beaten may count again: where newer ones lead to it, the queue is not known any more
+        # events that this event superseded may count again: the queue is unknown where newer events point to it
         accumulator[KNOWN] = max(accumulator[KNOWN], store.events[event, TIME] + 1)
         if is_in_window:
             accumulator[START] = NOTHING
@@ -175,7 +175,7 @@ def take_back_event(store, rules, group, event):
 
 @njit_without_allocation
 def ensure_blocks_if_long(store, group):
-    """Makes blocks for a group that has so many events that to walk over all takes long; returns whether it has blocks."""
+    """Divides a group into blocks if it has so many events that walking over all takes long; returns whether it has blocks."""
     steps, event = 0, store.groups[group, NEWEST]
     while not has_blocks(store, group) and event != NOTHING:
         event = store.events[event, PREV]
@@ -187,7 +187,7 @@ def ensure_blocks_if_long(store, group):
 
 @njit_without_allocation
 def rebuild_dropped_window_if_due(store, rules, aggregate, accumulator, group, start_ms):
-    """Rebuilds a running window that was dropped, from `start_ms` on; returns whether it is kept now.
+    """Rebuilds a running window that was dropped, from `start_ms` on; returns whether it is maintained now.
 
     In a long group only after some events: to walk over all of it for each would take the square of their number.
     """
@@ -201,7 +201,7 @@ def rebuild_dropped_window_if_due(store, rules, aggregate, accumulator, group, s
 
 @njit_without_allocation
 def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon_ms):
-    """The aggregate over the window that ends with an event, perhaps a late one, and perhaps without it."""
+    """The aggregate over the window that ends with an event, which may be late and may be excluded itself."""
     start_ms = window_start_ms(store, rules, aggregate, event, horizon_ms)
     skipped = event if rules.aggregates[aggregate, EXCLUDES] else NOTHING
     moved = store.scratch[LIMBS : LIMBS + len(accumulator)]
@@ -214,7 +214,7 @@ def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon
         if skipped != NOTHING:
             leave_window(store, rules, aggregate, moved, event)
         measure = measure_of_accumulator(store, rules, aggregate, moved)
-        # only a copy of the lanes was moved, but the table itself
+        # the lanes that moved were a copy, but the table is not
         if skipped != NOTHING:
             enter_window(store, rules, aggregate, moved, event)
         move_forward_to_newest(store, rules, aggregate, moved, event, accumulator[START])
@@ -244,9 +244,9 @@ def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon
 
 @njit_without_allocation
 def try_move_back_to_event(store, rules, aggregate, accumulator, group, event, start_ms, most_steps):
-    """Moves a window that ends with the newest event back, to end with a late event and start at `start_ms`.
+    """Moves a window that ends with the newest event back, so that it ends with a late event and starts at `start_ms`.
 
-    Returns whether it came there in `most_steps`.
+    Returns whether `most_steps` steps were enough.
     """
     started = store.events[accumulator[START], TIME]
     each = store.groups[group, NEWEST]
@@ -272,7 +272,7 @@ def try_move_back_to_event(store, rules, aggregate, accumulator, group, event, s
 
 @njit_without_allocation
 def move_forward_to_newest(store, rules, aggregate, accumulator, event, start_event):
-    """Moves a window that ends with an event back to where it was: from `start_event` to the newest."""
+    """Moves a window that ends with a late event forward to where it was: from `start_event` to the newest event."""
     started = store.events[start_event, TIME]
     each = accumulator[START]
     while each != store.events[event, NEXT] and store.events[each, TIME] < started:
@@ -287,7 +287,7 @@ def move_forward_to_newest(store, rules, aggregate, accumulator, event, start_ev
 
 @njit_without_allocation
 def refill_distinct_table(store, rules, old_rows, new_numbers):
-    """Fills the hash table of distinct values out of the rows of another; `new_numbers`: of the aggregates, NOTHING for those gone."""
+    """Fills the hash table of distinct values from the rows of another; `new_numbers`: the new number of each aggregate, NOTHING if it is gone."""
     for row in range(len(old_rows)):
         aggregate = old_rows[row, AGGREGATE]
         if aggregate != NOTHING and old_rows[row, COUNTED] > 0 and new_numbers[aggregate] != NOTHING:

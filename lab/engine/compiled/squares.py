@@ -59,7 +59,7 @@ def limb_of(high, low, digit):
 
 @njit_without_allocation
 def add_product(limbs, digit, a, b, sign):
-    """Adds ± a · b, both below 2³², from a digit on."""
+    """Adds ± a · b at a digit; a and b are below 2³²."""
     product = np.uint64(a) * np.uint64(b)
     limbs[digit] += sign * np.int64(product & np.uint64(LOW_BITS))
     limbs[digit + 1] += sign * np.int64(product >> np.uint64(32))
@@ -67,7 +67,7 @@ def add_product(limbs, digit, a, b, sign):
 
 @njit_without_allocation
 def divide_limbs(limbs, divisor):
-    """Divides a number in digits of 32 bits by a divisor < 2³⁰ in place, and returns the rest."""
+    """Divides a number in digits of 32 bits by a divisor < 2³⁰ in place, and returns the remainder."""
     rest = np.int64(0)
     for i in range(LIMBS - 1, -1, -1):
         rest = rest << 32 | limbs[i]

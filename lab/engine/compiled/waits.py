@@ -15,7 +15,7 @@ import numpy as np
 from lab.engine.compiled.groups import find_slot
 from lab.engine.compiled.layout import NOTHING, njit_without_allocation
 
-# columns of WaitArrays.entries; AT: when it was heard of; TIME: of a GONE one the seq of the event; OLDER: the one before of the group; FROM: where its text begins
+# columns of WaitArrays.entries; AT: when the event arrived; TIME: if GONE, the seq of the event; OLDER: the group's previous entry; FROM: where its text begins
 FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, KEY = range(9)
 # LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back
 OPEN, MARK, LIVE, GONE, LEFT = 1, 2, 4, 8, 16
@@ -30,13 +30,13 @@ class WaitArrays(NamedTuple):
     scalars: np.ndarray
     entries: np.ndarray  # [room, KEY + key columns]
     newest_entries: np.ndarray  # the newest entry of each group
-    texts: np.ndarray  # of an OPEN entry the group as JSON, and its id unless that is a number
+    texts: np.ndarray  # for each OPEN entry the group as JSON, and the event's id unless it is a number
 
 
 class WaitRows(NamedTuple):
-    """Events in log order. `starts_wait`: one is awaited after it; `ends_wait`: it is what others await; `texts`: theirs, row i from text_offsets[i].
+    """Events in log order. `starts_wait`: the event starts a wait; `ends_wait`: it ends waits; `texts`: row i from text_offsets[i].
 
-    `arrived_ms`: when it was heard of, a log time if `is_live`, else an event time. `taken_back_seqs`: of records that took an event back, that one's.
+    `arrived_ms`: a log time if `is_live`, else an event time. `taken_back_seqs`: if the record took an event back, the seq of that event.
     """
 
     fates: np.ndarray
@@ -56,7 +56,7 @@ class WaitRows(NamedTuple):
 
 @njit_without_allocation
 def add_rows(arrays, rows, window_ms, due_entries):
-    """Adds events; fills `due_entries` with those that one came too late for, and returns how many."""
+    """Adds events; fills `due_entries` with the waits that they would have ended but came too late for, and returns how many."""
     found = 0
     for i in range(len(rows.fates)):
         gone = rows.fates[i] == TAKEN_BACK or rows.fates[i] == WITHDRAWN
@@ -130,7 +130,7 @@ def find_entry(arrays, seq):
 
 @njit_without_allocation
 def advance_head(arrays, window_ms, reached_log_ms, newest_event_ms, due_entries):
-    """Moves the HEAD behind all that was awaited before a time; fills `due_entries` with the entries that were, and returns how many."""
+    """Moves the HEAD past all waits that ended before a time; fills `due_entries` with those that are due, and returns how many."""
     found = 0
     entry_row = arrays.scalars[HEAD]
     while entry_row < arrays.scalars[ENTRIES]:
@@ -147,7 +147,7 @@ def advance_head(arrays, window_ms, reached_log_ms, newest_event_ms, due_entries
 
 @njit_without_allocation
 def mark_needed_entries(arrays, is_needed):
-    """Marks the entries that may still be told, or tell that others are not, in `is_needed`, which is of zeros."""
+    """Marks in `is_needed`, which must be all zeros, the entries that may still cause an alert or prevent one."""
     for slot in range(len(arrays.newest_entries)):
         entry_row = np.int64(arrays.newest_entries[slot])
         while entry_row >= arrays.scalars[HEAD]:
@@ -180,7 +180,7 @@ def needed_text_bytes(arrays, is_needed):
 
 @njit_without_allocation
 def copy_entries(old, new, is_needed):
-    """Copies the needed entries to empty arrays, and has those find them."""
+    """Copies the needed entries to empty arrays, and fills their index."""
     key = old.entries[:, KEY:]
     for entry_row in range(old.scalars[ENTRIES]):
         if not is_needed[entry_row]:

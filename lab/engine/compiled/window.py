@@ -61,7 +61,7 @@ from lab.engine.compiled.running import (
 
 AHEAD = 64  # events that are looked up at once
 EVALUATE_LATE, STORE_LATE, DROP_LATE = range(3)
-# what became of an event; and of a record that takes one back: it was stored, it was not, it was and had raised alerts
+# what became of an event, and of a record that takes one back: the event was stored, was not stored, was stored and had raised alerts
 EVALUATED, STORED_LATE, DUPLICATE, DROPPED_LATE, TAKEN_BACK, NOT_HELD, WITHDRAWN = range(7)
 
 
@@ -79,11 +79,11 @@ def evaluate_batch(
     taken_back_seqs,
     alerts,
 ):
-    """Takes in a batch's events from `first_row` on, as far as there is room; row i gets seq first_seq + i.
+    """Evaluates a batch's events from `first_row` on, as far as there is room; row i gets seq first_seq + i.
 
-    `widest_ms` is the route's widest window. There must be room for the batch's events; with that for groups,
-    lanes or alerts used up, it stops. Fills `fates` with what became of each event, `taken_back_seqs` with the seqs of events that rows took
-    back, and `alerts`; returns the row it got to and the number of alerts.
+    `widest_ms` is the route's widest window. There must be room for the batch's events; if the room for groups,
+    lanes or alerts is used up, it stops. Fills `fates` with what became of each event, `taken_back_seqs` with the seqs of the events that
+    rows took back, and `alerts`; returns the row at which it stopped and the number of alerts.
     """
     alert_rows = 0
     lanes, own = np.int64(0), np.int64(0)
@@ -163,7 +163,7 @@ def apply_take_back_record(store, rules, batch, seq, row, horizon_ms, taken_back
     if group == NOTHING:
         group = store.group_table[
             find_group_slot(store, batch.keys, row)
-        ]  # the batch itself may have brought the group
+        ]  # the group may be new in this batch
     if group == NOTHING or time_ms < horizon_ms:
         return NOT_HELD
     event = find_stored_event(
@@ -181,7 +181,7 @@ def apply_take_back_record(store, rules, batch, seq, row, horizon_ms, taken_back
 def append_alerts_of_aggregate(
     store, rules, batch, aggregate, group, event, horizon_ms, row, alerts, alert_rows
 ):
-    """Compares an aggregate over the window that ends with an event with its limits; returns how many rows of `alerts` are filled then."""
+    """Compares an aggregate over the window that ends with an event with its limits; returns the number of filled rows of `alerts`."""
     is_counted, is_compared = (
         has_values(store, rules, aggregate, event),
         rules.aggregates[aggregate, COMPARED] != 0,
@@ -212,7 +212,7 @@ def append_alerts_of_aggregate(
 
 @njit_without_allocation
 def append_alerts_of_measure(store, rules, batch, aggregate, group, event, measure, row, alerts, alert_rows):
-    """Writes an alert for each rule that the measure at an event fires and whose `when` is true of it; returns how many rows of `alerts` are filled then.
+    """Writes an alert for each rule that the measure fires and whose `when` is true of the event; returns the number of filled rows of `alerts`.
 
     A rule that counts since it fired begins anew.
     """

@@ -35,7 +35,7 @@ WORTH_SHARING = 5_000  # records; less is read by one task
 
 
 class Ends(NamedTuple):
-    """How far the sources of both logs have come."""
+    """The ends of the sources of both logs."""
 
     events: Positions
     control: Positions
@@ -46,7 +46,7 @@ class ReadingWork:
     """What one reading task does: ranges of the events' sources, between two ledgers."""
 
     event_ranges: dict[int, tuple[int, int]]
-    # as the stats log tells them: {"from": ms, no record counts as logged before, "to": ms, "events": ends, "control": ends}
+    # as in the stats log: {"from": ms, no record counts as logged before, "to": ms, "events": ends, "control": ends}
     cut_bounds: dict
     ledger_before: str
     ledger_after: str
@@ -69,10 +69,10 @@ class Planner:
         self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
         self.lease_name = lease_name  # "" if there is none
         self._checked, self._looked = False, 0.0
-        self.oldest_needed_ledger: str | None = None  # by the running epoch
+        self.oldest_needed_ledger: str | None = None  # the oldest that the running epoch needs
 
     def initial_mark(self) -> Mark:
-        """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""
+        """The mark before the first record; if the first batch is planned already, its beginning, even if those records have expired."""
         if (self.checkpoint / "offsets").read("0") is not None:
             planned = planned_end(self.checkpoint.where, 0)
             if not runs_loop(planned):  # Spark runs a first batch also of nothing
@@ -111,10 +111,10 @@ class Planner:
         upto: Ends | None = None,
         due_ms: int | None = None,
     ) -> Mark:
-        """The next cut, of about `max_records` events; `start` itself if there is nothing to take. Raises Fenced.
+        """The end of the next cut, of about `max_records` events; `start` itself if there is nothing to read. Raises Fenced.
 
-        `due_ms`: a log time after which there is a cut, be it of nothing, as something that has not come is to be told. `start` also
-        when the logs do not answer (ConnectionError), unless they have not answered yet, or with `upto`.
+        `due_ms`: a log time after which there is a cut even without records, because an alert of `absence` is due. Also returns `start`
+        if the logs do not answer (ConnectionError). Raises that error if they have never answered, or with `upto`.
         """
         lease.check_lease(self.checkpoint, self.lease_name)
         try:
@@ -252,7 +252,7 @@ class Planner:
         self._checked = True
 
     def _is_made_anew(self, begun: Ends, there: Ends) -> bool:
-        """Whether a log, which never gets shorter, was removed: what comes in its place would be read from its middle."""
+        """Whether a log is shorter than before, so it was removed: a new log in its place would be read from its middle."""
         return any(
             ends.get(number, position) < position
             for at, ends in zip(begun, there)

@@ -92,7 +92,7 @@ class FileLogs:
         return [""] * len(values), values
 
     def write(self, rows: "pa.Table", cut_number: int, writer: str, fingerprint: int) -> None:
-        """Appends the rows of `source.OUTPUT` of a cut unless the logs have them; `fingerprint`: the cut's."""
+        """Appends the rows of a cut (`source.OUTPUT`) unless the logs have them; `fingerprint`: that of the cut."""
         import pyarrow.compute as pc
 
         for name in rows["topic"].unique().to_pylist():
@@ -134,9 +134,9 @@ class FileOutlet:
     writer: str
 
     def put(self, cut: Cut, output: "TaskOutput", redelivered: frozenset[CutId]) -> None:
-        """Appends what comes of a cut, as far as no log has it; `redelivered`: all cuts that are put again.
+        """Appends the results of a cut to the logs that do not have them yet; `redelivered`: all cuts that are put again.
 
-        Raises BatchConflict if a log has another cut of its number.
+        Raises BatchConflict if a log has another cut with this number.
         """
         for name, (_, lines) in output.items():
             log, fingerprint = self.logs.log(name), batch_fingerprint(cut.end)
@@ -148,9 +148,9 @@ class FileOutlet:
 
 @dataclass(frozen=True)
 class KafkaLogs:
-    """Logs as topics of a cluster (or one that is no more than its host:port), called as the logs are or as `topics` says.
+    """Logs as topics of a cluster (or of a broker at host:port), named like the logs or as `topics` says.
 
-    `topic_ids`: log -> id of the topic that an engine's checkpoint has read; feeds of another one raise TopicMadeAnew.
+    `topic_ids`: log -> id of the topic that an engine's checkpoint has read; a feed of another topic raises TopicMadeAnew.
     """
 
     where: "str | Cluster"
@@ -180,7 +180,7 @@ class KafkaLogs:
         return self.topics.get(name, name)
 
     def create(self, event_partitions: int = 1) -> None:
-        """Makes the topics that are not there. Raises NoBroker, UnusableTopic."""
+        """Creates the topics that are missing. Raises NoBroker, UnusableTopic."""
         from lab.logs.kafka import COMPACTED
 
         for name in LOGS:
@@ -198,7 +198,7 @@ class KafkaLogs:
         return KafkaFeed(self.cluster, self.topic(name), patience_s, self.topic_ids.get(name, ""))
 
     def with_topics_of(self, checkpoint: Path | str) -> "KafkaLogs":
-        """The logs whose topics are those that a checkpoint has read; a new one reads those that are there. Raises TopicMadeAnew."""
+        """These logs with the ids of the topics that a checkpoint has read; a new checkpoint stores the current ids. Raises TopicMadeAnew."""
         from lab.logs.partitions import PartitionOffsets
 
         record = read_record(checkpoint) or {}
@@ -212,7 +212,7 @@ class KafkaLogs:
         return replace(self, topic_ids=found)
 
     def report_progress(self, events: Positions) -> None:
-        """The consumer group follows."""
+        """Commits the progress to the consumer group."""
         from lab.engine.records.kafkafeed import process_follower
 
         process_follower(self.cluster, self.topic("events")).commit_progress(events)
@@ -226,7 +226,7 @@ class KafkaLogs:
     def transactional_outlet(
         self, writer: str, key_groups: int, earlier_cuts: Sequence[Cut], check: Callable[[], None]
     ) -> "TransactionalOutlet":
-        """Where an attempt that owns all key-groups of a checkpoint delivers its cuts, and `earlier_cuts` unless they are committed.
+        """Where an attempt that owns all key-groups of a checkpoint delivers its cuts, and those `earlier_cuts` that are not committed.
 
         `check` raises an error if another attempt has taken over.
         """
@@ -239,7 +239,7 @@ class KafkaLogs:
         return outlet
 
     def _committed(self, writer: str, earlier_cuts: Sequence[Cut]) -> frozenset[CutId]:
-        """The newest cuts of a checkpoint that were committed, at least all that are among `earlier_cuts`."""
+        """The newest committed cuts of a checkpoint, including all committed ones among `earlier_cuts`."""
         first = earlier_cuts[0]
         self.log("stats").wait_for_transactions()
         lines = self._newest_cuts(
@@ -251,11 +251,11 @@ class KafkaLogs:
         return frozenset(CutId(line["batch"], _fingerprint(line)) for line in committed)
 
     def to_sink_rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[str]]:
-        """Keys and values of the rows that carry lines to the sink: a record each."""
+        """Keys and values of the rows that carry lines to the sink, one record each."""
         return keys, list(lines)
 
     def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple["KafkaLog", Batch]]:
-        """The stats log and the last micro-batch of a checkpoint that it tells of, if that was after a time."""
+        """The stats log and its last micro-batch of a checkpoint, if that was after `since_ms`."""
         if mine := self._newest_cuts(writer, since_ms, bool):
             last = mine[-1]
             yield self.log("stats"), Batch(writer_id(writer), last["batch"], _fingerprint(last))
@@ -278,7 +278,7 @@ class KafkaLogs:
 
 
 def _fingerprint(line: dict) -> int:
-    """Of the cut that a line of the stats log tells of."""
+    """The fingerprint of the cut that a line of the stats log describes."""
     return batch_fingerprint(line["cut"] | {"cut": line["cut"]["to"]})
 
 

@@ -5,7 +5,7 @@
     └──────────────────────────────────────────────────────────────┘
     end ─► state file ─► saved                                               once an epoch
 
-Whoever runs an epoch again carries out the same cuts, then goes on. So it gives the same lines and the same state file.
+An attempt that runs an epoch again carries out the same cuts first. So it produces the same lines and the same state file.
 """
 
 import time
@@ -24,7 +24,7 @@ from lab.model.times import now_ms
 
 ASK_S = 1.0  # logs that tell of nothing are asked this often
 
-# `redelivered`: cuts that an earlier attempt may have delivered
+# `redelivered`: cuts that an earlier attempt may have delivered already
 Deliver = Callable[[Cut, TaskOutput, frozenset[CutId]], None]
 
 
@@ -69,7 +69,7 @@ class Epoch:
         self._resumed = now_ms()
 
     def _carry_out(self, cut: Cut, redelivered: frozenset[CutId]) -> None:
-        """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
+        """Evaluates the records between the marks of a cut, and delivers the results."""
         [work] = self.planner.plan_reading(cut.begin, cut.end)
         envelopes, reading_report = read_and_route(self.job, work)
         if self._resumed and "stopped" in cut.begin:

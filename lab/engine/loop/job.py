@@ -9,7 +9,7 @@ from lab.engine.loop.ends import FileLogs, KafkaLogs
 
 
 class EngineId(NamedTuple):
-    """Tells an engine from another one that writes the same logs."""
+    """Identifies an engine among all that write to the same logs."""
 
     checkpoint_id: str
     started_ms: int
@@ -17,9 +17,9 @@ class EngineId(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """All that a task has to know of its engine. `start_id`: names this start of it, in which shared memory is valid.
+    """Everything that a task needs to know about its engine. `start_id`: identifies this start; shared memory is valid only within it.
 
-    `lease`: the one under which the engine plans and runs micro-batches (`lab.engine.checkpoint.lease`), if it has one.
+    `lease`: the lease under which the engine plans and runs micro-batches (`lab.engine.checkpoint.lease`), if it has one.
     """
 
     settings: Settings

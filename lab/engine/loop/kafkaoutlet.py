@@ -24,7 +24,7 @@ class KafkaOutlet(RecordProducer):
         self._topic_by_log = topics
 
     def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
-        """Sends what comes of a cut; readers know alerts by their alertId."""
+        """Sends the results of a cut; readers recognise repeated alerts by their alertId."""
         with self.fatal_errors():
             for name, (keys, lines) in output.items():
                 topic = self._topic_by_log[name]
@@ -41,8 +41,8 @@ class TransactionalOutlet(KafkaOutlet):
         attempt 2                                  init: 8 is aborted, attempt 1 fenced   7 is committed   8 ─► commit   9 ─► …
 
     `committed`: cuts that earlier attempts have committed; they are not delivered again. `check`
-    raises an error if another attempt has taken over. The broker goes on with the producer that was initialized last, even
-    if that is of an older attempt; so both sides of the initialization are checked. What was committed before it is final.
+    raises an error if another attempt has taken over. The broker accepts the producer that was initialized last, even
+    if it belongs to an older attempt; so `check` runs before and after the initialization. What was committed before is final.
     """
 
     def __init__(self, cluster: Cluster, topics: dict[str, str], name: str, check: Callable[[], None]):
@@ -63,7 +63,7 @@ class TransactionalOutlet(KafkaOutlet):
                     raise
 
     def put(self, cut: Cut, output: TaskOutput, redelivered: frozenset[CutId]) -> None:
-        """Sends and commits what comes of a cut. Raises TakenOver if the broker has fenced this producer."""
+        """Sends and commits the results of a cut. Raises TakenOver if the broker has fenced this producer."""
         if (cut.number, batch_fingerprint(cut.end)) in self.committed:
             return
         with self._fenced(), self.fatal_errors():

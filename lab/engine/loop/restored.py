@@ -4,8 +4,8 @@
     ──1──2──3────4──5──6                what the logs have of it
            └────────────4'──5'──►       what it would do next: other cuts under the same numbers
 
-A log takes each number of a checkpoint once, so file logs would refuse 4', and topics would get it beside 4. Whether a batch is
-the one that a log has is told by the mark at its end, not by its lines, which carry the times at which it ran: a batch is a
+A log takes each number of a checkpoint once, so file logs would refuse 4', and topics would get it beside 4. The mark at
+its end says whether a batch is the one that a log has; its lines do not, because they contain the times at which it ran. A batch is a
 function of that mark and of the batches before. So two histories of one checkpoint are the same up to the first batch whose mark
 differs; and a batch that runs again, after a crash, has the mark that was written ahead for it.
 """
@@ -17,11 +17,11 @@ from lab.model.times import now_ms
 
 
 class CheckpointRestored(ValueError):
-    """Logs have cuts of a checkpoint that it has not planned; the text says what to do."""
+    """The logs have cuts of a checkpoint that the checkpoint has not planned; the message says what to do."""
 
 
 def check_not_restored(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, writer: str) -> None:
-    """Raises CheckpointRestored if the logs have later, or other, cuts of `writer`, the checkpoint's id, than it has planned."""
+    """Raises CheckpointRestored if the logs have later or other cuts than the checkpoint has planned; `writer`: the checkpoint's id."""
     newest = cut_mark(checkpoint.where) or {"at": 0}
     since_ms = newest["at"] or (read_record(checkpoint.where) or {}).get("id_since", now_ms())
     for log, last in logs.last_batches(writer, since_ms - CLOCKS_MS):

@@ -48,17 +48,17 @@ from lab.model.schema import Schema
 
 
 class RoutedEvents(NamedTuple):
-    """What the tasks get of a micro-batch. The rows of an envelope are in log order."""
+    """The events of a micro-batch, as the tasks receive them. The rows of an envelope are in log order."""
 
     envelopes: list[Envelope]
     counts: Counter
-    newest_event_times: list[int]  # before each change and of all, ms
+    newest_event_times: list[int]  # before each change, and at the end; ms
 
 
 def route_events(
     batch: DecodedBatch, ledger: Ledger, changes: list[Change], settings: Settings
 ) -> RoutedEvents:
-    """A micro-batch under the rules of `ledger`, to which its changes are applied at their place in the log."""
+    """Routes a micro-batch under the rules of `ledger`; applies each change at its place in the log."""
     counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
     events = in_log_order(batch.events) if batch.events else {LOG_TIME: np.empty(0, np.int64)}
     events = with_take_back_column(events, settings.schema) if batch.events else events

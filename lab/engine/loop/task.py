@@ -33,7 +33,7 @@ from lab.model.times import now_ms
 
 
 def read_and_route(job: Job, work: ReadingWork) -> tuple[list[Envelope], dict]:
-    """Reads, decodes and routes a share. The report: what task 0 is told (counts, dead letters, times), and all (newest event times)."""
+    """Reads, decodes and routes a share. Returns envelopes and a report, for task 0 (counts, dead letters, times) and all tasks (newest event times)."""
     settings = job.settings
     times = {"start": work.planned_at_ms, "decode": now_ms()}
     batch = decode(
@@ -71,7 +71,7 @@ def task_windows(job: Job, task: int) -> WindowState:
 def evaluate_cut(
     job: Job, windows: Windows, work: ReadingWork, envelopes: Iterable[Envelope], reading_report: dict
 ) -> tuple[TaskOutput, BatchStats]:
-    """What comes of a cut's events and control messages, and the counts."""
+    """The results of a cut's events and control messages, and the counts."""
     changes = []
     if work.ledger_after != work.ledger_before:
         changes = ledger.load_ledger(job.folder, work.ledger_after, job.settings.schema).changes
@@ -125,7 +125,7 @@ def run_single_task(job: Job, work: ReadingWork) -> TaskOutput:
 
 
 def route_to_payloads(job: Job, share_number: int, work: ReadingWork) -> Iterator[tuple[int, bytes]]:
-    """What the reading task `share_number` sends: (task, payload)."""
+    """What the reading task `share_number` sends, as (task, payload)."""
     envelopes, reading_report = read_and_route(job, work)
     for task in range(job.settings.parallelism):
         head = {"before": work.ledger_before, "after": work.ledger_after, "newest": reading_report["newest"]}

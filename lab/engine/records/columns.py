@@ -121,7 +121,7 @@ def take_rows(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | p
 
 
 def log_time_or_event_time(log_time: np.ndarray, newest_event_time: np.ndarray | int) -> np.ndarray:
-    """When each record arrived, the column HEARD: its log time, or in a log that is not live (log time 0) an event time.
+    """The column HEARD, when each record arrived: its log time, or an event time if the log is not live (log time 0).
 
     >>> log_time_or_event_time(np.array([5, 0]), 7).tolist()
     [5, 7]

@@ -35,7 +35,8 @@ class DecodedBatch:
     records: int = 0
     # field -> its values that were NaN or the like
     nan_as_null: Counter[str] = field(default_factory=Counter)
-    dated_like_seconds: int = 0  # events logged today and dated as if seconds had been taken for ms
+    # events logged today whose event time looks like seconds that were read as ms
+    dated_like_seconds: int = 0
 
 
 def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> DecodedBatch:
@@ -68,7 +69,7 @@ def _like_seconds(times: pa.Array, log_times: np.ndarray) -> int:
 
 
 class BadLine(NamedTuple):
-    """A record that is no event."""
+    """A record that is not an event."""
 
     reason: str
     place: str
@@ -91,8 +92,8 @@ def decode_records(
 ) -> DecodedRecords:
     """Decodes a run of records.
 
-    `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
-    `nan_as_null` counts values that were NaN or the like, by field.
+    `records` has `data`, one record per line; `log_time`, one int for all or one per record; `places`, the places of given lines.
+    `nan_as_null` counts, by field, the values that were NaN or infinite.
     """
     lines = RecordLines(records)
     log_times = np.zeros(len(lines.starts), np.int64)

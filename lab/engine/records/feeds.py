@@ -151,7 +151,7 @@ class FileRecords:
 
 @dataclass(frozen=True)
 class LongRecord:
-    """A line of a file log that is too long to be in memory."""
+    """A line of a file log that is too long to be read into memory."""
 
     log: FileLog
     start: int
@@ -161,11 +161,11 @@ class LongRecord:
     data: bytes = b""
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
-        """Its place, and what stands for it."""
+        """The place of the line, and the `LongLine` that stands for it."""
         yield self.log.place(self.start), self.line
 
     def places(self, lines: Sequence[int]) -> list[str]:
-        """As the log tells it."""
+        """The place of the line, once for each entry of `lines`."""
         return [self.log.place(self.start) for _ in lines]
 
 
@@ -246,7 +246,7 @@ class FileFeed(Feed):
         for at, end in ranges.values():
             while at < end:
                 upto = self.position_after(0, at, end, AT_ONCE // BYTES_A_RECORD)
-                long_line = upto  # where one begins that is not read: no FileLog appends it
+                long_line = upto  # where a line begins that is too long to read; another program wrote it, because a FileLog refuses such lines
                 if upto - at > AT_ONCE + MAX_LINE_BYTES + len(b"\r\n"):
                     long_line = at + self.log.read_bytes(at, at + AT_ONCE).rfind(b"\n") + 1
                 if data := self.log.read_bytes(at, long_line):
@@ -261,7 +261,7 @@ class FileFeed(Feed):
         return (self.log.read_bytes(at, min(at + AT_ONCE, end)) for at in range(start, end, AT_ONCE))
 
     def _long_line(self, start: int, end: int) -> LongLine:
-        """The line between two positions, with its end."""
+        """The line between two positions; `end` is after its line break."""
         last = self.log.read_bytes(end - 2, end)
         size = end - start - len(last) + len(last.removesuffix(b"\n").removesuffix(b"\r"))
         digest = sha256()

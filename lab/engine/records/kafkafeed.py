@@ -21,9 +21,9 @@ AT_ONCE = 20_000  # records that are decoded at once
 
 
 class KafkaFeed(Feed):
-    """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`.
+    """Reads a topic of a cluster. Raises NoBroker if no broker answers; `read` raises it after `patience_s`.
 
-    `topic_id`: as for PartitionOffsets, which raises TopicMadeAnew.
+    `topic_id`: as in PartitionOffsets, which raises TopicMadeAnew.
     """
 
     def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf"), topic_id: str = ""):
@@ -90,7 +90,7 @@ class KafkaFeed(Feed):
 
     @contextmanager
     def _named(self, at: Positions) -> Iterator[None]:
-        """Raises LogLost with the partitions that have expired beyond a position, or end before it."""
+        """Raises LogLost with the partitions in which a position has expired, or lies beyond the end."""
         try:
             yield
         except KafkaException as failure:
@@ -119,7 +119,7 @@ class ConsumerGroupFollower:
         self._consumer = cluster.metadata_client
 
     def commit_progress(self, events: Positions) -> None:
-        """Commits how far the engine has come, once a second while it goes on, and again later: a broker that restarts may lose commits."""
+        """Commits the engine's positions, once a second while they change, and repeats this later, because a restarting broker may lose commits."""
         pause_s = COMMIT_S if events != self._committed else COMMIT_AGAIN_S
         if time.monotonic() > self._at + pause_s:
             offsets = [TopicPartition(self.topic, number, offset) for number, offset in events.items()]

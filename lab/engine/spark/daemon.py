@@ -33,6 +33,6 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     gc.callbacks.append(freeze_what_stays)
-    os.umask(0o077)  # also for compiled code; logs say themselves who may read them (lab.logs.access)
+    os.umask(0o077)  # also for compiled code; logs set their own permissions (lab.logs.access)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
     manager()

@@ -136,7 +136,7 @@ class Engine:
     job: Job
 
     def stop(self) -> None:
-        """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
+        """Stops the query, waits for its end, frees the shared memory and releases the checkpoint."""
         with self.until_stopped:
             if self.job.runs_loop:
                 self._end_loop()

@@ -81,7 +81,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after = -1 if runs_loop(start) else begin["epoch"]
         if cuts.may_have_cuts_after_epoch(self.job.folder / cuts.FOLDER, after, self.job.lease):
             return {"batch": 0 if planned is None else planned + 1}
-        self.job.logs.report_progress(mark_positions(begin["events"]))  # batches up to `start` are done
+        self.job.logs.report_progress(mark_positions(begin["events"]))  # batches before `start` are done
         at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
         due_ms = None if self._upto else self._planner.next_absence_check_ms(begin)
         end = self._planner.advance_mark(begin, at_most, self._upto, due_ms)

@@ -46,7 +46,7 @@ def alert_lines(
 ) -> KeyedLines:
     """Keys and JSON of the alerts that `store.evaluate(columns, …)` found; `columns` has also log times and `text:…`.
 
-    `first_rows`: their `first_row_of_each_alert`. Log time 0: not a live log, so neither that nor the alert's time is told.
+    `first_rows`: the alerts' `first_row_of_each_alert`. If the log time is 0, the log is not live, and the alerts get no `logTime` or `alertTime`.
     """
     if not len(first_rows):
         return KeyedLines([], JoinedLines())
@@ -256,7 +256,7 @@ def _groups(
 
 
 class GroupTexts(NamedTuple):
-    """Groups as `lab.model.group.group_key` writes them, but whole, and as `group_json` does."""
+    """Groups as `lab.model.group.group_key` writes them, but not cut, and as `group_json` writes them."""
 
     whole_keys: pa.Array
     as_json: pa.Array

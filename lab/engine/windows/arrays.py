@@ -1,4 +1,4 @@
-"""The arrays of one route's windows, in shared memory: created, and laid out anew with more room or for other rules."""
+"""The arrays of one route's windows, in shared memory: creates them, and rebuilds them with more room or for other rules."""
 
 import secrets
 from collections.abc import Collection
@@ -24,8 +24,8 @@ class StoreArrays:
 
     `fields` are the event fields kept, in the order in which rules first needed them; `rules` the route's rules by id.
     `key_groups`: how many there are in all. `late_ms`: an event this far behind its group's newest is late. `keys`: the
-    aggregates that the arrays at `path` have. A few that no rule needs any more go on until they are laid out anew, so
-    that a rule can pause, go and come back at once.
+    aggregates that the arrays at `path` have. A few that no rule needs any more are maintained until the next
+    rebuild, so that a rule can pause or be deleted and come back at once.
     """
 
     def __init__(

@@ -21,9 +21,9 @@ from lab.model.times import now_ms
 
 
 class StoreCounts(NamedTuple):
-    """What came of one store's events: how many had each fate, were stored in each key-group, made each rule alert, or would have.
+    """Counts of one store's events: by fate, stored ones by key-group, and alerts and suppressed alerts by rule.
 
-    `duplicate_example`: two records that are duplicates, where many are.
+    `duplicate_example`: two records that are duplicates, if there are many duplicates.
     """
 
     store: RouteStore
@@ -57,7 +57,7 @@ class BatchStats:
         alert_rows: np.ndarray,
         first_rows: np.ndarray,
     ) -> StoreCounts:
-        """The counts of what `store.evaluate(columns, …)` gave, and its `first_row_of_each_alert`. Other threads may do this for other stores."""
+        """Counts the result of `store.evaluate(columns, …)` and its `first_row_of_each_alert`. Other threads may do this for other stores."""
         stored = columns["keyGroup"][fates <= window.STORED_LATE]
         counts, example = np.bincount(fates, minlength=window.WITHDRAWN + 1), None
         counts[window.TAKEN_BACK] += counts[window.WITHDRAWN]

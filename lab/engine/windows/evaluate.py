@@ -58,7 +58,7 @@ class Envelope:
 class Windows:
     """The windows of a task's key-groups: the rules in force and a store for each of their routes. In memory only.
 
-    `newest`: the newest event time of the whole log, ms. `reached`: all that was logged before has been taken. `seq`: of the next event. `stored`: how many events were stored, and
+    `newest`: the newest event time of the whole log, ms. `reached`: all records logged before this time have been read. `seq`: of the next event. `stored`: how many events were stored, and
     `forgot`: whether a change had a store forget events that state files still have, both since the last save.
     """
 
@@ -71,7 +71,7 @@ class Windows:
         self.begin_epoch(0, BEFORE_ALL)
 
     def begin_epoch(self, first_seq: int, newest_event_ms: int, reached_log_ms: int = BEFORE_ALL) -> None:
-        """Nothing is unsaved; the next event gets this seq."""
+        """Starts an epoch, in which nothing is stored yet; the next event gets seq `first_seq`."""
         self.seq, self.newest, self.reached, self.stored, self.forgot = (
             first_seq,
             newest_event_ms,
@@ -85,7 +85,7 @@ class Windows:
         return self.folder / f"{number}-{STAMP[:8]}.windows"
 
     def open_store(self, plan: RoutePlan, kept_aggregates: tuple[AggregateKey, ...] = ()) -> RouteStore:
-        """The store of a route, with what its shared memory holds; `kept_aggregates`: the aggregates that are in there."""
+        """Opens the store of a route with its shared memory; `kept_aggregates`: the aggregates in that memory."""
         path, fields = self.memory_file(plan.entry.store), list(plan.entry.fields)
         key_groups = self.settings.key_groups
         return RouteStore(
@@ -125,8 +125,8 @@ class Windows:
     ) -> tuple[KeyedLines, list[Acknowledgement]]:
         """Evaluates events in log order and carries out the control messages between them; returns alerts and acknowledgements.
 
-        `newest_times_ms`: the newest event time of these events, of the whole log, before each change and at the end. `reached_log_ms`: all that
-        was logged before that time is here.
+        `newest_times_ms`: the newest event time of this part of the whole log, before each change and at the end. `reached_log_ms`: all records
+        logged before this time have been read.
         """
         before, (*times, self.newest) = self.newest, [max(self.newest, time) for time in newest_times_ms]
         self.reached = max(self.reached, reached_log_ms)
@@ -191,7 +191,7 @@ class Windows:
         return stats.count_store_events(store, columns, fates, fired, first), lines, due, places
 
     def _advance_to(self, live_ms: int, newest_ms: int) -> list[DueAlert]:
-        """What is told once all that was logged before `live_ms` has been taken."""
+        """The alerts of `absence` that are due when all records logged before `live_ms` have been read."""
         return [alert for each in self.all_waits for alert in each.advance_to(live_ms, newest_ms)]
 
     def _change(self, changes: Sequence[tuple[Change, int]], never: list[DueAlert]) -> list[Acknowledgement]:
@@ -238,7 +238,7 @@ class Windows:
             arrays.remove_store(self.stores.pop(number).path)
         for number, plan in plans.items():
             if number not in self.stores:
-                arrays.remove_store(self.memory_file(number))  # of an attempt that died
+                arrays.remove_store(self.memory_file(number))  # left by an attempt that died
                 self.stores[number] = self.open_store(plan)
                 continue
             store = self.stores[number]
@@ -256,7 +256,7 @@ class Windows:
         self.open_waits(plans.values())
 
     def retains(self, store_number: int, key_group: int, event_time_ms: int) -> bool:
-        """Whether a store is alive and still keeps events of a key-group with that time."""
+        """Whether a store exists and still keeps events of this time in a key-group."""
         store = self.stores.get(store_number)
         return (
             store is not None and event_time_ms >= store.newest_ms[key_group] - store.widest_ms - self.late_ms

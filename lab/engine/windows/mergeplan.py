@@ -1,4 +1,4 @@
-"""Which state files the next one replaces: of a level, eight make one of the next, as in a log-structured merge tree."""
+"""Decides which state files the next one replaces: eight files of a level become one of the next level, as in a log-structured merge tree."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,20 +6,21 @@ from typing import NamedTuple
 from lab.engine.windows.statefiles import StateFile
 
 MERGED_AT_ONCE = 8
-EVENTS_FREE, EVENTS_AT_MOST = 1 << 17, 1 << 22  # in a file that merges write: in any; in one of large epochs
+# a merged file may always have EVENTS_FREE events, and never more than EVENTS_AT_MOST
+EVENTS_FREE, EVENTS_AT_MOST = 1 << 17, 1 << 22
 
 
 class MergePlan(NamedTuple):
-    """`newest_files`: how many of the newest files of a chain the next one replaces; `level`: of that."""
+    """`newest_files`: how many of the newest files of a chain the next file replaces; `level`: the level of the next file."""
 
     newest_files: int
     level: int
 
 
 def plan_merge(chain: Sequence[StateFile], event_count: int) -> MergePlan:
-    """What the next file, of so many events, replaces: eight of a level make one of the next.
+    """What the next file, with `event_count` events of its own, replaces: eight files of a level become one of the next level.
 
-    Events wait while a merge is written, so it is small, or no more than eight epochs like this one.
+    Events wait while a merged file is written, so the file is small, or has at most eight times as many events as this epoch.
 
     >>> plan_merge([StateFile(n, n, 0, 3, event_count=5) for n in range(7)], 5)
     MergePlan(newest_files=7, level=1)

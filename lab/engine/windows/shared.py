@@ -85,7 +85,7 @@ def _hold(folder: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Makes the folder, held on to from its first moment, unless somebody is faster."""
+    """Creates the folder, locked from its first moment, unless another process is faster."""
     fresh = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getuid()}-", dir=folder.parent))
     with open(fresh / "held", "w") as file:
         fcntl.flock(file, fcntl.LOCK_SH)

@@ -62,9 +62,9 @@ class StaleEpoch(RuntimeError):
 class StateFile(NamedTuple):
     """One file: the epochs and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
 
-    `newest_event_ms`: the newest event time, in ms, of all records of the log up to its last epoch, whoever got them. `reached_log_ms`: up to which
-    log time that epoch took what was logged. `awaited_until_ms`: until when something that it holds is awaited, in ms. `first_epochs_needed`: for each
-    key-group that it covers, the first epoch of which a file is needed. An attempt that was late may have written an older one again.
+    `newest_event_ms`: the newest event time, in ms, of all records of the log up to the file's last epoch, in any task. `reached_log_ms`: the log time up
+    to which that epoch read. `awaited_until_ms`: the end of the last wait in the file, in ms. `first_epochs_needed`: for each key-group that the file
+    covers, the first epoch whose file is needed, because a late attempt may have written an older file again.
     """
 
     last_epoch: int
@@ -100,9 +100,9 @@ def parse_file_names(names: Iterable[str]) -> Iterator[StateFile]:
 def choose_files(
     names: Iterable[str], upto_epoch: int, low_key_group: int, high_key_group: int
 ) -> tuple[list[StateFile], list[str]]:
-    """The files that hold the key-groups `low_key_group` … `high_key_group` after epoch `upto_epoch`, oldest first, and the names that nobody needs.
+    """The files that hold the key-groups `low_key_group` … `high_key_group` after epoch `upto_epoch`, oldest first, and the names of files that no task needs.
 
-    Newest first, longest first, from a file those of its key-groups are read for which no file chosen before covers its epochs.
+    It goes through the files, the newest and longest first. From each, it reads the key-groups whose epochs no file chosen before covers.
 
     >>> merged, first, second = "000000001-000000000-00000-00003.arrow", *(f"00000000{n}-00000000{n}-00000-00003.arrow" for n in "01")
     >>> files, idle = choose_files([merged, first, second], 1, 0, 3)
@@ -134,7 +134,9 @@ def choose_files(
 
 
 def find_epoch_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
-    """Finds in files, oldest first, those with key-groups of which no file covers some later epoch: of those all has expired, or one is lost.
+    """Finds (file, key-group) such that no file covers some later epoch of the key-group: its events there have expired, or a file is lost.
+
+    `files`: oldest first.
 
     >>> old, new = (StateFile(n, n, 0, 1, key_groups_to_read=(0, 1)) for n in (1, 3))
     >>> [(file.last_epoch, key_group) for file, key_group in find_epoch_gaps([old, StateFile(2, 2, 0, 0, key_groups_to_read=(0,)), new])]
@@ -154,7 +156,7 @@ def stores_to_table(
 ) -> pa.Table:
     """The events and resets of stores as one table, and what is awaited; a reset's row has a `rule`, an event's has none.
 
-    `parts`: (store, events, resets), as `RouteStore.export_events_and_resets` gives them; resets also with `joined`. `waits`: (store, what
+    `parts`: (store, events, resets), as `RouteStore.export_events_and_resets` returns them; resets also with `joined`. `waits`: (store, what
     `Waits.export` gives).
     """
     of_stores: list[tuple[int, Columns]] = []
@@ -173,21 +175,22 @@ def stores_to_table(
 
 
 class StateFiles:
-    """The files of one checkpoint, as one task sees those of its key-groups `low_key_group` … `high_key_group`."""
+    """The state files of one checkpoint, as seen by the task with the key-groups `low_key_group` … `high_key_group`."""
 
     def __init__(self, checkpoint: CheckpointFolder, low_key_group: int, high_key_group: int):
         self.folder = checkpoint / FOLDER
         self.low_key_group, self.high_key_group = low_key_group, high_key_group
 
     def find(self, upto_epoch: int, begins_next_epoch: bool = True) -> tuple[list[StateFile], list[str]]:
-        """The files that hold the key-groups after epoch `upto_epoch`, oldest first, and the names of those that nobody needs.
+        """The files with the task's key-groups after epoch `upto_epoch`, oldest first, and the names of files that no task needs.
 
-        `begins_next_epoch`: for a task of the next epoch. Raises StaleEpoch if that epoch is long done, StateFileMissing if `upto_epoch` left no file.
+        `begins_next_epoch`: the caller begins the next epoch. Raises StaleEpoch if a later epoch has files, StateFileMissing if `upto_epoch` has none.
         """
         names = self.folder.names()
         files, idle = choose_files(names, upto_epoch, self.low_key_group, self.high_key_group)
         newest = max((file.last_epoch for file in parse_file_names(names)), default=-1)
-        if begins_next_epoch and newest > upto_epoch + 1:  # which is begun after the commit of the one before
+        # an epoch begins only after the commit of the previous one
+        if begins_next_epoch and newest > upto_epoch + 1:
             raise StaleEpoch(upto_epoch + 1, f"{self.folder} has files", newest)
         there = {kg for file in files if file.last_epoch == upto_epoch for kg in file.key_groups_to_read}
         if upto_epoch >= 0 and (lost := set(range(self.low_key_group, self.high_key_group + 1)) - there):
@@ -230,7 +233,7 @@ class StateFiles:
             )
 
     def newest_event_ms_by_store_and_key_group(self, file: StateFile) -> list[list[int]]:
-        """(store, key-group, newest event time in ms) of what a file has. Raises StateFileMissing."""
+        """(store, key-group, newest event time in ms) for all events of a file. Raises StateFileMissing."""
         return _meta(self.folder.where, file.name)["newest"]
 
     def bytes_by_key_group(self, file: StateFile) -> dict[int, float]:
@@ -247,7 +250,7 @@ class StateFiles:
         return pa.py_buffer(data)
 
     def read(self, file: StateFile) -> pa.Table:
-        """What a file holds of the key-groups that are read from it; other files may have replaced it for its others."""
+        """The rows of the key-groups that are read from a file; for its other key-groups, other files may have replaced it."""
         data = self._data(file.name)
         with _readable(f"{self.folder}/{file.name}"):
             rows = pa.ipc.open_file(data).read_all()
@@ -267,9 +270,9 @@ class StateFiles:
         awaited_until_ms: int = BEFORE_ALL,
         first_epochs_needed: tuple[int, ...] = (),
     ) -> StateFile:
-        """Writes what epochs `first_epoch` … `last_epoch` stored; `first_epochs_needed`: of each key-group, 0 if they are not given.
+        """Writes what epochs `first_epoch` … `last_epoch` stored. `first_epochs_needed`: one for each key-group, by default 0.
 
-        `newest_event_ms`: of the whole log.
+        `newest_event_ms`: the newest event time of the whole log.
         """
         own = tuple(range(self.low_key_group, self.high_key_group + 1))
         needed = first_epochs_needed or (0,) * len(own)

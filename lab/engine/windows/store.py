@@ -17,7 +17,7 @@ from lab.model.rule import Rule
 
 ALERTS_AT_ONCE = 4096
 NEARLY_FULL = 8  # when less than one in so many is free
-FEW_UNUSED = 4  # aggregates that go on without a rule, each as dear as one with a rule
+FEW_UNUSED = 4  # aggregates that are maintained without a rule; each costs as much as one with a rule
 END_OF_SEQS = 1 << 62  # greater than every seq
 
 
@@ -29,14 +29,14 @@ class Evaluated(NamedTuple):
 
 
 class RouteStore(StoreArrays):
-    """Held events, running aggregates and resets of a route's rules, for all key-groups of a task."""
+    """Stores the events, running aggregates and resets of a route, for all key-groups of a task."""
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
     def change_rules(
         self, fields: list[str], rules: tuple[Rule, ...], removed_rule_ids: Collection[int]
     ) -> None:
-        """Goes on with other rules; held events keep the fields they have. `removed_rule_ids`: ids of rules that left, if only for a moment."""
+        """Replaces the rules; stored events keep the fields they have. `removed_rule_ids`: ids of rules that were removed, even if they came back."""
         keys, columns = self.keys, self.value_columns
         forgotten = self._counting_since(removed_rule_ids)
         keys = [key._replace(rule_id=NOTHING) if key.rule_id in forgotten else key for key in keys]
@@ -64,7 +64,7 @@ class RouteStore(StoreArrays):
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _prepare(self, batch: Batch) -> None:
-        """Makes room for a batch, at best once: laying out anew costs more than evaluating. What has expired goes first."""
+        """Makes room for a batch, if possible in one step, because a rebuild costs more than evaluation. Removes expired events first."""
         rows = len(batch.times_ms)
         if self.event_count + rows > len(self.arrays["events"]) and self._mostly_expired():
             self.compact(room_for_events=rows)
@@ -74,9 +74,9 @@ class RouteStore(StoreArrays):
         self._make_room(events=rows, groups=new, lanes=lanes)
 
     def make_room_ahead(self, stored_rows: int) -> bool:
-        """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores.
+        """Makes room if the store is nearly full, so that the next batch need not, and returns whether it was. Stores may do this in parallel.
 
-        `stored_rows`: what the last batch stored, here and in other stores. Large ones, as of a backlog, make room for themselves.
+        `stored_rows`: the rows that the last batch stored in all stores. Large batches, as in a backlog, make room for themselves.
         """
         room = len(self.arrays["events"])
         nearly_full = NEARLY_FULL * max(room - self.event_count, stored_rows) <= room
@@ -87,7 +87,7 @@ class RouteStore(StoreArrays):
         return nearly_full
 
     def _new_groups(self, batch: Batch) -> int:
-        """How many groups a batch adds; 0, not counted, where there is room for one of each event."""
+        """How many groups a batch adds; 0 without counting if there is room for one group per event."""
         rows = len(batch.times_ms)
         if self.group_count + rows <= len(self.arrays["groups"]):
             return 0
@@ -154,7 +154,7 @@ class RouteStore(StoreArrays):
         found, done = [], 0
         while done < len(batch.times_ms):
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
-            most = len(self.rules) + 2 * len(self.numbers.conditions)  # rows, at one event
+            most = len(self.rules) + 2 * len(self.numbers.conditions)  # rows for one event
             alerts = np.empty((most + ALERTS_AT_ONCE, layout.DENOMINATOR + 1), np.int64)
             done, fired = window.evaluate_batch(
                 self.store,
@@ -222,9 +222,9 @@ class RouteStore(StoreArrays):
         return columns, reset_columns
 
     def load(self, events: Columns, resets: Columns, room_for_events: int = 0) -> None:
-        """Takes back what `export_events_and_resets` gave, in order of seq; of several calls, a later one has later seqs.
+        """Restores what `export_events_and_resets` returned, in order of seq; each call must have later seqs than the one before.
 
-        Restore `newest` first: it says what is still held. `room_for_events`: for how many more to have room.
+        Restore `newest` first: it decides which events are still kept. `room_for_events`: how many more events need room.
         """
         batch = self.to_batch(events)
         self._make_room(events=len(batch.times_ms) + room_for_events, groups=self._new_groups(batch))
@@ -237,7 +237,7 @@ class RouteStore(StoreArrays):
         groups.load_resets(self.store, self.group_keys(resets, rows), key_group, rule, reset_seq)
 
     def compact(self, room_for_events: int = 0, before_ms: int = layout.NEVER) -> None:
-        """Forgets events, groups and resets that are no longer held, or from before a time, and has room for `room_for_events` more."""
+        """Removes expired events, groups and resets, and those from before `before_ms`; makes room for `room_for_events` more events."""
         newest = self.newest_ms.copy()
         events, resets = self.export_events_and_resets(0, END_OF_SEQS)
         if before_ms != layout.NEVER:
@@ -249,7 +249,7 @@ class RouteStore(StoreArrays):
         self.load(events, resets, room_for_events)
 
     def forget_events_before(self, before_ms: int) -> None:
-        """Forgets the events from before a time; a key-group that holds none then begins anew."""
+        """Forgets the events from before a time; a key-group that then has no events starts empty."""
         self.newest_ms[self.newest_ms < before_ms] = layout.NEVER
         self.compact(before_ms=before_ms)
 

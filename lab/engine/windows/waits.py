@@ -59,7 +59,7 @@ class Waits:
 
     @property
     def due_ms(self) -> int | None:
-        """The log time after which the next one is told; None if there is none."""
+        """The log time after which the next alert is due; None if there is no open wait."""
         arrays, first = self.arrays, loop.find_first_open(self.arrays)
         if first == arrays.scalars[loop.ENTRIES]:
             return None
@@ -116,7 +116,7 @@ class Waits:
         return passed[: loop.add_rows(self.arrays, rows, self.rule.window_ms, passed)]
 
     def advance_to(self, reached_log_ms: int, newest_event_ms: int) -> list[DueAlert]:
-        """The alerts of what was awaited up to a time before `reached_log_ms`, or `newest_event_ms` in a log that is not live."""
+        """The alerts of waits that ended before `reached_log_ms`; in a log that is not live, before `newest_event_ms`."""
         size = self.arrays.scalars
         if size[loop.HEAD] == size[loop.ENTRIES]:
             return []

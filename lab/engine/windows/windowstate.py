@@ -84,9 +84,9 @@ class WindowState:
             note.write(self.opened)
 
     def _open(self, noted: str) -> None:
-        """Makes the stores those after the epoch before: the ones at hand, those in shared memory, or out of the files.
+        """Restores the stores as they were after the previous epoch: the open ones, those in shared memory, or from the files.
 
-        At hand are those of the worker that wrote the note: another may have made the files of shared memory anew.
+        The open ones count only if this worker wrote the note: another one may have created the files of shared memory again.
         """
         note = json.loads(noted) if noted else {}
         plans = {plan.entry.store: plan for plan in self.windows.ledger.plans}
@@ -120,7 +120,7 @@ class WindowState:
             self._rebuild(plans)
 
     def _shortened(self, file: StateFile) -> StateFile:
-        """A file of the chain for the note, which names its key-groups only if they are not all of this task's."""
+        """A file of the chain, as the note has it: with its key-groups only if they are not all of this task's."""
         read = file.key_groups_to_read
         return file._replace(
             key_groups_to_read=() if read == self.key_groups else read, first_epochs_needed=()
@@ -151,7 +151,7 @@ class WindowState:
                 )
 
     def _await(self, number: int, rows: pa.Table) -> None:
-        """Fills what a store's rules await; what has been told is told no more."""
+        """Restores the waits of a store's rules, without those whose alerts have been raised."""
         reached, newest = (
             max(getattr(file, name) for file in self.chain) for name in ("reached_log_ms", "newest_event_ms")
         )
@@ -174,19 +174,19 @@ class WindowState:
         store.load(events, resets)
 
     def _save(self) -> None:
-        """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
+        """Writes what this epoch stored, merged with the newest files if there are many; removes a file if all its events have expired."""
         taken, level = plan_merge(self.chain, self.windows.stored)
-        if self.windows.forgot:  # all files of before have what is forgotten now
+        if self.windows.forgot:  # all earlier files contain events that are forgotten now
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
         merged = self.chain[len(self.chain) - taken :]
         first = min((file.first_epoch for file in merged), default=self.number)
-        # of other tasks, before a rescale
+        # files of other tasks, from before a rescale
         while taken < len(self.chain) and self.chain[-taken - 1].last_epoch >= first:
             taken += 1
             merged = self.chain[-taken:]
             first = min(file.first_epoch for file in merged)
         kept, dropped = self.chain[: len(self.chain) - taken], list(merged)
-        # before the next file is written, which says from where on files are needed
+        # before the next file is written, because that file records which epochs are needed
         if kept and self._expired(kept[0]):
             dropped.append(kept.pop(0))
         needed: dict[int, int] = {}  # key-group -> the first epoch of the oldest file that holds it
@@ -213,7 +213,7 @@ class WindowState:
         self.garbage = [file.name for file in dropped if self._is_own(file)]
 
     def _rows(self, start: int) -> pa.Table:
-        """Events and resets since a seq, as far as they are held."""
+        """Events and resets since a seq, as far as they are still stored."""
         joined = {plan.entry.store: plan.entry.joined_by_rule_id for plan in self.windows.ledger.plans}
 
         end = first_seq(self.number + 1)
@@ -231,11 +231,11 @@ class WindowState:
         return stores_to_table(parallel_map(export, self.windows.stores, self.windows.stored), waits)
 
     def _is_own(self, file: StateFile) -> bool:
-        """Whether it has the key-groups of this task: other tasks may need others, from before a rescale."""
+        """Whether a file has exactly this task's key-groups; other tasks may need a file from before a rescale."""
         return (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group)
 
     def _expired(self, file: StateFile) -> bool:
-        """Whether no living store holds anything of it, and no other task needs it."""
+        """Whether no store keeps any event of a file, no wait in it is open, and no other task needs it."""
         if not self._is_own(file):
             return False
         if self.windows.all_waits and file.awaited_until_ms >= min(self.windows.reached, self.windows.newest):
@@ -265,7 +265,7 @@ def open_windows(
     low_key_group: int,
     high_key_group: int,
 ) -> WindowState:
-    """The windows as this worker last left them, or new; those of engines that have stopped are let go."""
+    """The windows as this worker last left them, or new ones; closes those of engines that have stopped."""
     place = memory_folder, low_key_group, high_key_group
     if place not in _open:
         for other in [other for other in _open if not other[0].exists()]:

@@ -3,7 +3,7 @@
     event ──► {userId: 7, country: KR}  rules 1 and 3, with amount
           └─► {userId: 7}               rule 2, with ip
 
-The reference is held against it: the routes for which it holds the event, and the fields that it holds of it.
+Its answers are compared with the reference: the routes on which the reference stores the event, and the fields that it stores.
 """
 
 import json
@@ -199,7 +199,7 @@ def _published(rule: dict, function: str, field: str) -> PublishedRule:
 
 @lru_cache(maxsize=20_000)
 def _in_force(history: History) -> list[list[RuleInForce]]:
-    """The rules at each entry, as the learner's function is told them."""
+    """The rules at each entry, as the learner's function gets them."""
     book, found = Reference(LOGINS).book, []
     for entry in history:
         if isinstance(entry, PublishedRule):

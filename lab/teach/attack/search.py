@@ -35,7 +35,7 @@ class Game(Protocol):
         """A history with so many events."""
 
     def run(self, function: Callable, history: Any) -> list:
-        """What the function answers to each entry; after a `FailureText` no more."""
+        """The function's answers to the entries; a `FailureText` is the last one."""
 
     def first_difference(self, history: Any, answers: list) -> Difference | None:
         """The first answer that is not the reference's."""
@@ -102,7 +102,7 @@ def _shrunk(game: Game, function: Callable, history: Any, difference: Difference
 
 
 def play_until_time_limit(play: Callable[[], None]) -> None:
-    """Plays a history, and stops without an error when that takes longer than a function should."""
+    """Plays a history, and stops without an error if this takes longer than a function may."""
     try:
         call_with_time_limit(CALL_S, play)
     except TimeLimitExceeded:

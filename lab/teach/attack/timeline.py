@@ -70,7 +70,7 @@ class History:
 
     @property
     def has_no_too_late_events(self) -> bool:
-        """Whether no event is further behind than `late` minutes; one that comes twice was not, the first time."""
+        """Whether no event is further behind than `late` minutes; an event that comes again counts only the first time."""
         newest: dict[int, int] = {}
         for event in self.names:
             newest[event.payee] = max(event.time, newest.get(event.payee, event.time))
@@ -79,7 +79,7 @@ class History:
         return True
 
     def event_at(self, entry_index: int) -> Event:
-        """The event that is entry number `entry_index`."""
+        """The event at entry number `entry_index`."""
         event = self.entries[entry_index]
         assert isinstance(event, Event)
         return event

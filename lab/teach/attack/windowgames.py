@@ -1,7 +1,7 @@
-"""Two games on a timeline: which events are in the window of each, and when does a count that begins anew alert?
+"""Two games on a timeline: which events are in each event's window, and when does a count with reset alert?
 
-Both are held against `lab.model.reference`. It is told a rule whose alerts show what is asked: for the window a sum of amounts
-that are powers of two, so that a sum says which events are in it.
+Both are compared with `lab.model.reference`. It gets a rule whose alerts contain the answer: for the window, a sum of amounts
+that are powers of two, so that the sum says which events are in the window.
 """
 
 import json
@@ -41,7 +41,8 @@ class TimelineGame:
     since then come again; their second answers count, as the first were never delivered.
     """
 
-    fourth_argument: ClassVar[str]  # of the function, after memory, event and width: a number of the history
+    # the function's argument after memory, event and width: a number of the history
+    fourth_argument: ClassVar[str]
 
     def random_history(self, seed: int, event_count: int) -> History:
         return random_history(seed, event_count)
@@ -97,15 +98,15 @@ class TimelineGame:
                     return
 
     def comparable_answer(self, given: Any, history: History) -> Any:
-        """What the function gave, as it is compared; `FailureText` if it is of the wrong kind."""
+        """The function's answer in the form in which it is compared; `FailureText` if it has the wrong type."""
         raise NotImplementedError
 
     def expected_answer(self, alert: Any, events: list[Event]) -> Any:
-        """The right answer, as an alert of the reference tells it (None: there is none)."""
+        """The right answer, from an alert of the reference (None: no alert)."""
         raise NotImplementedError
 
     def first_difference(self, history: History, answers: list) -> Difference | None:
-        """Judged only where a reference that forgets and one that does not agree: who holds more may see more."""
+        """Judges only where a reference that forgets events and one that does not agree: a function that stores more may find more."""
         if not history.has_no_too_late_events:
             return None
         for at, (expected, got) in enumerate(zip(self._expected(history, history.late), answers)):
@@ -141,7 +142,7 @@ class TimelineGame:
         reference.control(json.dumps(rule | self.reference_rule(history)))
 
     def reference_rule(self, history: History) -> dict[str, Any]:
-        """The function and limit of the rule that the reference is given."""
+        """The function and limit of the reference's rule."""
         raise NotImplementedError
 
     def describe_answer(self, answer: Any, history: History) -> str:

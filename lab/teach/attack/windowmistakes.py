@@ -1,4 +1,4 @@
-"""Typical mistakes of those who write `window`, or a count that begins anew, each planted into a right one."""
+"""Typical mistakes in writing `window` or a count with reset, each planted into a correct function."""
 
 from collections.abc import Callable
 

@@ -43,7 +43,7 @@ def describe_entry(history: History, entry_index: int) -> str:
 
 
 def replayed_indices(history: History, entry_index: int) -> list[int]:
-    """The indices of the events that come again after the crash that is entry number `entry_index`."""
+    """The indices of the events that come again after the crash at entry number `entry_index`."""
     cuts = [at for at in range(entry_index) if isinstance(history.entries[at], BatchEnd)]
     begin = cuts[-1] if cuts else 0
     return [at for at in range(begin, entry_index) if isinstance(history.entries[at], Event)]

@@ -19,7 +19,7 @@ def _once(alerts: list[dict]) -> list[dict]:
 
 
 def publish_rule_6(message: object, studio: Any) -> str:
-    """Publishes rule 6 and returns its canonical text if the engine accepts it. Nothing is sent that would replace another rule."""
+    """Publishes rule 6 and returns its canonical text if the engine accepts it. It never sends a rule that would replace another one."""
     rule = rule_from_message(message, "rule_6")
     if rule.rule_id != 6:
         raise AnswerRefused(f"rule_6 must have the id 6, not {rule.rule_id}")

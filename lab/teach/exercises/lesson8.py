@@ -37,7 +37,7 @@ def policy_rule_text(message: object) -> str:
 
 
 def run_edit_and_list_changes(edit: object, database: sqlite3.Connection) -> dict[str, object]:
-    """Runs an edit on rules that are all active, and lists what it changed; it is undone if that is not what was asked for."""
+    """Runs an edit on rules that are all active, and lists what the edit changed; undoes the edit if it is not the requested one."""
     if not isinstance(edit, str):
         raise AnswerRefused(f"an edit must be SQL in a string, not {answer_text(edit)}")
     try:
@@ -238,7 +238,7 @@ EXERCISES = {
     "8.4": ValueExercise(
         right=EDITED,
         read=run_edit_and_list_changes,
-        given_on_recheck=None,  # an instructor's machine runs no SQL of a learner
+        given_on_recheck=None,  # an instructor's machine does not run a learner's SQL
         because="The change is on its way to the engine.",
         hints=(
             "The column is rule_state; the states are ACTIVE and PAUSE.",
