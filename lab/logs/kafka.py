@@ -52,7 +52,7 @@ class RecordProducer:
     def __init__(self, cluster: Cluster, topics: Iterable[str], settings: Mapping[str, object] = {}):
         self._producer = Producer({**cluster.librdkafka_properties, **WRITING, **settings})
         self._cluster, self._topics = cluster, ", ".join(topics)
-        self._lost: tuple[str, KafkaError] | None = None
+        self._lost: tuple[Message, KafkaError] | None = None
 
     def fatal_errors(self) -> AbstractContextManager[None]:
         """Raises what ended the producer, which no longer tells which topic that was about."""
@@ -69,9 +69,9 @@ class RecordProducer:
                 self._producer.poll(ROOM_S)
 
     def note_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Takes in what the brokers say of a record."""
-        if error and not self._lost:
-            self._lost = message.topic() or "", error
+        """Takes in what the brokers say of a record. Calls nothing: a producer that ends calls this while its error is being raised."""
+        if error is not None and self._lost is None:
+            self._lost = message, error
 
     def note_deliveries(self) -> None:
         """Takes in what the brokers have said so far."""
@@ -81,7 +81,8 @@ class RecordProducer:
         """Raises UnusableTopic, NoBroker or KafkaException if a record is known to be lost, once."""
         lost, self._lost = self._lost, None
         if lost:
-            raise self._cluster.delivery_error(*lost)
+            message, error = lost
+            raise self._cluster.delivery_error(message.topic() or "", error)
 
     def flush(self) -> None:
         """Waits until the brokers have all that was sent. Raises as `raise_lost` does."""
@@ -191,17 +192,18 @@ class KafkaLog:
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
         """Sends records and waits for the broker; returns the place of each: `control/0:17` (partition, offset)."""
-        places = [""] * len(lines)
+        sent: dict[int, Message] = {}
 
-        def sent(number: int, error: KafkaError | None, message: Message) -> None:
-            places[number] = f"{self.topic}/{message.partition()}:{message.offset()}"
+        def note_delivery(number: int, error: KafkaError | None, message: Message) -> None:
+            sent[number] = message
             self._producer.note_delivery(error, message)
 
         with self._producer.fatal_errors():
             for number, (line, key) in enumerate(zip(lines, keys)):
-                self._producer.send(self.topic, line, key, partial(sent, number))
+                self._producer.send(self.topic, line, key, partial(note_delivery, number))
         self.flush()
-        return places
+        messages = (sent[number] for number in range(len(lines)))
+        return [f"{self.topic}/{each.partition()}:{each.offset()}" for each in messages]
 
     def flush(self) -> None:
         """Waits until the brokers have acknowledged all records. Raises NoBroker, UnusableTopic or KafkaException if any was lost."""
