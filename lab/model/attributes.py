@@ -24,6 +24,7 @@ LABEL = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 MAX_EVENT_FIELDS = 16
 MAX_WINDOW_SECONDS = 3660 * 86_400
 _AROUND = "without blanks before and after it"
+_OF_SENTENCE = re.compile("([0-9]{1,12}) *([smhd]|min)")  # a duration as sentences have it
 _WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
 
 
@@ -53,6 +54,8 @@ def read_action(given: dict, keys: tuple[str, ...]) -> str:
 
 def read_severity(given: dict) -> str | None:
     severity = given.get("severity")
+    if isinstance(severity, str) and severity not in SEVERITIES and (word := severity.lower()) in SEVERITIES:
+        raise BadRule(expected_message("severity", severity, f"lower case: write {short_json(word)}"))
     if severity is not None and severity not in SEVERITIES:
         raise BadRule(expected_message("severity", severity, f"one of {', '.join(SEVERITIES)}"))
     return severity
@@ -186,6 +189,12 @@ def read_duration_seconds(name: str, window: object) -> int:
         seconds = parse_duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
     except ValueError:
         seconds = 0
+    if not seconds and (spaced := _OF_SENTENCE.fullmatch(text)):
+        code = spaced[1] + spaced[2][0]
+        if 0 < parse_duration_ms(code) <= 1000 * MAX_WINDOW_SECONDS:
+            raise BadRule(
+                expected_message(name, window, f"a number and one letter: write {short_json(code)}")
+            )
     if not 0 < seconds <= MAX_WINDOW_SECONDS:
         raise BadRule(expected_message(name, window, _WINDOW_ALLOWED))
     return seconds

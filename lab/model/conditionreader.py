@@ -12,6 +12,7 @@ from lab.model.attributes import MAX_WINDOW_SECONDS
 from lab.model.conditions import BadConditions, Token
 from lab.model.filters import filter_json_value
 from lab.model.rule import UNIT_SECONDS
+from lab.model.times import duration_words, parse_duration_ms
 from lab.model.when import when_text
 from lab.model.whenreader import WhenReader
 
@@ -198,6 +199,15 @@ class ConditionReader(WhenReader):
         )
 
     def read_duration(self) -> str:
+        duration, more = self._one_duration(), self.upcoming_token
+        ms = parse_duration_ms(duration)
+        while self.upcoming_token.kind == "word" and re.match("[0-9]", self.upcoming_token.text):
+            ms += parse_duration_ms(self._one_duration())
+        if self.upcoming_token is not more:
+            raise self.error_at(f"expected one number and one unit: write {duration_words(ms)}", more)
+        return duration
+
+    def _one_duration(self) -> str:
         token = number = self.take_token()
         match = re.fullmatch("([0-9]{1,12})([a-z]*)", token.text.lower()) if token.kind == "word" else None
         unit = match[2] if match else ""

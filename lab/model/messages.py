@@ -294,7 +294,8 @@ def _more(given: dict, joined: str, schema: Schema) -> tuple[Condition, ...]:
     if given.get(other) is not None:
         raise BadRule("and, or: both are given, expected one of them")
     if not isinstance(listed, list) or not 0 < len(listed) < MAX_CONDITIONS:
-        raise BadRule(expected_message(joined, listed, f"a list of 1 to {MAX_CONDITIONS - 1} conditions"))
+        allowed = f"a list of 1 to {MAX_CONDITIONS - 1} conditions beside the rule's own"
+        raise BadRule(expected_message(joined, listed, allowed))
     return tuple(
         _inside(f"{joined} {number}", each, CONDITION, _condition, schema)
         for number, each in enumerate(listed, 1)

@@ -165,7 +165,7 @@ function ofAbsence(given) {
 function readMore(given, how, schema) {
   const listed = given.get(how);
   if (has(given, "and") && has(given, "or")) throw new Bad("and, or: both are given, expected one of them");
-  if (!Array.isArray(listed) || !(listed.length > 0 && listed.length < MOST_CONDITIONS)) throw new Bad(expected(how, listed, `a list of 1 to ${MOST_CONDITIONS - 1} conditions`));
+  if (!Array.isArray(listed) || !(listed.length > 0 && listed.length < MOST_CONDITIONS)) throw new Bad(expected(how, listed, `a list of 1 to ${MOST_CONDITIONS - 1} conditions beside the rule's own`));
   return listed.map((each, n) => inside(`${how} ${n + 1}`, each, CONDITION, (condition) => readCondition(condition, schema)));
 }
 
@@ -225,6 +225,8 @@ function windowMs(given) {
 function seconds(name, window) {
   const text = textOf(window), found = typeof text === "string" && /^(\d{1,12})([smhd]?)$/.exec(text);
   const number = found ? Number(found[1]) * UNIT_SECONDS[found[2] || "m"] : 0;
+  const spaced = !found && typeof text === "string" && /^(\d{1,12}) *([smhd]|min)$/.exec(text), said = spaced ? Number(spaced[1]) * UNIT_SECONDS[spaced[2][0]] : 0;
+  if (said > 0 && said <= MOST_SECONDS) throw new Bad(expected(name, window, `a number and one letter: write ${shown(spaced[1] + spaced[2][0])}`));
   if (!(number > 0 && number <= MOST_SECONDS)) throw new Bad(expected(name, window, WINDOW_ALLOWED));
   return number;
 }
@@ -256,6 +258,8 @@ function readAction(action, keys) {
 }
 
 function readSeverity(severity = null) {
+  const word = typeof severity === "string" ? severity.toLowerCase() : null;
+  if (word !== severity && SEVERITIES.includes(word)) throw new Bad(expected("severity", severity, `lower case: write ${shown(word)}`));
   if (severity !== null && !SEVERITIES.includes(severity)) throw new Bad(expected("severity", severity, `one of ${SEVERITIES.join(", ")}`));
   return severity;
 }

@@ -196,6 +196,14 @@ class SentenceReader extends WhenReader {
   }
 
   duration() {
+    const duration = this._oneDuration(), more = this.next, ms = (code) => 1000 * UNIT_SECONDS[code.at(-1)] * Number(code.slice(0, -1));
+    let sum = ms(duration);
+    while (this.next.kind === "word" && /^[0-9]/.test(this.next.text)) sum += ms(this._oneDuration());
+    if (this.next !== more) throw this.refuse(`expected one number and one unit: write ${durationText(sum)}`, more);
+    return duration;
+  }
+
+  _oneDuration() {
     let token = this.take();
     const number = token, [, digits, close] = (token.kind === "word" && /^([0-9]{1,12})([a-z]*)$/.exec(token.text.toLowerCase())) || [];
     let unit = close ?? "";

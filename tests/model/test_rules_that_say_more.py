@@ -222,9 +222,14 @@ def test_what_is_wrong_inside_a_condition_says_where():
     ("said", "reason"),
     [
         ({"and": [SUM], "or": [SUM]}, "and, or: both are given, expected one of them"),
-        ({"and": []}, "expected a list of 1 to 3 conditions"),
-        ({"or": [SUM] * 4}, "expected a list of 1 to 3 conditions"),
+        ({"and": []}, "expected a list of 1 to 3 conditions beside the rule's own"),
+        ({"or": [SUM] * 4}, "expected a list of 1 to 3 conditions beside the rule's own"),
         ({"and": "SUM > 3"}, "expected a list of 1 to 3 conditions"),
+        ({"window": "90 min"}, 'window: "90 min", expected a number and one letter: write "90m"'),
+        ({"window": "1 h"}, 'window: "1 h", expected a number and one letter: write "1h"'),
+        ({"window": "0 min"}, 'window: "0 min", expected whole minutes'),
+        ({"severity": "HIGH"}, 'severity: "HIGH", expected lower case: write "high"'),
+        ({"severity": "HIGHER"}, 'severity: "HIGHER", expected one of low'),
         ({"and": [5]}, "and 1: 5, expected an object such as"),
         ({"excludeCurrent": "yes"}, 'excludeCurrent: "yes", expected true or false'),
         (

@@ -24,7 +24,7 @@ def rule_of(**more):
     "wrong, said",
     [
         ({"severity": "urgent"}, 'severity: "urgent", expected one of low, medium, high, critical'),
-        ({"severity": "HIGH"}, "expected one of low, medium, high, critical"),
+        ({"severity": "HIGH"}, 'expected lower case: write "high"'),
         ({"severity": ["high"]}, "expected one of low"),
         ({"title": ""}, "a text of 1 to 200 characters, without blanks before and after it"),
         ({"title": " x"}, "without blanks"),

@@ -38,6 +38,8 @@ MISTAKES = (
     ("SUM amount over 1 h > 3", "amount", "SUM and what it is of stand as SUM(…)"),
     ("SUM(amont) over 1 h > 3", "amont", "did you mean amount?"),
     ("SUM(amount, userId) over 1 h > 3", ")", "SUM takes one field"),
+    ("SUM(amount) over 1 h 30 min > 3", "30", "expected one number and one unit: write 90 min"),
+    ("SUM(amount) over 1 h 30 min 20 s > 3", "30", "expected one number and one unit: write 5420 s"),
     ("SUM(amount) over 1 week > 3", "week", "expected a duration in whole s, min, h or d"),
     ("SUM(amount) over 1.5 h > 3", "1.5", "in whole s, min, h or d, such as 90 min"),
     ("SUM(amount) over 0 h > 3", "0", "expected a duration from 1 s to 3660 d"),
