@@ -136,6 +136,8 @@ def test_conditions_mean(text, filter):
         ("device = \"a", '"', "not closed"),
         ("device = 'a", "'", "not closed"),
         ("device = “a”", "“", "is no quote here"),
+        ("device = `a`", "`", "is no quote here"),
+        ("`device` = a", "`", "is no quote here"),
         ('device = "C:\\temp\\x"', '"C:\\temp\\x"', "put the value into '…'"),
     ],
 )  # fmt: skip
