@@ -424,7 +424,7 @@ def signalled(process: psutil.Process, number: signal.Signals, everybody: bool) 
 
 
 def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_stop_or_kill(files, tmp_path):
-    """One engine in a process of its own: stopped by Ctrl-C, killed, and stopped by a service manager and by a terminal that is closed, which signal the whole family.
+    """One engine in a process of its own: stopped by Ctrl-C, killed, and stopped by a terminal that is closed and by a service manager, which signal the whole family.
 
     Each log is where it was told to be. No shared memory is left, what a killed engine left is removed by the next one.
     """
@@ -439,7 +439,7 @@ def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_
     control = ["--rules", "rules", "--acks", "out/acks"]
     assert main(["rules", "add", RULE, *control, "--timeout", "0"]) == OK
     left: set[Path] = set()
-    for number, stop in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)):
+    for number, stop in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGHUP, signal.SIGTERM)):
         logs.log("events").append(LINES[75 * number : 75 * (number + 1)])
         with program(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as engine:
             wait_until(
