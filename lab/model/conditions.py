@@ -77,7 +77,7 @@ def tokenize(text: str) -> Iterator[Token]:
             wrong = (
                 "this quote is not closed"
                 if part in "\"'"
-                else f"{part} is no quote here, write \" or ' around a value"
+                else f"{part} is no quote here, write \" or ' around a text, and nothing around a field"
             )
             raise BadConditions(wrong, text, start, place)
         if kind == "quoted":

@@ -30,7 +30,7 @@ class Reader {
     for (TOKEN.lastIndex = 0; TOKEN.lastIndex < stop; ) {
       const { groups, index, 0: whole } = TOKEN.exec(text), [kind, part] = Object.entries(groups).find(([, found]) => found !== undefined);
       const end = index + whole.length, token = new Token(kind, part, end - part.length, end);
-      if (kind === "open") throw this.refuse(`"'`.includes(part) ? "this quote is not closed" : `${part} is no quote here, write " or ' around a value`, token);
+      if (kind === "open") throw this.refuse(`"'`.includes(part) ? "this quote is not closed" : `${part} is no quote here, write " or ' around a text, and nothing around a field`, token);
       if (kind === "quoted") token.text = this._unquoted(token);
       this.tokens.push(token);
     }

@@ -137,7 +137,7 @@ def test_conditions_mean(text, filter):
         ("device = 'a", "'", "not closed"),
         ("device = “a”", "“", "is no quote here"),
         ("device = `a`", "`", "is no quote here"),
-        ("`device` = a", "`", "is no quote here"),
+        ("`device` = a", "`", "and nothing around a field"),
         ('device = "C:\\temp\\x"', '"C:\\temp\\x"', "put the value into '…'"),
     ],
 )  # fmt: skip
