@@ -14,6 +14,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -56,6 +57,13 @@ def read_translations(language: str, name: str) -> dict[str, str]:
     path = FOLDER / language / f"{name}.po"
     if not path.exists():
         return {}
+    found = path.stat()
+    return dict(_parse_po(path, found.st_mtime_ns, found.st_size))
+
+
+@lru_cache(maxsize=64)
+def _parse_po(path: Path, mtime_ns: int, size: int) -> dict[str, str]:
+    """Parses a file once for each state of it: a notebook needs the same file for each of its cells."""
     with path.open("rb") as file:
         return {str(message.id): str(message.string) for message in read_po(file) if message.id}
 

@@ -170,11 +170,10 @@ def test_the_readme_of_a_language_is_what_its_translation_makes_with_the_command
 def test_a_prediction_keeps_its_options():
     """As many, and the same one right: the answers are looked up by the translated question."""
     for source in lesson_sources():
+        kinds = kinds_of_translatable_texts(source.stem)
         for language in languages_of(source)[1:]:
             for text, translation in translations.read_translations(language, source.stem).items():
-                if kinds_of_translatable_texts(source.stem)[text] == "code" and (
-                    asked := parse_prediction(text)
-                ):
+                if kinds[text] == "code" and (asked := parse_prediction(text)):
                     answered = parse_prediction(translation)
                     assert len(answered[1]) == len(asked[1])
                     assert answered[1].index(answered[2]) == asked[1].index(asked[2])
