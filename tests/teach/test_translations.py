@@ -3,6 +3,7 @@
 import json
 import re
 from decimal import Decimal
+from functools import cache
 from html import escape
 
 import nbformat
@@ -31,6 +32,7 @@ LESSONS = ["00-start-here", "01-dynamic-partitioning", "03-custom-windows", "05-
 COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]
 COMPLETE = {"ko": COMPLETED, "zh": COMPLETED}
 HAN, WIDE = "[\u4e00-\u9fff]", "[\uff01-\uff1f\u3001\u3002]"
+kinds_of = cache(kinds_of_translatable_texts)
 UNCHINESE = re.compile(
     f"{HAN}[A-Za-z0-9`]|[A-Za-z0-9`]{HAN}|{HAN}[,;:?!()]|[,;:?!()]{HAN}| {WIDE}|{WIDE} (?![ |*`])"
 )
@@ -48,7 +50,7 @@ files = pytest.mark.parametrize(
 @files
 def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(language, name):
     """After a change of the source: python -m lab.teach.lessons LANGUAGE NAME, then fill what is empty."""
-    expected, pairs = kinds_of_translatable_texts(name), translations.read_translations(language, name)
+    expected, pairs = kinds_of(name), translations.read_translations(language, name)
     assert list(pairs) == list(expected)
     terms = translations.read_translations(language, "terms")
     wrong = {
@@ -63,7 +65,7 @@ def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(la
 def test_emphasis_in_a_translation_is_rendered(language, name):
     """Markdown leaves *값(value)*은 as it is: behind punctuation, a closing asterisk needs a space."""
     for text, translation in translations.read_translations(language, name).items():
-        if kinds_of_translatable_texts(name)[text] == "markdown":
+        if kinds_of(name)[text] == "markdown":
             html = MarkdownIt().enable("table").render(translation)
             assert "*" not in re.sub(r"<code.*?</code>", "", html, flags=re.DOTALL)
 
@@ -71,7 +73,7 @@ def test_emphasis_in_a_translation_is_rendered(language, name):
 @pytest.mark.parametrize("name", [*LESSONS, "control-room", "README"])
 def test_chinese_has_a_space_beside_latin_letters_and_its_own_punctuation(name):
     for text, translation in translations.read_translations("zh", name).items():
-        if kinds_of_translatable_texts(name)[text] == "code":
+        if kinds_of(name)[text] == "code":
             parts = re.findall(r"\"[^\"\n]*\"|#.*", translation)
         else:
             parts = [translations.FENCED.sub("", translation)]
@@ -170,10 +172,9 @@ def test_the_readme_of_a_language_is_what_its_translation_makes_with_the_command
 def test_a_prediction_keeps_its_options():
     """As many, and the same one right: the answers are looked up by the translated question."""
     for source in lesson_sources():
-        kinds = kinds_of_translatable_texts(source.stem)
         for language in languages_of(source)[1:]:
             for text, translation in translations.read_translations(language, source.stem).items():
-                if kinds[text] == "code" and (asked := parse_prediction(text)):
+                if kinds_of(source.stem)[text] == "code" and (asked := parse_prediction(text)):
                     answered = parse_prediction(translation)
                     assert len(answered[1]) == len(asked[1])
                     assert answered[1].index(answered[2]) == asked[1].index(asked[2])
@@ -318,7 +319,7 @@ def test_the_titles_in_the_table_of_progress_are_those_of_the_translated_lessons
     assert all(f">{escape(title)}<" in "".join(tables) for title in shown.values())
     for name in LESSONS:
         for text, translation in translations.read_translations(language, name).items():
-            if kinds_of_translatable_texts(name)[text] == "markdown":
+            if kinds_of(name)[text] == "markdown":
                 headings = (re.findall("^#+ (.+)$", each, re.MULTILINE) for each in (text, translation))
                 for english, said in zip(*headings, strict=True):
                     (number, *title), (_, *spoken) = (
