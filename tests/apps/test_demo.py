@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lab.apps import demo
-from lab.model.reference import Reference
+from lab.apps.fastreference import FastReference
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import to_json
 from tests.waiting import PATIENCE_S
@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_S
 
 @pytest.mark.parametrize("rate, seconds", [(20, 6), (100, 45), (500, 10)])
 def test_each_rule_catches_its_bursts_and_little_else(rate, seconds):
-    reference = Reference(PAYMENTS)
+    reference = FastReference(PAYMENTS)
     for rule in (*demo.first_rules(rate), demo.new_rule()):
         assert reference.control(json.dumps(rule))["status"] == "accepted"
     start_ms = 1_700_000_000_000

@@ -132,8 +132,8 @@ def test_to_take_back_costs_a_walk_over_the_group_at_most_once(function, tmp_pat
     """The largest event of a long group comes and goes again and again: see `tests.engine.test_blocks` for the steps."""
     rule = f"1: {function}(amount) per userId over 1 h > 1".encode()
     log = [("control", rule)]
-    log += [("event", event(n, f"{3_000 - n}", at=T0 + n)) for n in range(2_000)]
-    for n in range(400):
+    log += [("event", event(n, f"{3_000 - n}", at=T0 + n)) for n in range(1_000)]
+    for n in range(200):
         at = T0 + 2_000 + n
         log += [
             ("event", event(5_000 + n, "9999", at=at)),
