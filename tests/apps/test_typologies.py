@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.apps import typologies
 from lab.apps.typologies import LabelledPast, measure_typologies
 from lab.cli.main import main
 from lab.stream.accounts import CASES
@@ -13,8 +14,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "typologies.md"
 
 
 @pytest.fixture(scope="module")
-def found():
-    return measure_typologies(labelled_typology_events())
+def events():
+    return labelled_typology_events()
+
+
+@pytest.fixture(scope="module")
+def found(events):
+    return measure_typologies(events)
 
 
 def test_each_rule_finds_all_of_its_cases_and_is_more_often_right_than_wrong(found):
@@ -23,7 +29,8 @@ def test_each_rule_finds_all_of_its_cases_and_is_more_often_right_than_wrong(fou
         assert of.cases_found == CASES and of.right_alerts > of.wrong_alerts, name
 
 
-def test_the_page_has_what_the_command_prints_and_every_rule(capsys):
+def test_the_page_has_what_the_command_prints_and_every_rule(capsys, monkeypatch, events, found):
+    monkeypatch.setattr(typologies, "measure_typologies", lambda given: found if given == events else {})
     assert main(["typologies"]) == 0
     text = PAGE.read_text(encoding="utf-8")
     assert capsys.readouterr().out.strip() in text
