@@ -131,5 +131,5 @@ def test_a_long_row_of_csv_is_a_dead_letter_and_the_next_ones_keep_their_places(
 
 def test_a_row_of_csv_that_never_ends_takes_no_memory(tmp_path):
     path = tmp_path / "events.csv"
-    path.write_text("transactionId,eventTime,payeeId\n1,5,7\n" + '4,"' + 'x\n","' * 2_000_000)
+    path.write_text("transactionId,eventTime,payeeId\n1,5,7\n" + '4,"' + 'x\n","' * 500_000)
     assert max(map(len, source_at(path, schema=PAYMENTS))) < 1000
