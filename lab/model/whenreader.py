@@ -22,6 +22,11 @@ from lab.model.words import short_json
 # comparisons of one condition; brackets in brackets; values of one list
 MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000
 WORDS = ("in", "not", "is", "startswith")  # that compare
+# what stands after a condition in a rule's sentence
+AFTER_CONDITION = (
+    *("and", "or", "where", "per", "over", "within", "when", "at", "then"),
+    *("severity", "title", "labels", "with"),
+)
 EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null'
 
 
@@ -137,8 +142,8 @@ class WhenReader(TokenReader):
         if name.is_word(*SHOWS):
             raise self.error_at(f"write {name.text.lower()}({self.schema.time_field})", name)
         before, compares = self.tokens[self.place - 2], self.upcoming_token
-        if before.is_word("and", "or") and name.is_word("and", "or"):
-            raise self.error_at(f"expected a condition after {before.text}, not another {name.text}", name)
+        if before.is_word("and", "or") and name.is_word(*AFTER_CONDITION):
+            raise self.error_at(f"expected a condition after {before.text}, not {name.text}", name)
         goes_on = compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
         if self.last and before.is_word("and", "or") and not goes_on:
             of, value = self.last

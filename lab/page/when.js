@@ -7,6 +7,7 @@
 const MOST_COMPARISONS = 100, MOST_BRACKETS = 10, MOST_VALUES = 1000;
 const SHOWS = { hour: [0n, 23n], weekday: [1n, 7n] }; // of clocks: the smallest and the largest number; 1 is Monday
 const WHEN_EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null';
+const AFTER_CONDITION = "and or where per over within when at then severity title labels with".split(" "); // in a rule's sentence
 const RELATIONS = {
   "=": (sign) => sign === 0, "!=": (sign) => sign !== 0, ">": (sign) => sign > 0, ">=": (sign) => sign >= 0, "<": (sign) => sign < 0, "<=": (sign) => sign <= 0,
 };
@@ -115,7 +116,7 @@ class WhenReader extends Reader {
   _refuseName(name) {
     if (name.isWord(...Object.keys(SHOWS))) throw this.refuse(`write ${name.text.toLowerCase()}(${this.schema.time.name})`, name);
     const before = this.tokens[this.place - 2], goesOn = this.next.isSign(...Object.keys(RELATIONS)) || this.next.isWord("in", "not", "is", "startswith");
-    if (before?.isWord("and", "or") && name.isWord("and", "or")) throw this.refuse(`expected a condition after ${before.text}, not another ${name.text}`, name);
+    if (before?.isWord("and", "or") && name.isWord(...AFTER_CONDITION)) throw this.refuse(`expected a condition after ${before.text}, not ${name.text}`, name);
     if (!this.given || goesOn || !before?.isWord("and", "or")) return;
     const [of, value] = this.given, several = `${of.text} in (${written({}, value.text)}, ${written({}, name.text)})`;
     throw this.refuse(`write and or or between two conditions; one of several values: ${several}`, name);

@@ -103,7 +103,7 @@ def test_a_file_of_a_known_schema_is_played_with_it_though_a_record_is_bad(opene
 def test_rules_are_written_judged_published_paused_and_deleted(opened):
     opened.click("#new")
     opened.get_by_label("only where").fill("paymentType = CSH and")
-    assert "Not a rule yet: unknown payments field" in opened.inner_text("#side")
+    assert "Not a rule yet: expected a condition after and, not per" in opened.inner_text("#side")
     opened.get_by_label("only where").fill("paymentType in (CSH, CRD)")
     opened.get_by_label("limit").fill("0.5")
     opened.click("text=Publish")

@@ -78,6 +78,8 @@ MISTAKES = (
     ("COUNT(events) over 1 h > 3, severity low and", "and", "expected a comma and when"),
     (" and ".join(["COUNT(events) over 1 h > 3"] * 4) + " AND", "AND", "expected at most 4 conditions"),
     ("SUM(amount) per over 1 h > 3", "over", "unknown logins field"),
+    ("SUM(amount) where action = pay and per userId over 1 h > 3", "per", "after and, not per"),
+    ("COUNT(events) over 1 h > 3, when action = pay or at most 1 per 1 h", "at", "after or, not at"),
     ("SUM(amount) where action = over 1 h > 3", "1", "goes in quotes"),
     ("SUM(amount) over 1 h without current > 3", "current", "expected without the current event"),
     ("SUM(amount) over 1 h is 3", "is", "expected one of = != > >= < <="),
