@@ -198,4 +198,4 @@ def test_a_refusal_is_told_in_the_readers_language(opened, language):
     before = opened.inner_text("#verdict")
     opened.locator("#side textarea").fill("SUM(paymentAmount) over")
     after = opened.inner_text("#verdict")
-    assert after != before and "expected" not in after and "10 min" in after
+    assert after != before and "expected" not in after and "90 min" in after
