@@ -14,13 +14,10 @@ from lab.model.filters import filter_json_value
 from lab.model.rule import UNIT_SECONDS
 from lab.model.times import duration_words, parse_duration_ms
 from lab.model.when import when_text
-from lab.model.whenreader import WhenReader
+from lab.model.whenreader import CLAUSES, WhenReader
 
 STORED_UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
 TIMES, DIVIDED = ("×", "*", "x"), ("÷", "/")
-# the first word of a clause, and the attribute that it gives
-CLAUSES = {"when": "when", "at": "atMost", "then": "action", "severity": "severity"}
-CLAUSES |= {"title": "title", "labels": "labels", "with": "eventFields"}
 NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 EXAMPLE = "SUM(amount) per userId over 1 h > 500"
 

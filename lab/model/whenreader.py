@@ -22,11 +22,10 @@ from lab.model.words import short_json
 # comparisons of one condition; brackets in brackets; values of one list
 MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000
 WORDS = ("in", "not", "is", "startswith")  # that compare
-# what stands after a condition in a rule's sentence
-AFTER_CONDITION = (
-    *("and", "or", "where", "per", "over", "within", "when", "at", "then"),
-    *("severity", "title", "labels", "with"),
-)
+# the first word of a clause of a rule's sentence, and the attribute that it gives
+CLAUSES = {"when": "when", "at": "atMost", "then": "action", "severity": "severity"}
+CLAUSES |= {"title": "title", "labels": "labels", "with": "eventFields"}
+AFTER_CONDITION = ("and", "or", "where", "per", "over", "within", *CLAUSES)  # words of such a sentence
 EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null'
 
 

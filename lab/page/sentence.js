@@ -11,8 +11,6 @@
 
 const SENTENCE = new RegExp(`^[${BLANKS}]*([0-9]{1,19})(?:[${BLANKS}]+([A-Za-z]{1,9}))?[${BLANKS}]*:`);
 const UNITS_OF_SENTENCE = { s: "s", min: "m", m: "m", h: "h", d: "d" };
-// the first word of a clause, and the attribute that it gives
-const CLAUSES = { when: "when", at: "atMost", then: "action", severity: "severity", title: "title", labels: "labels", with: "eventFields" };
 const OF_CLAUSES = "when, at most, then, severity, title, labels or with";
 
 /** The attributes of a rule, without id and state, as a message has them. Throws a Bad, which says where, and what would be right. */

@@ -7,7 +7,9 @@
 const MOST_COMPARISONS = 100, MOST_BRACKETS = 10, MOST_VALUES = 1000;
 const SHOWS = { hour: [0n, 23n], weekday: [1n, 7n] }; // of clocks: the smallest and the largest number; 1 is Monday
 const WHEN_EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null';
-const AFTER_CONDITION = "and or where per over within when at then severity title labels with".split(" "); // in a rule's sentence
+// the first word of a clause of a rule's sentence, and the attribute that it gives
+const CLAUSES = { when: "when", at: "atMost", then: "action", severity: "severity", title: "title", labels: "labels", with: "eventFields" };
+const AFTER_CONDITION = ["and", "or", "where", "per", "over", "within", ...Object.keys(CLAUSES)]; // in a rule's sentence
 const RELATIONS = {
   "=": (sign) => sign === 0, "!=": (sign) => sign !== 0, ">": (sign) => sign > 0, ">=": (sign) => sign >= 0, "<": (sign) => sign < 0, "<=": (sign) => sign <= 0,
 };
