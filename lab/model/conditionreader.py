@@ -20,6 +20,9 @@ STORED_UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
 TIMES, DIVIDED = ("×", "*", "x"), ("÷", "/")
 NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 EXAMPLE = "SUM(amount) per userId over 1 h > 500"
+_UNIT = r"(?:[^\W\d_]{1,3}|[$€£¥₩₹])"
+_WITH_UNIT = re.compile(rf"{_UNIT}?([0-9]{{1,30}}(\.[0-9]{{1,30}})?)({_UNIT}?)")
+_ZEROS = {"k": "000", "m": "000000"}  # what people write instead of them
 
 
 class ConditionReader(WhenReader):
@@ -191,9 +194,23 @@ class ConditionReader(WhenReader):
     def _not_plain(self, what: str, token: Token) -> BadConditions:
         if re.fullmatch("[0-9.]{1,60}%", token.text):
             return self.error_at("a percentage is written as a number: 0.3 for 30 %", token)
+        if number := self._without_unit(token):
+            return self.error_at(f"a number has no unit and no currency: write {number}", token)
         return self.error_at(
             f"expected {what}, such as 500, without units and without signs between the digits", token
         )
+
+    def _without_unit(self, token: Token) -> str:
+        """The number in $1,000, EUR 500, 500EUR or 20M; empty if the token is none of these."""
+        text = token.text
+        if re.fullmatch(_UNIT, text):
+            text = self.take_token().text
+        while self.is_comma_before_digits():
+            self.take_token()
+            text += self.take_token().text
+        match = _WITH_UNIT.fullmatch(text)
+        zeros = _ZEROS.get(match[3].lower(), "") if match else ""
+        return "" if not match or zeros and match[2] else match[1] + zeros
 
     def read_duration(self) -> str:
         duration, more = self._one_duration(), self.upcoming_token

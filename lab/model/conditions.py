@@ -55,7 +55,7 @@ class Token(NamedTuple):
 
     def is_number(self, least: int, most: int) -> bool:
         """Whether the token is a whole number from `least` to `most`."""
-        return re.fullmatch("[0-9]{1,9}", self.text) is not None and least <= int(self.text) <= most
+        return re.fullmatch(r"\+?[0-9]{1,9}", self.text) is not None and least <= int(self.text) <= most
 
     @property
     def is_word_or_quoted(self) -> bool:

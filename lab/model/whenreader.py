@@ -8,6 +8,7 @@ field: name | ("hour" | "weekday") "(" name of a time ["," zone] ")", which is c
 
 import sys
 from dataclasses import replace
+from decimal import Decimal
 from ipaddress import ip_network
 from typing import NoReturn
 
@@ -21,6 +22,7 @@ from lab.model.words import short_json
 
 # comparisons of one condition; brackets in brackets; values of one list
 MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000
+LOCAL_TIME_FIELDS = {part: Field(part, "long") for part in SHOWS}  # what a clock shows, as fields of its name
 WORDS = ("in", "not", "is", "startswith")  # that compare
 # the first word of a clause of a rule's sentence, and the attribute that it gives
 CLAUSES = {"when": "when", "at": "atMost", "then": "action", "severity": "severity"}
@@ -167,17 +169,20 @@ class WhenReader(TokenReader):
             clock = LocalTimePart(name.text.lower(), *zone)
         except ValueError as error:
             raise self.error_at(str(error), self.tokens[self.place - 2]) from None
-        least, most = SHOWS[clock.part]
-        first = self.place
-        compared = self._compared(name, Field(clock.part, "long"))
-        operand = compared.operand
-        values = operand if isinstance(operand, tuple) else (operand,)
-        if not all(isinstance(value, int) and least <= value <= most for value in values):
-            given = (token for token in self.tokens[first : self.place] if token.is_word_or_quoted)
-            others = (token for token in given if not token.is_number(least, most))
-            wrong = next(token for token in others if operand is None or not token.is_word(*WORDS))
-            raise self.error_at(f"{clock.part} is compared with numbers from {least} to {most}", wrong)
+        compared = self._compared(name, LOCAL_TIME_FIELDS[clock.part])
+        if compared.operand is None or isinstance(compared.operand, OtherField):
+            raise self._no_local_time(clock.part, self.tokens[self.place - 1])
         return replace(compared, field=field.name, local_time_part=clock)
+
+    def _no_local_time(self, part: str, token: Token) -> BadConditions:
+        if part == "weekday":
+            return self.error_at("weekday is compared with numbers from 1 (Monday) to 7 (Sunday)", token)
+        return self.error_at("hour is compared with numbers from 0 to 23", token)
+
+    def _value(self, field: Field, token: Token) -> str | int | Decimal:
+        if field is LOCAL_TIME_FIELDS.get(field.name) and not token.is_number(*SHOWS[field.name]):
+            raise self._no_local_time(field.name, token)
+        return parse_token_value(self.text, field, token)
 
     def _compared(self, name: Token, field: Field) -> Comparison:
         sign = self.take_token()
@@ -192,9 +197,7 @@ class WhenReader(TokenReader):
         if sign.is_word("startswith"):
             if field.type != "string":
                 raise self.error_at(f"{field.name} is no text: startsWith is for texts", sign)
-            return Comparison(
-                field.name, f"{prefix}startsWith", parse_token_value(self.text, field, self._one(name))
-            )
+            return Comparison(field.name, f"{prefix}startsWith", self._value(field, self._one(name)))
         if sign.is_word("is") and not negated:
             return self._null(field)
         if sign.kind == "sign" and sign.text in RELATIONS and not negated:
@@ -247,7 +250,7 @@ class WhenReader(TokenReader):
             raise self.error_at(f"a network is compared with in: {field.name} {within} {token.text}", token)
         if field.is_number_or_time and self.is_comma_before_digits():
             raise self.error_at("a number in a condition has no commas, and a point before decimals")
-        return parse_token_value(self.text, field, token)
+        return self._value(field, token)
 
     def _other(self, field: Field, token: Token) -> OtherField | None:
         """The field that a word names, if it does not read as a number where a number is expected."""
@@ -255,7 +258,7 @@ class WhenReader(TokenReader):
             return None
         if field.is_number_or_time and field.type != "time":
             try:
-                parse_token_value(self.text, field, token)
+                self._value(field, token)
                 return None
             except BadConditions:
                 pass
@@ -294,7 +297,7 @@ class WhenReader(TokenReader):
         if field.type == "string" and any(_network(token.text) for token in bare):
             networks = {self._exact_network(token) for token in tokens}
             return tuple(sorted(networks, key=lambda each: (each.version, each)))
-        return tuple(sorted({parse_token_value(self.text, field, token) for token in tokens}))
+        return tuple(sorted({self._value(field, token) for token in tokens}))
 
     def _exact_network(self, token: Token) -> Network:
         try:

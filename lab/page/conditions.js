@@ -16,7 +16,7 @@ class Token {
   constructor(kind, text, start, end) { Object.assign(this, { kind, text, start, end }); }
   isWord(...words) { return this.kind === "word" && words.includes(this.text.toLowerCase()); }
   isSign(...signs) { return this.kind === "sign" && signs.includes(this.text); }
-  isNumber(least, most) { return /^[0-9]{1,9}$/.test(this.text) && this.text >= least && this.text <= most; }
+  isNumber(least, most) { return /^\+?[0-9]{1,9}$/.test(this.text) && this.text >= least && this.text <= most; }
   get isValue() { return this.kind === "word" || this.kind === "quoted"; }
 }
 

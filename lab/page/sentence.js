@@ -11,6 +11,8 @@
 
 const SENTENCE = new RegExp(`^[${BLANKS}]*([0-9]{1,19})(?:[${BLANKS}]+([A-Za-z]{1,9}))?[${BLANKS}]*:`);
 const UNITS_OF_SENTENCE = { s: "s", min: "m", m: "m", h: "h", d: "d" };
+const UNIT_ALONE = /^(?:\p{L}{1,3}|[$€£¥₩₹])$/u, WITH_UNIT = /^(?:\p{L}{1,3}|[$€£¥₩₹])?([0-9]{1,30}(\.[0-9]{1,30})?)((?:\p{L}{1,3}|[$€£¥₩₹])?)$/u;
+const ZEROS = { k: "000", m: "000000" }; // what people write instead of them
 const OF_CLAUSES = "when, at most, then, severity, title, labels or with";
 
 /** The attributes of a rule, without id and state, as a message has them. Throws a Bad, which says where, and what would be right. */
@@ -190,7 +192,18 @@ class SentenceReader extends WhenReader {
 
   _notPlain(what, token) {
     if (/^[0-9.]{1,60}%$/.test(token.text)) return this.refuse("a percentage is written as a number: 0.3 for 30 %", token);
+    const number = this._withoutUnit(token);
+    if (number) return this.refuse(`a number has no unit and no currency: write ${number}`, token);
     return this.refuse(`expected ${what}, such as 500, without units and without signs between the digits`, token);
+  }
+
+  /** The number in $1,000, EUR 500, 500EUR or 20M; empty if the token is none of these. */
+  _withoutUnit(token) {
+    let { text } = token;
+    if (UNIT_ALONE.test(text)) text = this.take().text;
+    while (this.isCommaBeforeDigits) { this.take(); text += this.take().text; }
+    const [, number, fraction, unit] = WITH_UNIT.exec(text) ?? [], zeros = ZEROS[unit?.toLowerCase()] ?? "";
+    return !number || (zeros && fraction) ? "" : number + zeros;
   }
 
   duration() {

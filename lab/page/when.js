@@ -127,7 +127,7 @@ class WhenReader extends Reader {
   /** What a clock shows, compared with numbers. */
   _clock(name) {
     this.take();
-    const of = this.take(), field = this.field(of, this.schema), shows = name.text.toLowerCase(), [least, most] = SHOWS[shows];
+    const of = this.take(), field = this.field(of, this.schema), shows = name.text.toLowerCase();
     if (field.type !== "time" && field !== this.schema.time) throw this.refuse(`${field.name} is no time: ${name.text} is of a time`, of);
     let zone = "UTC";
     if (this.next.isSign(",")) {
@@ -137,12 +137,18 @@ class WhenReader extends Reader {
     const last = this.last;
     if (!this.take().isSign(")")) throw this.refuse(`expected ) after ${name.text}(${field.name}, zone`, this.last);
     if (!isZone(zone)) throw this.refuse(`unknown time zone ${shown(zone)} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)`, last);
-    const first = this.place, compared = this._compared(name, { name: shows, type: "long", numeric: true, scale: 0 }), { operand } = compared, values = operand?.values ?? [operand];
-    if (!values.every((value) => typeof value === "bigint" && value >= least && value <= most)) {
-      const others = this.tokens.slice(first, this.place).filter((token) => token.isValue && !token.isNumber(least, most));
-      throw this.refuse(`${shows} is compared with numbers from ${least} to ${most}`, others.find((token) => operand === undefined || !token.isWord("in", "not", "is", "startswith")));
-    }
+    const compared = this._compared(name, { name: shows, type: "long", numeric: true, scale: 0, range: SHOWS[shows] }), { operand } = compared;
+    if (operand === undefined || operand.other) throw this._noLocalTime(shows, this.last);
     return { ...compared, field, clock: { shows, zone } };
+  }
+
+  _noLocalTime(shows, token) {
+    return this.refuse(shows === "weekday" ? "weekday is compared with numbers from 1 (Monday) to 7 (Sunday)" : "hour is compared with numbers from 0 to 23", token);
+  }
+
+  valueOf(field, token) {
+    if (field.range && !token.isNumber(...field.range)) throw this._noLocalTime(field.name, token);
+    return super.valueOf(field, token);
   }
 
   _compared(name, field) {
