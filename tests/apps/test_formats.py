@@ -236,6 +236,7 @@ def test_a_long_list_inside_an_object_is_known_by_its_beginning():
         ('[{"a": 1}, {"a": }]', "broken after record 1: Expecting value"),
         ('[{"a": 1}]\n[{"a": 2}]', "more than one list (`jq -c '.[]'`"),
         ('[{"a": ' + "[" * 100_000, "nested too deeply"),
+        ('{"Records": [{"a": 1}]}\n{' + "7" * 5000 + ": [{}]}", 'broken after record 1: expected " at "7777'),
     ],
 )
 def test_a_list_that_is_broken_is_refused_with_the_place(text, reason, tmp_path):

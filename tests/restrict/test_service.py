@@ -313,6 +313,17 @@ def test_while_there_is_no_answer_what_could_be_forbidden_does_not_happen():
 ALLOWING = {"block_login": "allow", "hold_payment": "allow"}
 
 
+@pytest.mark.parametrize("action", [None, 7, True])
+def test_an_action_that_is_no_text_is_allowed_neither_with_nor_without_an_answer(log, action):
+    event = {"action": action, "userId": 7}
+    with serving(log) as port:
+        shop = Enforcement(f"http://{HOST}:{port}", TOKEN, ALLOWING)
+        assert shop.allowed([event]) == [False]
+    assert shop.allowed([event]) == [False]
+    assert (shop.refused, shop.unanswered) == (1, 1)
+    shop.close()
+
+
 @pytest.mark.parametrize("device", ["x" * 501, "x" * 70_000, "\ud800", "\0", 1 << 5000])
 def test_no_value_lets_a_restricted_user_in_or_keeps_the_others_out(log, device):
     block(log)
