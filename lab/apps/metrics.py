@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 LOOPBACK = "127.0.0.1"
-OWN_NAMES = (LOOPBACK, "localhost", "")  # of the loopback, in requests; "": a request of HTTP/1.0 names nothing
+OWN_NAMES = (LOOPBACK, "localhost", "")  # of the loopback; a request of HTTP/1.0 names nothing
 STAGE_NAMES = {"start": "plan"}
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="other"
@@ -238,7 +238,8 @@ class _Page(BaseHTTPRequestHandler):
     def _page(self) -> tuple[int, str, bytes]:
         name = self.headers.get("Host", "").partition(":")[0].lower()
         if self.own_names_only and name not in OWN_NAMES:
-            return 403, "text/plain", b"expected the host 127.0.0.1 or localhost; --metrics-host serves others\n"
+            why = b"expected the host 127.0.0.1 or localhost; --metrics-host serves others\n"
+            return 403, "text/plain", why
         if self.path == "/healthz":
             why = self.metrics.unhealthy_reason()
             return 503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode()
