@@ -238,8 +238,8 @@ class _Page(BaseHTTPRequestHandler):
     def _page(self) -> tuple[int, str, bytes]:
         name = self.headers.get("Host", "").partition(":")[0].lower()
         if self.own_names_only and name not in OWN_NAMES:
-            why = b"expected the host 127.0.0.1 or localhost; --metrics-host serves others\n"
-            return 403, "text/plain", why
+            refusal = b"expected the host 127.0.0.1 or localhost; --metrics-host serves others\n"
+            return 403, "text/plain", refusal
         if self.path == "/healthz":
             why = self.metrics.unhealthy_reason()
             return 503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode()

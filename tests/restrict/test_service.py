@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import psutil
@@ -266,6 +267,34 @@ def test_connections_of_one_client_shut_out_no_other(log):
             assert shop.allowed([{"action": "login"}]) == [True] and not shop.unanswered
             ended = [each for each in some[:20] if each.recv(1000) and each.recv(1) == b""]
             assert len(ended) == 20
+
+
+def test_a_long_list_of_restrictions_keeps_no_question_waiting(log, monkeypatch):
+    listing, answered = Event(), Event()
+    listed = service.Enforcer.restrictions_in_force
+
+    def slow(*about):
+        listing.set()
+        answered.wait(3)
+        return listed(*about)
+
+    monkeypatch.setattr(service.Enforcer, "restrictions_in_force", slow)
+    with serving(log) as port:
+        lister = Thread(target=ask, args=(port, "GET", "/restrictions"))
+        lister.start()
+        assert listing.wait(PATIENCE_S)
+        assert may(port, action="login", userId=7)[0] == 200 and lister.is_alive()
+        answered.set()
+        lister.join()
+
+
+def test_of_many_restrictions_those_that_last_longest_are_listed(log):
+    for user in range(150):
+        block(log, 60 + user % 75, subject=(("userId", str(user)),))
+    with serving(log) as port:
+        status, found = ask(port, "GET", "/restrictions?limit=3")
+    assert status == 200 and found["inForce"] == 150
+    assert [each["subject"]["userId"] for each in found["restrictions"]] == ["149", "74", "148"]
 
 
 def test_too_many_requests_are_refused_for_a_while(log, later):
