@@ -47,8 +47,8 @@ def lessons(spawner) -> None:
 def passwords(names: Path) -> dict[str, str]:
     """The password of each person of a class; those who have none yet get one."""
     file = names.with_name(f"{names.name}.passwords")
-    words = dict(line.split() for line in file.read_text().splitlines()) if file.exists() else {}
-    people = [name.strip().lower() for name in names.read_text().splitlines() if name.strip()]
+    words = dict(line.rsplit(" ", 1) for line in file.read_text().splitlines()) if file.exists() else {}
+    people = [" ".join(name.split()).lower() for name in names.read_text().splitlines() if name.strip()]
     words = {name: words.get(name) or secrets.token_urlsafe(12) for name in people}
     file.unlink(missing_ok=True)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:

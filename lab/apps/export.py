@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
 
 AT_ONCE = 5_000  # alerts of a transaction
+MAX_KEY_BYTES = 2_000  # an index of PostgreSQL takes 2,704; a character has up to 4
 METADATA = MetaData()
 ALERTS = Table(
     "lab_alerts",
@@ -210,8 +211,10 @@ def _text(text: str) -> str:
 
 
 def _unique_text(text: str) -> str:
-    """The same, but each text another."""
-    return text if "\0" not in text else f"{_text(text)}.{group_hash(text)}"
+    """A text as a key, each text another: one that PostgreSQL cannot hold, or not in an index, ends with a hash of all of it."""
+    if "\0" not in text and len(text.encode()) <= MAX_KEY_BYTES:
+        return text
+    return f"{_text(text[: MAX_KEY_BYTES // 4])}.{group_hash(text)}"
 
 
 def _time(ms: int | None) -> datetime | None:

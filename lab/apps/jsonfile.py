@@ -67,7 +67,7 @@ def _list_before(text: str) -> str | None:
     try:
         values.expect("{")
         while True:
-            name = json.loads(values.read_value())
+            name = values.read_name()
             values.expect(":")
             if values.peek() == "[":
                 values.expect("[")
@@ -115,6 +115,12 @@ class JsonReader:
         if self.peek() != character:
             raise BadJson(f"expected {character} at {self._near()}")
         self._at += 1
+
+    def read_name(self) -> str:
+        """The next value, the name of a member. Raises BadJson."""
+        if self.peek() != '"':
+            raise BadJson(f'expected " at {self._near()}')
+        return json.loads(self.read_value())
 
     def read_value(self) -> str:
         """The next value. Raises BadJson."""
@@ -184,9 +190,9 @@ class JsonValues(Format):
         """The elements of that member of the next object."""
         values.expect("{")
         while values.peek() != "}":
-            name = values.read_value()
+            name = values.read_name()
             values.expect(":")
-            if values.peek() == "[" and json.loads(name) == self._layout.member:
+            if values.peek() == "[" and name == self._layout.member:
                 yield from _elements(values)
             else:
                 values.read_value()

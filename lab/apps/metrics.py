@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 LOOPBACK = "127.0.0.1"
+OWN_NAMES = (LOOPBACK, "localhost", "")  # of the loopback; a request of HTTP/1.0 names nothing
 STAGE_NAMES = {"start": "plan"}
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="other"
@@ -172,7 +173,8 @@ class MetricsServer:
     """Serves the metrics until the end of its `with`. Raises OSError if the port is taken."""
 
     def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK):
-        handler = type("Page", (_Page,), {"metrics": metrics, "lock": Lock()})
+        about = {"metrics": metrics, "lock": Lock(), "own_names_only": host == LOOPBACK}
+        handler = type("Page", (_Page,), about)
         try:
             self._server = _Connections((host, port), handler)
         except OSError as error:
@@ -226,6 +228,7 @@ class _Connections(ThreadingHTTPServer):
 class _Page(BaseHTTPRequestHandler):
     metrics: Metrics
     lock: Lock  # metrics are looked up by one thread at a time
+    own_names_only: bool  # else a web page could read them under a name that it points at this machine
 
     def do_GET(self) -> None:
         with self.lock:
@@ -233,6 +236,10 @@ class _Page(BaseHTTPRequestHandler):
         self._answer(*answer)
 
     def _page(self) -> tuple[int, str, bytes]:
+        name = self.headers.get("Host", "").partition(":")[0].lower()
+        if self.own_names_only and name not in OWN_NAMES:
+            refusal = b"expected the host 127.0.0.1 or localhost; --metrics-host serves others\n"
+            return 403, "text/plain", refusal
         if self.path == "/healthz":
             why = self.metrics.unhealthy_reason()
             return 503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode()

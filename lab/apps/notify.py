@@ -30,7 +30,7 @@ from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
-from lab.model.standing import AT_MOST, Withdrawals
+from lab.model.standing import AT_MOST, Withdrawals, event_and_group_hash
 from lab.model.words import escape_control_characters
 
 READ_AT_ONCE = 500  # alerts
@@ -229,7 +229,8 @@ class LinesOfReceiver:
 
     def __init__(self, rules: tuple[int, ...], at_most: int = AT_MOST):
         self._rules, self._at_most, self._withdrawals = rules, at_most, Withdrawals(at_most)
-        self._told: dict[tuple, bool] = {}  # an event and its group -> whether it got an alert there
+        # the hash of an event and its group -> whether it got an alert there
+        self._told: dict[bytes, bool] = {}
 
     def gets(self, line: Alert | Withdrawal) -> bool:
         """Notes the next line, and returns whether the receiver gets it."""
@@ -237,7 +238,7 @@ class LinesOfReceiver:
 
     def note_before(self, line: Alert | Withdrawal, sent: bool) -> bool:
         """Notes a line before the first one to send; `sent`: an earlier call has sent it if the receiver wanted it."""
-        at = line.event_id, line.event_time, line.group
+        at = event_and_group_hash(line)
         stands = self._withdrawals.add_and_check_stands(line)
         if isinstance(line, Withdrawal):
             return self._told.get(at, True)

@@ -47,7 +47,7 @@ class ParquetTable(Format):
     def _open(self) -> pq.ParquetFile:
         try:
             file = pq.ParquetFile(self._path)
-            # of a text that comes again and again, one copy is in memory
+            # of a text that comes again and again, also in lists, one copy is in memory
             columns = map(file.schema.column, range(len(file.schema)))
             again = [each.path for each in columns if _is_text(each)]
             return pq.ParquetFile(self._path, read_dictionary=again) if again else file
@@ -66,9 +66,9 @@ class ParquetTable(Format):
                 for number in range(file.num_row_groups):
                     group = file.metadata.row_group(number)
                     for column in (group.column(each) for each in range(group.num_columns)):
-                        if column.physical_type == "BYTE_ARRAY":
-                            size = column.total_uncompressed_size // max(group.num_rows, 1)
-                            self._refuse_long(size, column.path_in_schema)
+                        texts = column.physical_type == "BYTE_ARRAY"
+                        size = max(column.total_uncompressed_size * texts, _list_bytes(column.num_values))
+                        self._refuse_long(size // max(group.num_rows, 1), column.path_in_schema)
                     for batch in file.iter_batches(_rows(group), [number]):
                         columns = zip(batch.schema.names, batch.columns)
                         yield from map(str.encode, self._objects(list(columns), len(batch), ()))
@@ -109,13 +109,15 @@ class ParquetTable(Format):
         if pa.types.is_struct(kind):
             inside = [(kind.field(number).name, each) for number, each in enumerate(values.flatten())]
             objects = self._objects(inside, len(values), path)
-            return [text if valid else "null" for text, valid in zip(objects, values.is_valid().to_pylist())]
+            return (text if valid else "null" for text, valid in zip(objects, values.is_valid().to_pylist()))
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            lengths = pc.list_value_length(values)
+            self._refuse_long(_list_bytes(pc.max(lengths).as_py() or 0), ".".join(path))
             inner = iter(self._texts(values.flatten(), (*path, "")))
-            lengths = pc.list_value_length(values).to_pylist()
-            return [
-                "null" if length is None else f"[{', '.join(islice(inner, length))}]" for length in lengths
-            ]
+            return (
+                "null" if length is None else self._list(islice(inner, length), path)
+                for length in lengths.to_pylist()
+            )
         if pa.types.is_timestamp(kind):
             return self._times(values, self._fields.get(path))
         if pa.types.is_floating(kind) and not pa.types.is_float64(kind):
@@ -124,7 +126,19 @@ class ParquetTable(Format):
             return ["null" if null else _float(number) for null, number in zip(nulls, numbers)]
         if isinstance(values, pa.StringArray | pa.BinaryArray | pa.LargeStringArray | pa.LargeBinaryArray):
             self._refuse_long(pc.max(pc.binary_length(values)).as_py() or 0, ".".join(path))
+        if pa.types.is_nested(kind):  # maps and the like: one of them at a time
+            return (_text(value.as_py()) for value in values)
         return [_text(value) for value in values.to_pylist()]
+
+    def _list(self, texts: Iterator[str], path: tuple[str, ...]) -> str:
+        """A list of JSON values, as far as a record may be long."""
+        parts, size = [], 0
+        for text in texts:
+            parts.append(text)
+            size += len(text) + 2
+            if size > MAX_LINE_BYTES:
+                self._refuse_long(size, ".".join(path))
+        return f"[{', '.join(parts)}]"
 
     def _times(self, values: pa.Array, field: Field | None) -> list[str]:
         unit, zone = values.type.unit, values.type.tz
@@ -137,10 +151,15 @@ class ParquetTable(Format):
         return ["null" if text is None else f'"{text}{ending}"' for text in texts]
 
 
+def _list_bytes(values: int) -> int:
+    """How many bytes a list of so many values has as text at least: a character and a comma for each."""
+    return 2 * values
+
+
 def _is_text(column: pq.ColumnSchema) -> bool:
-    """Whether a column outside of lists has texts or bytes."""
+    """Whether a column has texts or bytes."""
     numbers = column.logical_type.type == "DECIMAL" or column.converted_type == "DECIMAL"
-    return column.physical_type == "BYTE_ARRAY" and not numbers and column.max_repetition_level == 0
+    return column.physical_type == "BYTE_ARRAY" and not numbers
 
 
 def _rows(group: pq.RowGroupMetaData) -> int:

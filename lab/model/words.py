@@ -10,7 +10,8 @@ from html import escape
 
 # moves the cursor, sets colours, or turns text around: C0, DEL, C1, marks and overrides of direction, line ends, half characters
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# how OWASP says that formulas begin, also in full width
+FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
 
 

@@ -215,7 +215,7 @@ byId("new").onclick = () => { ruleTable.set("selected", ""); openForm(say("New r
 byId("pause").onclick = () => { setPressed("pause", !pressed("pause")); send({ kind: "set", values: { paused: pressed("pause") } }); };
 byId("fast").onclick = () => { setPressed("fast", !pressed("fast")); send({ kind: "set", values: { fast: pressed("fast") } }); };
 byId("download").onclick = () => {
-  const cell = (value) => `"${(/^[=+\-@\t\r\n]/.test(value) && !/^-?[\d.,]+$/.test(value) ? `'${value}` : value).replaceAll('"', '""')}"`;
+  const cell = (value) => `"${(/^[=+\-@\t\r\n＝＋－＠]/.test(value) && !/^-?[\d.,]+$/.test(value) ? `'${value}` : value).replaceAll('"', '""')}"`;
   const rows = room.alerts.map((alert) => [utc(alert.eventTime), alert.ruleId, alert.version, alert.key, alert.aggregate, alert.operator, alert.limit, alert.eventId].map(String).map(cell).join(","));
   const link = make("a", { href: URL.createObjectURL(new Blob([["event time,rule,version,group,aggregate,operator,limit,event", ...rows].join("\r\n")], { type: "text/csv" })), download: "alerts.csv" });
   link.click();

@@ -25,7 +25,7 @@ class Enforcement:
 
     `on_outage` maps the action of a restriction to "allow" or "deny": whether the events that it forbids happen while the service
     does not answer. The default is to deny them. After a failed connection the client waits `AGAIN_S` before it asks again.
-    A question that the service refuses is never allowed, whatever `on_outage` says.
+    A question that the service refuses is never allowed, whatever `on_outage` says; nor is one whose action is no text.
 
     `unanswered`: the number of questions without an answer; `refused`: of those that the service refused; `error`: the last reason.
     `token`: this client's token; by default the one in the environment or in the user's file.
@@ -87,7 +87,8 @@ class Enforcement:
     def _outage(self, questions: Sequence[dict[str, Any]], error: str) -> list[bool]:
         self.unanswered, self.error = self.unanswered + len(questions), error
         return [
-            all(
+            isinstance(question["action"], str)
+            and all(
                 self._on_outage[action] == ALLOW
                 for action, forbidden in FORBIDS.items()
                 if question["action"] in forbidden

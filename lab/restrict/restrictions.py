@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from typing import Any
 
 from lab.logs.positions import Record
@@ -159,7 +160,21 @@ class Restrictions:
     def all(self) -> list[Restriction]:
         """All current and former restrictions, the one that lasts longest first."""
         found = [each for subjects in list(self._standing.values()) for each in list(subjects.values())]
-        return sorted(found, key=lambda each: (-each.until, each.key))
+        return sorted(found, key=_longest_first)
+
+    def longest_in_force(self, now_ms: int, at_most: int) -> tuple[int, list[Restriction]]:
+        """How many are in force, and those that last longest; other threads go on meanwhile."""
+        found = [
+            each
+            for subjects in list(self._standing.values())
+            for each in list(subjects.values())
+            if each.is_in_force(now_ms)
+        ]
+        return len(found), nsmallest(at_most, found, key=_longest_first)
+
+
+def _longest_first(restriction: Restriction) -> tuple[int, str, Subject]:
+    return -restriction.until, restriction.action, restriction.subject
 
 
 def fold_restrictions(log, bad: Callable[[Record, str], None] = lambda record, reason: None) -> Restrictions:

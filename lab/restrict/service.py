@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import uvicorn
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -111,10 +112,9 @@ class Enforcer(Thread):
             return {"allowed": False} | restriction_answer(found)
         return {"allowed": True}
 
-    def restrictions_in_force(self) -> list[Restriction]:
-        """The restrictions in force, the one that lasts longest first."""
-        now = now_ms()
-        return [each for each in self._restrictions.all() if each.is_in_force(now)]
+    def restrictions_in_force(self, at_most: int) -> tuple[int, list[Restriction]]:
+        """How many restrictions are in force, and those that last longest, the longest first."""
+        return self._restrictions.longest_in_force(now_ms(), at_most)
 
 
 def restriction_answer(restriction: Restriction) -> dict[str, Any]:
@@ -146,10 +146,13 @@ def web_service(
             return JSONResponse({"detail": str(error)}, 422)
         return JSONResponse({"answers": [enforcer.answer(question) for question in questions]})
 
+    listing = asyncio.Lock()  # of very many restrictions: one at a time, and beside the questions
+
     @app.get("/restrictions")
     async def restrictions(limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100) -> dict[str, Any]:
-        found = enforcer.restrictions_in_force()
-        return {"inForce": len(found), "restrictions": [restriction_answer(each) for each in found[:limit]]}
+        async with listing:
+            count, found = await run_in_threadpool(enforcer.restrictions_in_force, limit)
+        return {"inForce": count, "restrictions": list(map(restriction_answer, found))}
 
     @app.get("/health")
     async def health() -> dict[str, Any]:

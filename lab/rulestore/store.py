@@ -5,14 +5,15 @@ message ──parse_message──► row of `rules` ──trigger──► row o
 
 import getpass
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import func, select, update
 
+from lab.model.jsontext import MAX_DEPTH, parse_json_object
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import expected_message, plain_text
@@ -20,6 +21,7 @@ from lab.rulestore.create import create_tables
 from lab.rulestore.databases import INSERTS, database_url, open_database, redacted_url
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES
 
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)  # and texts, whose brackets are none
 EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfile=…"
 
 
@@ -274,6 +276,20 @@ def change_in_message(message: str) -> tuple[str, int] | None:
         return None
 
 
-def parse_row_json(document: str | bytes) -> dict[str, Any]:
-    """A row as JSON; numbers stay exact."""
-    return json.loads(document, parse_float=Decimal)
+def parse_row_json(document: str) -> dict[str, Any]:
+    """A row as JSON; numbers stay exact. It reads whatever a database takes: what is nested deeper than any rule becomes null.
+
+    >>> parse_row_json('{"limit_value": 0.10, "filter": ' + "[" * 5000 + "]" * 5000 + "}")["limit_value"]
+    Decimal('0.10')
+    """
+    depth, end, kept = 0, 0, []
+    for found in _BRACKETS.finditer(document):
+        if found[0] in "[{":
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                kept.append(document[end : found.start()] + "null")
+        elif found[0] in "]}":
+            if depth == MAX_DEPTH + 1:
+                end = found.end()
+            depth -= 1
+    return parse_json_object("".join(kept) + document[end:])

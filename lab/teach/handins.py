@@ -134,7 +134,7 @@ def _lines(lines: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _stumble(line: bytes) -> dict[str, Any]:
-    """A line as `lab.log_stumbles()` writes it. Raises BadRecord."""
+    """What the report needs of a line as `lab.log_stumbles()` writes it. Raises BadRecord."""
     if len(line) > LONGEST:
         raise BadRecord(f"a line longer than {LONGEST:,} bytes, or a file larger than {LARGEST:,}")
     found = parse_json_object(line.decode(errors="replace"))
@@ -153,4 +153,4 @@ def _stumble(line: bytes) -> dict[str, Any]:
         raise BadRecord(
             expected_message("exercise", found["exercise"], "an exercise of a lesson, such as 3.4")
         )
-    return found
+    return {name: found[name] for name in ("at", *TEXTS) if name in found}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -69,6 +70,20 @@ def test_each_alert_is_a_row_and_a_second_run_adds_what_is_new(logs, url, capsys
     assert main(command) == OK and "4 alerts from" in capsys.readouterr().err
     assert [row["event_id"] for row in rows(url)] == ["7", "8", "9", '["d",1]', "x\ufffdy", "x\ufffdy"]
     assert main([*command, "--from", "0"]) == OK and len(rows(url)) == 6
+
+
+def test_an_event_id_longer_than_a_key_of_the_database_ends_no_export(logs, url):  # noqa: F811
+    """PostgreSQL's keys have at most 2,704 bytes; an id of eight fields in Hangul has 9,600 as JSON."""
+    draw = Random(7)
+    ids = [tuple("".join(chr(draw.randrange(0xAC00, 0xD7A4)) for _ in range(200)) for _ in range(8))] * 2
+    ids[1] = (*ids[1][:7], "x")
+    told = [Alert.from_json(alert(each)) for each in ids]
+    withdrawn = Withdrawal(told[1].key, told[1].group, ids[1], AT, 1_000)
+    logs.log("alerts").append([*(each.to_json() for each in told), withdrawn.to_json(), alert(7)])
+    assert main(["export", "--logs", str(logs.folder), "--to", url]) == OK
+    assert exported(url) == 3
+    found = {row["event_id"]: row["withdrawn"] for row in rows(url)}
+    assert found == {event_id_text(ids[0]): None, event_id_text(ids[1]): "yes", "7": None}
 
 
 def test_a_row_notes_that_its_alert_is_withdrawn_until_it_comes_again(logs, url):  # noqa: F811

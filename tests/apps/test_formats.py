@@ -236,6 +236,7 @@ def test_a_long_list_inside_an_object_is_known_by_its_beginning():
         ('[{"a": 1}, {"a": }]', "broken after record 1: Expecting value"),
         ('[{"a": 1}]\n[{"a": 2}]', "more than one list (`jq -c '.[]'`"),
         ('[{"a": ' + "[" * 100_000, "nested too deeply"),
+        ('{"Records": [{"a": 1}]}\n{' + "7" * 5000 + ": [{}]}", 'broken after record 1: expected " at "7777'),
     ],
 )
 def test_a_list_that_is_broken_is_refused_with_the_place(text, reason, tmp_path):
@@ -412,7 +413,62 @@ def test_a_text_that_comes_again_and_again_in_parquet_is_in_memory_once(tmp_path
         tracemalloc.stop()
 
 
+def test_a_text_that_comes_again_in_lists_and_maps_of_parquet_is_in_memory_once(tmp_path):
+    """4 kB that would be 1.2 GB, of which a row is in memory at a time."""
+    again, ends = pa.array([0] * 300, pa.int32()), pa.array(range(301), pa.int32())
+    one = pa.DictionaryArray.from_arrays(again, pa.array(["a" * 1_000_000]))
+    number = pa.array(range(300))
+    columns = {
+        "list": pa.ListArray.from_arrays(ends, one),
+        "objects": pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays([one, number], ["t", "n"])),
+        "lists": pa.ListArray.from_arrays(ends, pa.ListArray.from_arrays(ends, one)),
+        "map": pa.MapArray.from_arrays(ends, number, one),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "events.parquet", compression="zstd")
+    assert (tmp_path / "events.parquet").stat().st_size < 20_000
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    try:
+        count = 0
+        for count, line in enumerate(ParquetTable(tmp_path / "events.parquet", None).lines(), 1):
+            assert pa.total_allocated_bytes() - before < 60e6
+            given = json.loads(line)
+            text, row = given["list"][0], count - 1
+            assert given["objects"] == [{"t": text, "n": row}] and given["lists"] == [[text]]
+            assert given["map"] == [[row, text]] and len(text) == 1_000_000
+        assert count == 300 and tracemalloc.get_traced_memory()[1] < 60e6
+    finally:
+        tracemalloc.stop()
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "batches_read"),
+    [
+        pytest.param([[0] * 3_000_000], 0, id="on average"),
+        pytest.param([[]] * 100 + [[0] * 3_000_000], 1, id="one of many"),
+        pytest.param([["a" * 100_000] * 100], 1, id="one text again and again"),
+        pytest.param([[["a" * 100_000] * 5] * 20], 1, id="in lists inside each other"),
+    ],
+)
+def test_a_list_longer_than_a_line_is_refused_before_it_is_text(tmp_path, monkeypatch, rows, batches_read):
+    """A kilobyte of Parquet says that a list has one value millions of times."""
+    asked = []
+    batches = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(
+        pq.ParquetFile, "iter_batches", lambda self, *about: asked.append(about) or batches(self, *about)
+    )
+    pq.write_table(pa.table({"x": rows}), tmp_path / "events.parquet", compression="zstd")
+    del rows
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableFile, match=r"a value of about [0-9,]+ bytes in column x.*, at most"):
+            list(ParquetTable(tmp_path / "events.parquet", None).lines())
+        assert len(asked) == batches_read and tracemalloc.get_traced_memory()[1] < 10e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

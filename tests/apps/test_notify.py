@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -279,6 +280,23 @@ def test_it_remembers_a_bounded_number_of_events():
     for event in range(5):
         lines.gets(dated(event, 5, rule_id=2))
     assert [lines.gets(withdrawn(event, 6)) for event in range(5)] == [True, True, True, False, False]
+
+
+def test_of_an_event_whose_group_is_long_little_is_remembered():
+    lines = LinesOfReceiver(())
+    tracemalloc.start()
+    try:
+        for event in range(300):
+            group = tuple((f"text{key}", f"{event}-{key}".ljust(2_000, "x")) for key in range(16))
+            given = replace(dated(event, 5), group=group)
+            assert lines.gets(given) and lines.gets(replace(withdrawn(event, 6), group=group))
+            assert not lines.gets(given) and lines.gets(
+                replace(given, group=(*group[1:], ("text0", "other")))
+            )
+        del group, given
+        assert tracemalloc.get_traced_memory()[0] < 500_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_target_may_want_some_rules_only(place, receiver):

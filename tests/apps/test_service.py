@@ -213,6 +213,26 @@ def test_who_sends_nothing_or_reads_nothing_keeps_nobody_waiting(served):
         assert got(served.port, "/metrics")[0] == 200
 
 
+def test_on_the_loopback_a_page_with_a_host_name_of_its_own_reads_no_metrics():
+    """DNS rebinding: the name of somebody's page, pointed at 127.0.0.1, is still the name in the request."""
+
+    def status(server: MetricsServer, host: str) -> int:
+        asked = urllib.request.Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Host": host})
+        try:
+            return urllib.request.urlopen(asked, timeout=PATIENCE_S).status
+        except urllib.error.HTTPError as error:
+            assert "expected the host 127.0.0.1" in error.read().decode()
+            return error.code
+
+    with MetricsServer(Metrics(), 0) as server:
+        for own in ("127.0.0.1", f"127.0.0.1:{server.port}", f"LocalHost:{server.port}"):
+            assert status(server, own) == 200
+        for strange in ("evil.example", f"evil.example:{server.port}", "127.0.0.1.evil.example", "[::1", "@"):
+            assert status(server, strange) == 403
+    with MetricsServer(Metrics(), 0, "0.0.0.0") as server:  # whose names are not known
+        assert status(server, "engine:9464") == 200
+
+
 def test_of_too_many_connections_the_oldest_ends(served, monkeypatch):
     monkeypatch.setattr("lab.apps.metrics.CONNECTIONS", 3)
     with ExitStack() as slow:

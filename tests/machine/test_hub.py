@@ -100,18 +100,17 @@ def test_a_link_in_a_home_gives_nobody_a_folder_of_the_system(monkeypatch, home,
 
 def test_each_person_of_a_class_has_a_password_of_their_own(monkeypatch, tmp_path, capsys):
     names = tmp_path / "class.txt"
-    names.write_text("ana\nBob\n\n")
+    names.write_text("ana\nBob\nann  lee\n\n")
     space = config(monkeypatch, LAB_CLASS=str(names))
     file = tmp_path / "class.txt.passwords"
-    words = dict(line.split() for line in file.read_text().splitlines())
-    assert (
-        words.keys() == {"ana", "bob"} and len({*words.values()}) == 2 and min(map(len, words.values())) >= 16
-    )
+    words = dict(line.rsplit(" ", 1) for line in file.read_text().splitlines())
+    assert words.keys() == {"ana", "bob", "ann lee"} and len({*words.values()}) == 3
+    assert min(map(len, words.values())) >= 16
     assert file.stat().st_mode & 0o777 == 0o600 and str(file) in capsys.readouterr().out
-    names.write_text("ana\nbob\ncleo\n")
+    names.write_text("ana\nbob\nAnn Lee\ncleo\n")
     space = config(monkeypatch, LAB_CLASS=str(names))
-    later = dict(line.split() for line in file.read_text().splitlines())
-    assert later.keys() == {"ana", "bob", "cleo"} and {**later, **words} == later
+    later = dict(line.rsplit(" ", 1) for line in file.read_text().splitlines())
+    assert later.keys() == {"ana", "bob", "ann lee", "cleo"} and {**later, **words} == later
 
     def enter(name: str, word: str) -> str | None:
         return asyncio.run(space["OfClass"]().authenticate(None, {"username": name, "password": word}))

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import psutil
@@ -268,6 +269,34 @@ def test_connections_of_one_client_shut_out_no_other(log):
             assert len(ended) == 20
 
 
+def test_a_long_list_of_restrictions_keeps_no_question_waiting(log, monkeypatch):
+    listing, answered = Event(), Event()
+    listed = service.Enforcer.restrictions_in_force
+
+    def slow(*about):
+        listing.set()
+        answered.wait(3)
+        return listed(*about)
+
+    monkeypatch.setattr(service.Enforcer, "restrictions_in_force", slow)
+    with serving(log) as port:
+        lister = Thread(target=ask, args=(port, "GET", "/restrictions"))
+        lister.start()
+        assert listing.wait(PATIENCE_S)
+        assert may(port, action="login", userId=7)[0] == 200 and lister.is_alive()
+        answered.set()
+        lister.join()
+
+
+def test_of_many_restrictions_those_that_last_longest_are_listed(log):
+    for user in range(150):
+        block(log, 60 + user % 75, subject=(("userId", str(user)),))
+    with serving(log) as port:
+        status, found = ask(port, "GET", "/restrictions?limit=3")
+    assert status == 200 and found["inForce"] == 150
+    assert [each["subject"]["userId"] for each in found["restrictions"]] == ["149", "74", "148"]
+
+
 def test_too_many_requests_are_refused_for_a_while(log, later):
     with serving(log, rate=20) as port:
         assert [may(port, action="login")[0] for _ in range(22)] == [200] * 20 + [429] * 2
@@ -311,6 +340,17 @@ def test_while_there_is_no_answer_what_could_be_forbidden_does_not_happen():
 
 
 ALLOWING = {"block_login": "allow", "hold_payment": "allow"}
+
+
+@pytest.mark.parametrize("action", [None, 7, True])
+def test_an_action_that_is_no_text_is_allowed_neither_with_nor_without_an_answer(log, action):
+    event = {"action": action, "userId": 7}
+    with serving(log) as port:
+        shop = Enforcement(f"http://{HOST}:{port}", TOKEN, ALLOWING)
+        assert shop.allowed([event]) == [False]
+    assert shop.allowed([event]) == [False]
+    assert (shop.refused, shop.unanswered) == (1, 1)
+    shop.close()
 
 
 @pytest.mark.parametrize("device", ["x" * 501, "x" * 70_000, "\ud800", "\0", 1 << 5000])

@@ -8,6 +8,7 @@ from threading import Event, Thread
 import pytest
 from sqlalchemy import text
 
+from lab.apps.storedrules import print_history
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.places import absolute_log_name
@@ -203,6 +204,37 @@ def test_a_change_that_the_engine_would_reject_stays_out_and_the_row_says_why(st
     )
     assert first["version_in_force"] == 1 and second["status"] == "in force"
     assert delivered(logs) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        pytest.param(f'{{"payeeId": {"7" * 5000}}}', 'filter.payeeId: "7777', id="5,000 digits"),
+        pytest.param(f'{{"payeeId": {"[" * 2000}{"]" * 2000}}}', "filter.payeeId: a list", id="2,000 lists"),
+    ],
+)
+def test_a_row_whose_json_no_rule_can_have_stops_no_capture(store, logs, document, reason, capsys):
+    if "[" in document and store.url.get_backend_name() == "sqlite":
+        pytest.skip("SQLite itself takes at most 1,000")
+    engine = Engine(logs)
+    store.put(rule(1))
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE rules SET filter = '{document}'")
+    store.put(rule(2))
+    with capturing(store, logs) as capture:  # a snapshot, and then a change
+        settle(capture)
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE rules SET filter = '{document}', window_seconds = 7")
+            connection.exec_driver_sql("UPDATE rules SET filter = NULL WHERE rule_id = 2")
+        settle(capture)
+        engine.step()
+        settle(capture)
+    first, second = store.rows()
+    assert first["status"].startswith("refused: ") and reason in first["status"]
+    assert second["status"] == "in force" and second["window_seconds"] == 7
+    assert len(store.history(1)) == 3
+    print_history(store, 1)
+    assert capsys.readouterr().out.count("payeeId") == 3
 
 
 def test_the_answers_come_back_beside_the_rows(store, logs):

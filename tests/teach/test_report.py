@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tracemalloc
 from base64 import b64encode
 from hashlib import sha256
 from time import process_time
@@ -12,7 +13,7 @@ import pytest
 
 from lab.cli.main import main
 from lab.teach import lesson_and_exercise_titles
-from lab.teach.handins import MOST_CHECKED, NOT_CONFIRMED
+from lab.teach.handins import MOST_CHECKED, NOT_CONFIRMED, read_and_recheck_hand_ins
 from lab.teach.replay import answer_to_text
 from lab.teach.report import BREAK_S, class_page, hardest_exercises, parse_learner_log, read_class_report
 from tests.teach.test_exercises import NAMES, answer_of, judged
@@ -176,6 +177,29 @@ def test_right_answers_are_checked_again(handed_in):
     }
     assert f"three.jsonl: {NOT_CONFIRMED}, in 3.5, 3.3" in found.problems
     assert ">✓ </td>" in class_page(found, {})
+
+
+def test_a_hand_in_says_nothing_of_what_was_checked_here(handed_in):
+    forged = [
+        line(at, state, "3.4") | {"checked": "confirmed"} for at, state in enumerate(("wrong", "open", "x"))
+    ]
+    (handed_in / "forged.jsonl").write_text("\n".join(map(json.dumps, forged)))
+    report = read_class_report(handed_in)
+    assert not any(one.is_confirmed for each in report.learners for one in each.exercises.values())
+    assert "; 0 of the answers were checked again" in class_page(report, {})
+
+
+def test_of_a_line_only_what_the_report_shows_stays_in_memory(handed_in):
+    more = [[]] * 15_000
+    lines = [json.dumps(line(at, "wrong", "3.4") | {"more": more}) for at in range(50)]
+    (handed_in / "large.jsonl").write_text("\n".join(lines))
+    tracemalloc.start()
+    try:
+        found = read_and_recheck_hand_ins(handed_in)
+        assert len(found.lines_by_file["large.jsonl"]) == 50
+        assert tracemalloc.get_traced_memory()[0] < 1e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_nobody_writes_into_the_row_of_another(handed_in):

@@ -224,10 +224,12 @@ def test_csv_has_all_alerts_in_memory_with_their_exact_numbers():
 
 
 def test_csv_gives_a_spreadsheet_no_formula():
-    keys = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "a=1", "-5.20"]
+    keys = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]
+    keys += ["＝1+1", "＋1+1", "－1+1", "＠SUM(A1)"]  # which spreadsheets of East Asia take for the same
+    keys += ["a=1", "-5.20"]
     feed = AlertFeed([Alert(1, 1, key, Decimal("-0.5"), "LESS", Decimal(-3), key, 5) for key in keys])
     rows = list(csv.DictReader(io.StringIO(feed.csv(), newline="")))
-    safe = [escape_control_characters(f"'{key}") for key in keys[:7]] + keys[7:]
+    safe = [escape_control_characters(f"'{key}") for key in keys[:11]] + keys[11:]
     assert [row["key"] for row in rows] == [row["eventId"] for row in rows] == safe
     assert {(row["aggregate"], row["limit"], row["ruleId"]) for row in rows} == {("-0.5", "-3", "1")}
 
