@@ -74,10 +74,10 @@ def test_a_sum_of_a_thousand_large_values_is_less_than_a_limit_a_trifle_above_it
         for operator in OPERATORS
         for beyond in (0, 15_000_000)
     ]
-    rules = [rule(number, "SUM", "whole", *limit) for number, limit in enumerate(limits)]
+    rules = [rule(number, "SUM", "whole", *limit) for number, limit in enumerate(limits, 1)]
     engine, reference = both([*rules, *(event(number, "whole", value) for number in range(1000))])
     assert engine == reference
-    last = {limits[alert["ruleId"]] for alert in map(json.loads, engine) if alert["eventId"] == 999}
+    last = {limits[alert["ruleId"] - 1] for alert in map(json.loads, engine) if alert["eventId"] == 999}
     assert last == {limit for limit in limits if limit[0] in ("LESS", "LESS_EQUAL", "NOT_EQUAL")}
 
 
