@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from lab.machine import broker, jars
 from lab.machine.session import session
+from tests.secured import broker_of_users
 
 collect_ignore = ["peers/flinkjob.py"]  # for a Python of its own, with PyFlink
-LONGEST = ("runs_and_every_check_says_right", "test_kills.py", "::test_run_answers", "::test_from_lab_toml")
+LONGEST = ("runs_and_every_check_says_right", "test_kills.py", "::test_run_answers")
 JIT = "NUMBA_DISABLE_JIT"
 jit = os.environ.get(JIT)
 data = tempfile.TemporaryDirectory(prefix="lab-tests-data-")  # nobody's own progress; gone at the end
@@ -41,7 +42,7 @@ def dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """
     shared, longest, others = [], [], []
     for item in items:
-        shares = {"spark", "kafka"} & {*getattr(item, "fixturenames", ())}
+        shares = {"spark", "kafka", "guarded", "with_users"} & {*getattr(item, "fixturenames", ())}
         is_long = any(long in item.nodeid for long in LONGEST)
         (shared if shares else longest if is_long else others).append(item)
     heads = (
@@ -77,4 +78,15 @@ def kafka() -> Iterator[broker.Broker]:
     except jars.JarsError as error:
         pytest.skip(f"NO TEST THAT NEEDS KAFKA RAN: {error}")
     with broker.running_broker() as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[broker.Broker]:
+    """One Kafka that serves users alone, each with the rights that a test gives it."""
+    try:
+        jars.fetch_jars("broker")
+    except jars.JarsError as error:
+        pytest.skip(f"NO BROKER WITH USERS WAS TRIED: {error}")
+    with broker_of_users(tmp_path_factory.mktemp("users") / "kafka") as one:
         yield one

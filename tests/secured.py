@@ -1,4 +1,8 @@
-"""A broker with three listeners, plain, TLS with certificates of clients, and SASL over TLS; keys of its own, in its folder."""
+"""Brokers that do not serve everybody.
+
+One has three listeners, plain, TLS with certificates of clients, and SASL over TLS; keys of its own, in its folder. The other
+serves its users alone, and each only what it has rights to.
+"""
 
 import subprocess
 from collections.abc import Iterator
@@ -30,6 +34,13 @@ listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.p
 """
 
 
+USERS = "owner owner\nengine engine\nana ana-s-word\nbob bob-s-word\n"
+AUTHORIZER = """
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:lab-broker;User:owner;User:ana
+"""
+
+
 @dataclass(frozen=True)
 class Secured:
     """The addresses of a broker's listeners, and its folder, with ca.pem, client.pem and client.key."""
@@ -55,6 +66,18 @@ def secured(folder: Path) -> Iterator[Secured]:
         )
         said[USER].result()
         yield Secured(folder, one.address, f"127.0.0.1:{tls}", f"127.0.0.1:{sasl}")
+
+
+@contextmanager
+def broker_of_users(folder: Path) -> Iterator[broker.Broker]:
+    """Runs one in a folder, for `USERS`: `owner` and `ana` may do everything."""
+    folder.mkdir()
+    (folder / "users").write_text(USERS)
+    broker.restrict_to_users(folder / "broker", broker.read_users(folder / "users"))
+    own = folder / "broker" / "own.properties"
+    own.write_text(own.read_text() + AUTHORIZER)
+    with broker.running_broker(folder / "broker") as one:
+        yield one
 
 
 def _keys(folder: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.test_docs import CODE, FENCED, LESSONS, PAGES, QUOTED, ROOT
 
 NAME = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)(?:\([^)]*\))?")
+DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 FILE_ENDINGS = {"py", "js", "jsonl", "json", "html", "toml", "po", "properties", "csv"}
 ALSO_CODE = (
     *("lab/**/*.js", "lab/**/*.css", "lab/**/*.html", "lab/**/*.json", "lab/machine/*.*", "docker/**/*"),
@@ -58,25 +59,33 @@ class Names:
         return members is not None and rest[0] not in members
 
 
+@dataclass
+class Module:
+    """A module's code, what its docstrings and comments say, and of each class its name, members and bases."""
+
+    code: str
+    said: str
+    classes: list[tuple[str, set[str], set[str]]]
+
+
 @cache
-def split(path: Path) -> tuple[str, str]:
-    """A module's code, and what its docstrings and comments say."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    said = []
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            match node.body:
-                case [ast.Expr(ast.Constant(str(text)) as docstring), *_]:
-                    said.append(text)
-                    end = docstring.end_lineno or docstring.lineno
-                    lines[docstring.lineno - 1 : end] = [""] * (end - docstring.lineno + 1)
+def module(path: Path) -> Module:
+    """Parsed once; the tree itself is not kept, for Python would look for garbage in all of them again and again."""
+    text = path.read_text(encoding="utf-8")
+    lines, said, classes = text.splitlines(), [], []
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, DEFINITIONS):
+            continue
+        if isinstance(node, ast.ClassDef):
+            bases = {re.split(r"[.[]", ast.unparse(base))[-1] for base in node.bases}
+            classes.append((node.name, members_of(node), bases))
+        match node.body:
+            case [ast.Expr(ast.Constant(str(text)) as docstring), *_]:
+                said.append(text)
+                end = docstring.end_lineno or docstring.lineno
+                lines[docstring.lineno - 1 : end] = [""] * (end - docstring.lineno + 1)
     code, _, comments = zip(*(line.partition("#") for line in lines)) if lines else ((), (), ())
-    return "\n".join(code), "\n".join((*said, *comments))
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return Module("\n".join(code), "\n".join((*said, *comments)), classes)
 
 
 def members_of(node: ast.ClassDef) -> set[str]:
@@ -95,12 +104,10 @@ def members_of(node: ast.ClassDef) -> set[str]:
 def names() -> Names:
     found = Names()
     for path in CODE:
-        found.words |= {path.stem, *re.findall(r"\w+", split(path)[0])}
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ClassDef):
-                bases = {re.split(r"[.[]", ast.unparse(base))[-1] for base in node.bases}
-                found.members.setdefault(node.name, set()).update(members_of(node))
-                found.bases.setdefault(node.name, set()).update(bases)
+        found.words |= {path.stem, *re.findall(r"\w+", module(path).code)}
+        for name, members, bases in module(path).classes:
+            found.members.setdefault(name, set()).update(members)
+            found.bases.setdefault(name, set()).update(bases)
     for pattern in ALSO_CODE:
         for file in filter(Path.is_file, ROOT.glob(pattern)):
             text = file.read_text(encoding="utf-8", errors="ignore")
@@ -118,7 +125,7 @@ def prose() -> Iterator[tuple[Path, str]]:
     for page in PAGES:
         yield page, FENCED.sub("", page.read_text(encoding="utf-8"))
     for path in CODE:
-        yield path, split(path)[1]
+        yield path, module(path).said
 
 
 def unknown_names(text: str) -> list[str]:

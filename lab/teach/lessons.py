@@ -14,6 +14,8 @@ import ast
 import json
 import re
 import sys
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +96,15 @@ def lesson_number(source: Path) -> str:
 
 
 def _cells(source: Path, with_solutions: bool) -> list[NotebookNode]:
-    return [cell for cell in jupytext.read(source).cells if with_solutions or "solution" not in _tags(cell)]
+    found = source.stat()
+    cells = _parse_source(source, found.st_mtime_ns, found.st_size)
+    return [deepcopy(cell) for cell in cells if with_solutions or "solution" not in _tags(cell)]
+
+
+@lru_cache(maxsize=64)
+def _parse_source(path: Path, mtime_ns: int, size: int) -> list[NotebookNode]:
+    """Parses a source once for each state of it: each language and each reader of the answers needs it."""
+    return jupytext.read(path).cells
 
 
 def _tags(cell: NotebookNode) -> list[str]:

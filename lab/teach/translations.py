@@ -98,7 +98,8 @@ def translation_faults(
             ("figure", FIGURE.findall(plain), FIGURE.findall(spoken)),
         ):
             yield from (f"{what} {missing} is missing" for missing in Counter(one) - Counter(other))
-        for term in sorted(terms, key=len, reverse=True):
+        lowered = plain.lower()
+        for term in sorted((term for term in terms if term.lower() in lowered), key=len, reverse=True):
             found = re.compile(rf"\b{term}s?\b", re.IGNORECASE)
             said = terms[term].split(SENSES)
             if found.search(plain) and not any(word in spoken for word in said):

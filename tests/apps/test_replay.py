@@ -61,7 +61,15 @@ def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
 
 
 @pytest.mark.parametrize(
-    "batches, key_groups, parallelism", [(1, 1, 1), (1, 16, 2), (7, 4, 2), (7, 16, 1), (100, 4, 1)]
+    "batches, key_groups, parallelism",
+    [
+        (1, 1, 1),
+        (7, 4, 2),
+        *(
+            pytest.param(*cut, marks=pytest.mark.slow, id="-".join(map(str, cut)))
+            for cut in ((1, 16, 2), (7, 16, 1), (100, 4, 1))
+        ),
+    ],
 )
 def test_alerts_do_not_depend_on_how_the_log_is_cut(batches, key_groups, parallelism, spark):
     events, rules = paths("logins")

@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from decimal import Decimal
 from threading import active_count
@@ -26,7 +24,6 @@ from lab.model.schema import PAYMENTS
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.controlroom import ControlRoom
 from tests import waiting
-from tests.waiting import PATIENCE_S
 
 AT = 1_356_998_400_000
 RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(100),(1)"
@@ -272,24 +269,12 @@ def test_a_wrong_argument_is_named_with_what_would_be_right(arguments, said):
         Studio(**arguments)
 
 
-def test_the_same_runs_on_spark_and_a_query_that_ends_is_shown():
-    script = f"""
-import time
-from lab.apps.studio import Studio
-with Studio(engine="spark", rate=200, rules=[{RULE!r}]) as studio:
-    while len(studio.alerts) < 100:
-        time.sleep(0.2)
-        studio.read()
-    print(len(studio.alerts) >= 100, studio.state())
-    studio._engine.query.stop()
-    print(studio.state())
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=PATIENCE_S
-    )
-    running, ended = done.stdout.splitlines()
-    assert running == "True ('good', 'the engine runs on Spark, on files')", done.stderr
-    assert ended == "('bad', 'the engine ended: its query was stopped')"
+def test_the_same_runs_on_spark_and_a_query_that_ends_is_shown(spark):
+    with Studio(engine="spark", rate=200, rules=[RULE]) as studio:
+        wait_until(studio, lambda: len(studio.alerts) >= 100)
+        assert studio.state() == ("good", "the engine runs on Spark, on files")
+        studio._engine.query.stop()
+        assert studio.state() == ("bad", "the engine ended: its query was stopped")
 
 
 def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(tmp_path):

@@ -76,6 +76,7 @@ def holds(folder: Path, secret: str) -> list[Path]:
     return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
 
 
+@pytest.mark.slow
 def test_from_lab_toml_to_alerts_with_sasl_over_tls(place, capsys):
     lab = [sys.executable, "-m", "lab"]
     locate().logs.log("events").create()
@@ -124,9 +125,14 @@ def test_who_does_not_speak_tls_is_told_what_may_be_wrong(guarded, place, capsys
     assert "Authentication failed" in told and "wrong" not in told
 
 
-def test_certificates_of_clients_reach_spark_and_its_plans_do_not_show_the_key(guarded, spark, tmp_path):
-    (guarded.folder / "lab.toml").write_text(TLS.format(address=guarded.tls))
-    logs = topics(read_config(guarded.folder / "lab.toml").kafka, "tls")
+@pytest.mark.parametrize("way", ["tls", "sasl"])
+def test_certificates_and_passwords_of_clients_reach_spark_and_its_plans_do_not_show_them(
+    way, guarded, spark, place, tmp_path
+):
+    if way == "tls":
+        (guarded.folder / "lab.toml").write_text(TLS.format(address=guarded.tls))
+    config = (guarded.folder if way == "tls" else place) / "lab.toml"
+    logs = topics(read_config(config).kafka, way)
     publish(logs, *RULES)
     append(logs, events(200))
     engine = pipeline.start(spark, logs, tmp_path / "checkpoint", Settings(key_groups=4), once=True)
@@ -135,5 +141,6 @@ def test_certificates_of_clients_reach_spark_and_its_plans_do_not_show_the_key(g
     engine.stop()
     assert assert_equal(logs, expected(logs, key_groups=4)) > 10
     key = (guarded.folder / "client.key").read_text().splitlines()[3]
-    assert key not in shown and key not in repr((logs, logs.log("events")))
-    assert holds(tmp_path, key) == []
+    for secret in (key, PASSWORD, PASSWORD.replace("\\", "\\\\").replace('"', '\\"')):
+        assert secret not in shown and secret not in repr((logs, logs.log("events")))
+        assert holds(tmp_path / "checkpoint", secret) == []

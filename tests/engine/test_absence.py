@@ -61,7 +61,9 @@ def test_it_is_told_though_nothing_comes(tasks, loses):
         assert len(stages.out["alerts"]) == 1
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 12))]
+)
 def test_whatever_is_logged_and_lost_it_tells_once_what_the_reference_tells(seed):
     rng, at = random.Random(seed), T0
     policy = rng.choice(LATE_POLICIES)

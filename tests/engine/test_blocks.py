@@ -63,7 +63,7 @@ def alerts_of(log: list[Entry], folder: Path, late_ms: int) -> Direct:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_late_events_give_the_alerts_of_the_reference(order: str, tmp_path: Path):
-    log = late_log(order, 800, (*FUNCTIONS[:6], "UNIQUE_COUNT"))
+    log = late_log(order, 600, (*FUNCTIONS[:6], "UNIQUE_COUNT"))  # more than two blocks of 256
     direct = alerts_of(log, tmp_path, 120 * MINUTE)
     (held,) = direct.stores.values()
     assert held.arrays["scalars"][layout.BLOCKS] > 2 or order not in (

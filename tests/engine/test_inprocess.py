@@ -23,8 +23,9 @@ from lab.model.tallies import RouteTallies, bounded_route_id
 from tests.model.test_taken_back import standing
 from tests.strategies import MINUTE, PAIRS, PAUSES, RETURNS, cuts, log_gaps, logs
 
-EXAMPLES = int(os.environ.get("LAB_EXAMPLES", "150"))  # random logs; `make soak` takes more
+EXAMPLES = int(os.environ.get("LAB_EXAMPLES", "50"))  # random logs; `make slow` and `make soak` take more
 CHECKED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+MORE = settings(CHECKED, max_examples=2 * EXAMPLES)
 
 
 def batches(log: list[Entry], at: list[int]) -> list[list[Entry]]:
@@ -100,6 +101,17 @@ class Dated:
 @CHECKED
 @given(data=st.data())
 def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
+    assert_same_on_any_log(data)
+
+
+@pytest.mark.slow
+@MORE
+@given(data=st.data())
+def test_the_engine_gives_the_alerts_of_the_reference_on_many_logs(data):
+    assert_same_on_any_log(data)
+
+
+def assert_same_on_any_log(data: st.DataObject) -> None:
     log, schema = data.draw(logs(live=True)), data.draw(st.sampled_from([LOGINS, PAIRS, RETURNS]))
     at, gaps = data.draw(cuts(len(log))), data.draw(log_gaps(log))
     settings = {

@@ -15,7 +15,7 @@ from lab.model.field import Field
 from lab.model.reference import evaluate_log
 from lab.model.rules import parse_message
 from lab.model.schema import Schema
-from tests.engine.test_inprocess import CHECKED, assert_same, batches
+from tests.engine.test_inprocess import CHECKED, MORE, assert_same, batches
 from tests.strategies import cuts, logs
 
 VISITS = Schema(
@@ -84,6 +84,17 @@ def own(log: list[Entry]) -> list[Entry]:
 @CHECKED
 @given(data=st.data())
 def test_the_engine_gives_the_alerts_of_the_reference_on_own_events(data):
+    assert_same_on_own_events(data)
+
+
+@pytest.mark.slow
+@MORE
+@given(data=st.data())
+def test_the_engine_gives_the_alerts_of_the_reference_on_many_logs_of_own_events(data):
+    assert_same_on_own_events(data)
+
+
+def assert_same_on_own_events(data: st.DataObject) -> None:
     log = own(data.draw(logs()))
     at = data.draw(cuts(len(log)))
     reference = evaluate_log(VISITS, log, key_groups=4)

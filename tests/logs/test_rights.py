@@ -1,6 +1,6 @@
 """Users with the rights of docs/kafka.md, and with one of them less: the message says which."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 
 import pytest
@@ -19,13 +19,8 @@ from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.logs.cluster import Cluster, NotAllowed, UnusableTopic
 from lab.logs.kafka import KafkaLog
 from lab.logs.partitions import PartitionOffsets, PartitionReader
-from lab.machine import broker
 from tests.waiting import wait_until
 
-AUTHORIZER = """
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:lab-broker;User:owner
-"""
 Right = tuple[ResourceType, str, AclOperation]
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
@@ -38,15 +33,10 @@ def cluster(address: str, user: str) -> Cluster:
     return Cluster(address, tuple(sorted({"security.protocol": "SASL_PLAINTEXT", **login}.items())))
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("rights") / "broker"
-    broker.restrict_to_users(folder, {name: name for name in ("owner", "engine")})
-    own = folder / "own.properties"
-    own.write_text(own.read_text() + AUTHORIZER)
-    with broker.running_broker(folder) as one:
-        KafkaLog(cluster(one.address, "owner"), "alerts").create()
-        yield one.address
+@pytest.fixture
+def address(with_users) -> str:
+    KafkaLog(cluster(with_users.address, "owner"), "alerts").create()
+    return with_users.address
 
 
 def allow(address: str, rights: Iterable[Right]) -> Cluster:

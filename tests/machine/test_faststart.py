@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from lab.machine import faststart
 
 
@@ -39,6 +41,7 @@ with session.session(conf=conf) as spark:
 """
 
 
+@pytest.mark.slow
 def test_a_session_takes_its_classes_from_the_archive_that_was_made(tmp_path):
     """By `make setup` in this clone, whatever other clones there are."""
     environment, classes = dict(os.environ), tmp_path / "classes"

