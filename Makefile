@@ -195,7 +195,7 @@ release: sbom ## build the wheel, the source archive and the list of parts: buil
 
 sbom: ## write the list of Python parts, CycloneDX: build/sbom.cdx.json (jars: lab/machine/jars.txt)
 	@$(TOOLS) && build/tools/bin/pip install --quiet cyclonedx-bom==7.5.0
-	@build/tools/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.cdx.json
+	@build/tools/bin/python -W ignore::UserWarning -m cyclonedx_py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.cdx.json
 
 lint: .venv/.packages ## check style with ruff, types with mypy
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy

@@ -7,6 +7,7 @@ from shlex import quote
 
 from lab.cli.options import Subparsers, add_group, add_server_commands
 from lab.machine import broker, jars
+from lab.machine.java import find_java
 
 
 def add_commands(commands: Subparsers) -> None:
@@ -37,6 +38,7 @@ def start(options: Namespace) -> None:
             )
         broker.restrict_to_users(options.folder, broker.read_users(options.users))
     if not before:
+        find_java()
         if jars.missing_jars("broker"):
             print("downloading Kafka's jars, about 44 MB (only the first time)", file=sys.stderr)
         print("starting Kafka", file=sys.stderr)

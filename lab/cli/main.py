@@ -147,7 +147,7 @@ def _typologies(commands: Subparsers) -> None:
         commands,
         "typologies",
         run,
-        "measure how well rules for 25 patterns of fraud and of failing sensors find generated cases",
+        "measure how well rules for patterns of fraud and of failing sensors find generated cases",
         """\
 example:
   lab typologies --seed 2

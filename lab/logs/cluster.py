@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from lab.logs.loopback import NoLoopback, check_loopback
 from lab.model.times import DAY_MS
 
 ANSWER_S = 10.0  # how long brokers may take to answer
@@ -143,6 +144,10 @@ class Cluster:
         why = [text for at, text in said if at > time.monotonic() - RECENT_S]
         hints = [] if self.client else [NOT_SAID]
         if self.address.startswith(("127.0.0.1:", "localhost:")):
+            try:
+                check_loopback()
+            except NoLoopback as missing:
+                return NoBroker(f"no Kafka broker answers at {self.address}: {missing}")
             hints.append("`lab broker start` starts one on this machine")
         return NoBroker(
             f"no Kafka broker answers at {self.address} ({why[-1] if why else error})"

@@ -33,6 +33,7 @@ from typing import Literal
 import psutil
 
 from lab.logs.access import file_lock, make_folder, private_file_opener, read_trusted
+from lab.logs.loopback import check_loopback
 from lab.machine import jars, ports
 from lab.machine.java import find_java
 
@@ -152,7 +153,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
                 f"{folder} is in use by a broker on port {broker.port} (pid {broker.pid}), which is not {port}: "
                 "stop it first, or take another folder"
             )
-        ports.check_loopback()
+        check_loopback()
         program, class_path = find_java().path, _class_path()
         port = port or ports.free_port()
         if not ports.is_free(port):

@@ -24,6 +24,7 @@ from urllib.parse import quote
 import psutil
 
 from lab.logs.access import file_lock
+from lab.logs.loopback import check_loopback
 from lab.machine import jars, ports
 
 HOST, PORT = ports.HOST, 5433  # 5432 is what a PostgreSQL of the system's own takes
@@ -136,7 +137,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Database:
     """
     folder = _resolved(folder)
     programs_folder()
-    ports.check_loopback()
+    check_loopback()
     folder.mkdir(parents=True, exist_ok=True)
     with file_lock(folder / "start.lock"):
         if running := status(folder):

@@ -13,9 +13,9 @@ from importlib import metadata
 from pathlib import Path
 from shlex import quote
 
+from lab.logs.loopback import BRING_UP, HOST, NO_LOOPBACK, NoLoopback, check_loopback
 from lab.machine.findings import COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks, rate_free_space
 from lab.machine.java import JavaMissing, find_java
-from lab.machine.ports import BRING_UP, HOST, NO_LOOPBACK, NoLoopback, check_loopback
 from lab.machine.surroundings import (
     check_folder,
     check_leftover_java,

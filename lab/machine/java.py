@@ -43,7 +43,7 @@ def find_java() -> Java:
             return f"no {path}" if path else "nothing"
         return f"{path}, Java {versions[path]}" if versions[path] else f"{path}, which does not run"
 
-    lines = ["Spark needs Java 17 or newer (17 or 21 recommended). Looked for:"]
+    lines = ["Spark and Kafka need Java 17 or newer (17 or 21 recommended). Looked for:"]
     lines.append(f"  JAVA_HOME:     {seen(of_home) if home else 'not set'}")
     lines.append(f"  java on PATH:  {seen(on_path)}")
     if home and on_path and (versions[on_path] or 0) >= 17:

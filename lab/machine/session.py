@@ -20,10 +20,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from lab.logs.loopback import HOST, check_loopback
 from lab.machine import faststart, jars
 from lab.machine.java import find_java
 from lab.machine.javalog import JavaLog
-from lab.machine.ports import HOST, check_loopback
 
 STOP_S = 10
 LOCAL = "local[3,4]"  # an engine's loop stays in one task; two are left for other queries. A lost worker's task runs again

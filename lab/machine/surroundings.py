@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
+from lab.logs.loopback import BRING_UP, NO_LOOPBACK, NoLoopback, check_loopback
 from lab.machine.findings import GIB, PROXIES, ROOT, Check, is_running_python, python_version
 from lab.model.language import say
 
@@ -95,10 +96,18 @@ def check_line_ends() -> Iterator[Check]:
 
 
 def check_network() -> Iterator[Check]:
-    """Only asked for while something is still to be fetched. pip knows where from; jars come by Java, with settings of its own."""
+    """The loopback network, and, while something is still to be fetched, the way to it.
+
+    pip knows where to fetch from; jars come by Java, with settings of its own.
+    """
     from lab.machine import jars
 
     name = say("network")
+    try:
+        check_loopback()
+    except NoLoopback:
+        yield Check(name, "problem", say(NO_LOOPBACK), say(BRING_UP))
+        return
     absent = [
         coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing_jars(group)
     ]

@@ -58,9 +58,9 @@ class Enforcement:
         return [answer for some in _requests(questions) for answer in self._ask(some)]
 
     def _ask(self, questions: Sequence[dict[str, Any]]) -> list[bool]:
+        if time.monotonic() < self._again_at:
+            return self._outage(questions, self.error)
         try:
-            if time.monotonic() < self._again_at:
-                raise ConnectionError("it failed a moment ago")
             headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token}"}
             self._connection.request("POST", "/may", json.dumps({"questions": questions}), headers)
             response = self._connection.getresponse()

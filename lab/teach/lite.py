@@ -231,6 +231,8 @@ def site_recording() -> str:
 def _copy_pyodide(parts: Path, to: Path) -> None:
     packed = parts / f"{PYODIDE.replace('@', '-')}.tgz"
     if not packed.exists():
+        if not shutil.which("npm"):
+            raise SystemExit("npm is not on PATH, and fetches Pyodide. Debian, Ubuntu: sudo apt install npm")
         _run("npm", "pack", "--silent", PYODIDE, "--pack-destination", parts.resolve())
     with tarfile.open(packed) as archive:
         for name in PYODIDE_FILES:

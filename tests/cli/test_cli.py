@@ -171,6 +171,14 @@ def test_a_command_that_is_told_can_be_pasted_whatever_the_folder_is_called(caps
     assert "stop it: lab broker stop --folder '/my lab/broker'" in capsys.readouterr().err
 
 
+def test_without_java_a_broker_downloads_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["broker", "start", "--folder", str(tmp_path / "broker")]) == FAILED
+    assert capsys.readouterr().err.startswith("lab: Spark and Kafka need Java")
+
+
 def test_a_checkpoint_of_another_user_is_refused_with_the_way_on(tmp_path, capsys, monkeypatch):
     """As it is for others than root, whom the system refuses no file."""
     record = tmp_path / "logs" / "checkpoint" / "lab.json"

@@ -70,4 +70,4 @@ def test_the_java_check_runs_as_a_plain_file_and_exits_1_without_java(tmp_path):
         text=True,
     )
     assert done.returncode == 1
-    assert "Spark needs Java 17 or newer" in done.stderr
+    assert "Spark and Kafka need Java 17 or newer" in done.stderr

@@ -330,6 +330,8 @@ def test_while_there_is_no_answer_what_could_be_forbidden_does_not_happen():
     shop = Enforcement(url, TOKEN)
     assert shop.allowed([LOGIN, PAYMENT, VISIT, {"userId": 7}]) == [False, False, True, False]
     assert shop.unanswered == 4 and "refused" in shop.error
+    assert shop.allowed([LOGIN]) == [False]
+    assert shop.unanswered == 5 and "refused" in shop.error, "the reason stays while it waits to ask again"
     assert Enforcement(url, TOKEN, {"hold_payment": "allow"}).allowed([LOGIN, PAYMENT]) == [False, True]
     assert Enforcement(url, TOKEN, {"block_login": "allow"}).allowed([LOGIN, PAYMENT]) == [True, False]
     with pytest.raises(ValueError, match="expected the address of `lab restrict serve`"):

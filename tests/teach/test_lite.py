@@ -2,8 +2,10 @@
 
 import json
 
+import pytest
+
 from lab.teach.lessons import build_notebook, languages_of, lesson_sources
-from lab.teach.lite import _first_page, site_notebooks, site_recording
+from lab.teach.lite import _copy_pyodide, _first_page, site_notebooks, site_recording
 from lab.teach.recorded import native_only_cells
 
 
@@ -37,3 +39,9 @@ def test_a_recorded_cell_is_found_in_each_language():
             assert [cell[language] for cell in recorded.get(source.stem, ())] == [
                 cell.source for cell in cells
             ]
+
+
+def test_without_npm_the_build_says_that_it_needs_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match="npm is not on PATH.*sudo apt install npm"):
+        _copy_pyodide(tmp_path, tmp_path)
