@@ -143,6 +143,7 @@ function answered(ack) {
     const sent = attributesOf(room.sent, room.schema), isState = sent.size === 2; // of the rule that there is
     room.messages.set(id, isState ? new Map([...room.messages.get(id), ...sent]) : sent);
   }
+  if (good && !room.source.file) sessionStorage.setItem("rules", JSON.stringify([...room.messages.values()].map(jsonText)));
   room.answer?.replaceChildren(said(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: translated(ack.reason) }), good ? "good" : "bad"));
 }
 
@@ -163,8 +164,15 @@ function begin(source, rules) {
   open(source, rules);
 }
 
-/** The simulated stream. */
-const start = () => begin({ schema: data.schemas[0], skip: 0 }, data.rules.payments);
+/** The simulated stream, with the rules that this tab had on it before the page was loaded again. */
+function start() {
+  const source = { schema: data.schemas[0], skip: 0 };
+  try {
+    begin(source, JSON.parse(sessionStorage.getItem("rules")) ?? data.rules.payments);
+  } catch {
+    begin(source, data.rules.payments); // what is kept there are no rules
+  }
+}
 
 byId("again").onclick = () => open(room.source, [...room.messages.values()].map(jsonText));
 byId("back").onclick = start;

@@ -147,46 +147,6 @@ def test_the_sentence_of_a_form_says_all_that_a_rule_can(opened):
     assert more in opened.inner_text("#rules tr:has-text('5 v2')")
 
 
-PASTED = "COUNT(events) per beneficiaryId over 10 s >= 9"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"8 pause: {PASTED}",
-        '{"ruleId": 8, "ruleState": "PAUSE", "groupingKeyNames": ["beneficiaryId"], "aggregatorFunctionType": "COUNT",'
-        ' "limitOperatorType": ">=", "limit": 9, "window": "10s"}',
-        "8,(pause),(beneficiaryId),,,(COUNT),(>=),(9),(10s)",
-    ],
-    ids=["words", "JSON", "plain"],
-)
-def test_a_whole_rule_may_be_pasted_into_the_field_of_its_sentence(opened, text):
-    """As the lessons, the README and a file of rules have it: with its id."""
-    opened.click("#new")
-    sentence = opened.get_by_label("as a sentence")
-    sentence.fill(text)
-    assert sentence.input_value() == PASTED
-    assert opened.get_by_label("rule id").input_value() == "8"
-    assert opened.get_by_label("state").input_value() == "PAUSE"
-    assert opened.get_by_label("limit").input_value() == "9"
-    opened.click("text=Publish")
-    opened.wait_for_selector("text=accepted rule 8 version 1: PAUSE")
-
-
-def test_what_is_wrong_in_a_pasted_rule_is_told(opened):
-    opened.click("#new")
-    sentence = opened.get_by_label("as a sentence")
-    for text, reason in (
-        ("8: COUNT(events) per payee over 1 s > 2", "payee"),
-        ("8: ", "expected a function"),
-        ('{"ruleId": 8, "ruleState": "PAUSE"}', "aggregatorFunctionType"),
-        ("{}", "ruleState"),
-    ):
-        sentence.fill(text)
-        assert reason in opened.inner_text("#verdict") and opened.is_disabled("text=Publish")
-        assert sentence.input_value() == text
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width, height", [(1366, 768), (390, 844)])
 def test_nothing_is_wider_than_the_page_and_axe_finds_nothing(opened, scheme, width, height):
