@@ -128,10 +128,10 @@ def show_alerts(alerts: AlertTable) -> None:
     from rich.text import Text
 
     title = f"{len(alerts):,} alerts" + (f", the first {ALERTS_SHOWN}" if len(alerts) > ALERTS_SHOWN else "")
-    table = Table("event time (UTC)", "rule", "group", "held", "event", title=title)
+    table = Table("event time (UTC)", "rule", "group", "value", "event", title=title)
     for alert in alerts[:ALERTS_SHOWN]:
-        held = f"{plain_text(alert.aggregate)} {operator_symbol(alert.operator)} {plain_text(alert.limit)}"
-        cells = (utc_text(alert.event_time), alert.rule_id, alert.key, held, event_id_text(alert.event_id))
+        value = f"{plain_text(alert.aggregate)} {operator_symbol(alert.operator)} {plain_text(alert.limit)}"
+        cells = (utc_text(alert.event_time), alert.rule_id, alert.key, value, event_id_text(alert.event_id))
         table.add_row(*(Text(escape_control_characters(str(value))) for value in cells))
     Console(highlight=False).print(table)
 

@@ -231,7 +231,7 @@ class AlertTable(list[Alert]):
             say("rule"),
             say("version"),
             say("group"),
-            say("held"),
+            say("value"),
             say("event"),
             say("event time (UTC)"),
         )

@@ -79,7 +79,7 @@ class ConditionReader(WhenReader):
                 f"expected a function with what it is of, as in {EXAMPLE}; there are {known}", name
             )
         function = name.text.upper()
-        self._sign("(", f"{function} and what it is of stand as {function}(…)")
+        self._sign("(", f"expected ( after {function}, as in {function}(…)")
         of: dict[str, Any] = {"aggregatorFunctionType": function} | self._of(function)
         of |= self._inside_brackets()
         if with_route:

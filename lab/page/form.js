@@ -11,10 +11,14 @@ function proposal() {
   return attributesOf(`${next}: COUNT(events)${per} over 1 min > 10`, schema);
 }
 
+/** Whether a text is a whole message, as files, logs and lessons have them: JSON, a line of text, or a sentence after the rule's id. */
+const isMessage = (text) => /^\s*[\d{]/.test(text);
+
 /** The form beside, with a rule in it. */
 function openForm(title, given) {
   const { schema } = room, names = schema.fields.filter((field) => !field.virtual).map((field) => field.name), controls = {};
   const numeric = schema.fields.filter((field) => field.numeric && !field.virtual).sort((a, b) => Number(b.scale > 0) - Number(a.scale > 0)).map((field) => field.name);
+  const texts = schema.fields.filter((field) => field.type === "string" && !field.virtual).map((field) => field.name);
   const row = (label, name, control) => {
     controls[name] = control;
     control.setAttribute("aria-label", label);
@@ -37,7 +41,7 @@ function openForm(title, given) {
   };
   const about = [row(say("rule id"), "id", input()), row(say("state"), "state", select(["ACTIVE", "PAUSE"]))];
   const fields = {
-    keys: picks(say("grouped by"), "keys"), filter: row(say("only where"), "filter", input(`${names.at(-1)} = …`)), function: row(say("function"), "function", select(Object.keys(LAYOUT.running))),
+    keys: picks(say("grouped by"), "keys"), filter: row(say("only where"), "filter", input(`${texts.at(-1) ?? names.at(-1)} = …`)), function: row(say("function"), "function", select(Object.keys(LAYOUT.running))),
     field: row(say("of"), "field", select([])), unique: picks(say("unique"), "unique"), operator: row(say("alert if"), "operator", select(Object.values(SYMBOLS))), limit: row(say("limit"), "limit", input()),
     window: row(say("within"), "window", input("10s, 20m, 24h, 30d")), when: row(say("and when"), "when", input(`${numeric[0] ?? names[0]} > …`)),
   };
@@ -80,15 +84,28 @@ function openForm(title, given) {
 
   function readSentenceOf() {
     const rule = judge();
-    if (rule) fill(rule);
+    if (!rule) return;
+    if (isMessage(controls.sentence.value)) {
+      write(rule);
+      judge();
+    }
+    fill(rule);
+  }
+
+  function write(rule) {
+    controls.id.value = String(rule.id);
+    controls.state.value = rule.state;
+    controls.sentence.value = meaning(rule);
   }
 
   /** The rule that the form is, or null; and says what is wrong with it. */
   function judge() {
+    const given = controls.sentence.value;
     let rule = null;
     try {
-      text = jsonText(new Map([["ruleId", controls.id.value.trim()], ["ruleState", controls.state.value], ...readSentence(controls.sentence.value, schema)]));
-      ({ rule } = readMessage(text, schema));
+      text = isMessage(given) ? given : jsonText(new Map([["ruleId", controls.id.value.trim()], ["ruleState", controls.state.value], ...readSentence(given, schema)]));
+      const message = readMessage(text, schema);
+      rule = message.rule ?? readRule(attributesOf(text, schema), message.id, message.state, schema);
       const before = room.rules.find((each) => each.id === String(rule.id));
       verdict.replaceChildren(said(before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: meaning(rule) }) : meaning(rule), "good"));
     } catch (error) {
@@ -101,9 +118,7 @@ function openForm(title, given) {
   }
 
   const { rule } = readMessage(jsonText(given), schema);
-  controls.id.value = String(rule.id);
-  controls.state.value = rule.state;
-  controls.sentence.value = meaning(rule);
+  write(rule);
   fill(rule);
   publish.onclick = () => sendRule(text, answer);
   const change = (label, state) => make("button", { class: "jupyter-button", "data-state": state, onclick: () => sendRule(`{"ruleId":${rule.id},"ruleState":"${state}"}`, answer) }, label);
@@ -128,6 +143,7 @@ function answered(ack) {
     const sent = attributesOf(room.sent, room.schema), isState = sent.size === 2; // of the rule that there is
     room.messages.set(id, isState ? new Map([...room.messages.get(id), ...sent]) : sent);
   }
+  if (good && !room.source.file) sessionStorage.setItem("rules", JSON.stringify([...room.messages.values()].map(jsonText)));
   room.answer?.replaceChildren(said(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: translated(ack.reason) }), good ? "good" : "bad"));
 }
 
@@ -148,8 +164,15 @@ function begin(source, rules) {
   open(source, rules);
 }
 
-/** The simulated stream. */
-const start = () => begin({ schema: data.schemas[0], skip: 0 }, data.rules.payments);
+/** The simulated stream, with the rules that this tab had on it before the page was loaded again. */
+function start() {
+  const source = { schema: data.schemas[0], skip: 0 };
+  try {
+    begin(source, JSON.parse(sessionStorage.getItem("rules")) ?? data.rules.payments);
+  } catch {
+    begin(source, data.rules.payments); // what is kept there are no rules
+  }
+}
 
 byId("again").onclick = () => open(room.source, [...room.messages.values()].map(jsonText));
 byId("back").onclick = start;

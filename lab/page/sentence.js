@@ -89,7 +89,7 @@ class SentenceReader extends WhenReader {
       throw this.refuse(`a condition on the event itself follows a comma: , when ${name.text} …`, name);
     if (name.kind !== "word" || !(called in LAYOUT.running))
       throw this.refuse(`expected a function with what it is of, as in SUM(amount) per userId over 1 h > 500; there are ${Object.keys(LAYOUT.running).join(", ")}`, name);
-    this._sign("(", `${called} and what it is of stand as ${called}(…)`);
+    this._sign("(", `expected ( after ${called}, as in ${called}(…)`);
     const of = [["aggregatorFunctionType", called], ...this._of(called), ...this._insideBrackets(), ...(first ? this._ofRoute() : [])];
     const noKeys = first && !of.some(([attribute]) => attribute === "groupingKeyNames");
     this._words(noKeys ? "expected per and fields, or over and a window, such as over 10 min" : "expected over and a window, such as over 10 min", "over");

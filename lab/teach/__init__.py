@@ -15,12 +15,13 @@ from lab.model.language import say as _say
 from lab.model.language import translated as _translated
 from lab.teach import progress as _progress
 from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, ValueExercise, Verdict
-from lab.teach.learner import answer_text, plain_value_or_failure
+from lab.teach.learner import answer_text, limited_output, plain_value_or_failure
 
 if TYPE_CHECKING:
     from ipywidgets import VBox
 
 ANSWERS = Path(__file__).with_name("answers.json")  # made from the lessons' sources: `make lessons`
+MOST_PRINTED = 2_000  # characters that a function which is checked may print
 _wrong: dict[str, list[str]] = {}  # exercise -> the wrong answers so far
 _hinted: Counter[str] = Counter()
 
@@ -46,11 +47,14 @@ def check(exercise: str | float, answer: object, *given: object) -> Verdict:
 def check_function(exercise: str | float, function: Callable) -> Verdict:
     """The same for an exercise whose answer is a function: it is tried on cases, and the first difference is shown.
 
+    What it prints is shown for the first cases, which explain something, and not for the hundred that are drawn at random.
+
     >>> check_function("3.2", lambda time, end, width: end - width < time <= end)
     ✗ An event exactly W back still counts: the left end belongs to the window.
     <lambda>(0, 20, 20) gave False, expected True
     """
-    verdict = exercise_of(exercise).judge(function)
+    with limited_output(MOST_PRINTED):
+        verdict = exercise_of(exercise).judge(function)
     return _with_hints(str(exercise), verdict, verdict.text)
 
 

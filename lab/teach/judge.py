@@ -33,6 +33,7 @@ from lab.teach.learner import (
     answer_text,
     call_with_time_limit,
     error_suffix,
+    limited_output,
     plain_result_or_failure,
     plain_value_or_failure,
 )
@@ -224,8 +225,11 @@ class FunctionExercise:
                 ),
             )
         verdict = self.judge_answers(self._answers(function), function_name(function))
-        if verdict.state == RIGHT and (slow := self._limited(lambda: self.extra_check(function))):
-            return Verdict(WRONG, slow)
+        if verdict.state == RIGHT:
+            with limited_output(0):
+                slow = self._limited(lambda: self.extra_check(function))
+            if slow:
+                return Verdict(WRONG, slow)
         return verdict
 
     def judge_answers(self, answers: list, name: str) -> Verdict:
@@ -258,13 +262,15 @@ class FunctionExercise:
         """What it gives for each case; for an error, its text."""
         answers: list = []
 
-        def ask() -> None:
-            for arguments, *_ in self.all_cases:
+        def ask(cases: Sequence[Case]) -> None:
+            for arguments, *_ in cases:
                 answers.append(tuple_to_list(plain_result_or_failure(function, *deepcopy(arguments))))
 
-        if late := self._limited(ask):
-            answers += [FailureText(late)] * (len(self.all_cases) - len(answers))
-        return answers
+        late = self._limited(lambda: ask(self.cases))
+        if not late:
+            with limited_output(0):
+                late = self._limited(lambda: ask(self.all_cases[len(self.cases) :]))
+        return answers + [FailureText(late)] * (len(self.all_cases) - len(answers))
 
     def _limited(self, does: Callable[[], str | None]) -> str:
         try:

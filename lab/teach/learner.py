@@ -8,10 +8,12 @@ own types, converts their subclasses to them, and replaces anything else by its 
 """
 
 import ctypes
+import io
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
@@ -47,6 +49,35 @@ class OpaqueValue:
 
     def __repr__(self) -> str:
         return self.text
+
+
+class LimitedOutput(io.TextIOBase):
+    """Writes its first characters to another output, and drops the others."""
+
+    def __init__(self, output: Any, characters: int):
+        self.output, self.left, self.has_dropped = output, characters, False
+
+    def write(self, text: str) -> int:
+        shown = text[: self.left]
+        self.left -= len(shown)
+        self.has_dropped |= len(shown) < len(text)
+        self.output.write(shown)
+        return len(text)
+
+
+@contextmanager
+def limited_output(characters: int) -> Iterator[None]:
+    """Shows no more than the first characters of what is printed within, and says so where something was dropped.
+
+    Belongs around `call_with_time_limit`, never within: a time limit that strikes while the output changes back would lose it.
+    """
+    before = sys.stdout
+    with redirect_stdout(limited := LimitedOutput(before, characters)):
+        yield
+    if limited.has_dropped and isinstance(before, LimitedOutput):
+        before.has_dropped = True
+    elif limited.has_dropped:
+        print(say("… (what else it prints is not shown)"))
 
 
 def call_with_time_limit(cpu_seconds: float, function: Callable, *arguments: Any) -> Any:

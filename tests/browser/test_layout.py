@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 import lab.widgets
+from lab.teach.board import progress
 from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.widgets.look import sentence_html
 from tests.browser.listener import LISTENS
@@ -76,6 +77,19 @@ def test_a_chart_keeps_its_height_below_what_is_said(browser, sentences):
     column = page.locator(".lab-column")
     hidden = column.evaluate("part => part.scrollHeight > part.clientHeight")
     assert hidden == (sentences > 0)
+    page.close()
+
+
+def test_the_list_of_what_is_solved_shows_every_lesson_and_its_link_looks_like_the_buttons_beside_it(browser):
+    page = browser.new_page(viewport={"width": 1366, "height": 768})
+    board = progress()
+    page.set_content(
+        f'<style>{STYLE}</style><div class="lab">{board.table.value}<button class="jupyter-button">Refresh</button>{board.link.value}</div>'
+    )
+    hidden = page.locator(".lab-table").evaluate("table => table.scrollHeight - table.clientHeight")
+    assert page.get_by_role("row").count() > 11 and hidden == 0
+    looks = "element => ['borderTopWidth', 'borderTopColor', 'color', 'backgroundColor', 'height'].map(name => getComputedStyle(element)[name])"
+    assert page.get_by_role("link").evaluate(looks) == page.get_by_role("button").evaluate(looks)
     page.close()
 
 

@@ -35,7 +35,7 @@ WORDS = (*CLAUSES, "at most 1 per 1 h", ", severity low", '" ', "null", "of the 
 MISTAKES = (
     ("", "", "expected a function"),
     ("TOTAL(amount) over 1 h > 3", "TOTAL", "expected a function"),
-    ("SUM amount over 1 h > 3", "amount", "SUM and what it is of stand as SUM(…)"),
+    ("SUM amount over 1 h > 3", "amount", "expected ( after SUM, as in SUM(…)"),
     ("SUM(amont) over 1 h > 3", "amont", "did you mean amount?"),
     ("SUM(amount, userId) over 1 h > 3", ")", "SUM takes one field"),
     ("SUM(amount) over 1 h 30 min > 3", "30", "expected one number and one unit: write 90 min"),

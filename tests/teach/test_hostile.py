@@ -44,6 +44,36 @@ def test_a_loop_without_an_end_is_stopped_and_told(name, function, monkeypatch):
     assert "did not finish within" in judged(name, function).text
 
 
+def test_what_a_function_prints_is_shown_for_the_cases_that_explain_and_for_no_drawn_one(capsys):
+    """A `print` that somebody left in, or wrote in place of return, once put a hundred lines before the verdict."""
+    exercise = teach.exercise_of("3.2")
+
+    def told(*arguments):
+        print("asked", *arguments)
+        return exercise.right(*arguments)
+
+    assert teach.check_function("3.2", told).state == RIGHT
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:-1] == [" ".join(map(str, ("asked", *arguments))) for arguments, *_ in exercise.cases]
+    assert lines[-1] == "… (what else it prints is not shown)"
+    teach.check_function("3.2", exercise.right)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_that_prints_without_end_fills_no_notebook(name, monkeypatch, capsys):
+    monkeypatch.setattr(judge, "COMPUTING_S", 0.2)
+
+    def endless_print(*_):
+        while True:
+            print("again")
+
+    verdict = teach.check_function(name, endless_print)
+    assert "did not finish within" in verdict.text
+    printed = capsys.readouterr().out
+    assert len(printed) < 2_200 and print("still here") is None and capsys.readouterr().out == "still here\n"
+
+
 def test_it_is_stopped_in_any_thread():
     verdicts = []
     thread = threading.Thread(target=lambda: verdicts.append(judged("9.3", endless)), daemon=True)
