@@ -143,8 +143,8 @@ function answered(ack) {
     const sent = attributesOf(room.sent, room.schema), isState = sent.size === 2; // of the rule that there is
     room.messages.set(id, isState ? new Map([...room.messages.get(id), ...sent]) : sent);
   }
-  if (good && !room.source.file) sessionStorage.setItem("rules", JSON.stringify([...room.messages.values()].map(jsonText)));
   room.answer?.replaceChildren(said(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: translated(ack.reason) }), good ? "good" : "bad"));
+  if (good && !room.source.file) sessionStorage.setItem("rules", JSON.stringify([...room.messages.values()].map(jsonText)));
 }
 
 function chooseRule(id) {
