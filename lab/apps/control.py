@@ -1,13 +1,15 @@
 """`lab rules`: changes to the rules, sent to the control log and answered by the engine; and rules tried out on past events."""
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab.apps.replay import read_rules
 from lab.apps.run import POLL_S
-from lab.apps.target import Target, create_logs, open_existing_log
+from lab.apps.target import Target, open_control_log, open_existing_log
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.alerts import Alert
@@ -17,6 +19,10 @@ from lab.model.messages import SENTENCE
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
 from lab.model.words import escape_control_characters, plain_text
+
+if TYPE_CHECKING:
+    from lab.logs.files import Tail as FileTail
+    from lab.logs.kafka import Tail as KafkaTail
 
 ANSWER_S = 15.0  # how long to wait for the engine's answer
 
@@ -39,6 +45,7 @@ def print_hints(messages: Sequence[str], schema: Schema) -> None:
 def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
     """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
     message: dict = {"ruleId": rule_id}
+    open_control_log(target.logs)
     rule = read_rules_in_force(target.logs, target.effective_schema).rules.get(rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
@@ -85,12 +92,12 @@ def publish_and_wait_for_answers(
     """
     logs, schema = target.logs, target.effective_schema
     keys = [compaction_key(message, schema) for message in messages]
-    create_logs(logs)
-    acks = logs.log("acks").tail(new=True)
-    alerts = logs.log("alerts").tail(new=True) if first_alert else None
+    control = open_control_log(logs)
+    acks = _tail_of_answers(logs) if timeout_s else None
+    alerts = open_existing_log(logs, "alerts").tail(new=True) if first_alert else None
     started, left_out = time.monotonic(), SkippedLines()
-    waiting, answers = set(logs.log("control").publish(messages, keys)), []
-    while waiting and time.monotonic() < started + timeout_s:
+    waiting, answers = set(control.publish(messages, keys)), []
+    while waiting and acks and time.monotonic() < started + timeout_s:
         for _, ack in parse_records(acks.records(), parse_ack, left_out):
             if ack["place"] in waiting:
                 waiting.remove(ack["place"])
@@ -98,13 +105,26 @@ def publish_and_wait_for_answers(
                 print(escape_control_characters(_answer(ack)), f"({time.monotonic() - started:.2f} s)")
         time.sleep(POLL_S)
     if waiting:
-        where = logs.log("control")
-        print(f"queued in {where}: no answer within {timeout_s:g} s; the next `lab run` will read it")
+        why = f"no answer within {timeout_s:g} s" if acks or not timeout_s else "nobody can answer yet"
+        print(f"queued in {control}: {why}; the next `lab run` will read it")
     elif alerts:
         _wait_for_alert(alerts, answers, started + timeout_s, left_out)
     left_out.print_total()
     if rejected := [ack["reason"] for ack in answers if ack["status"] == "rejected"]:
         raise BadRule(rejected[0])
+
+
+def _tail_of_answers(logs: FileLogs | KafkaLogs) -> "FileTail | KafkaTail | None":
+    """A reader of the answers that are still to come; None, and why on stderr, if the topic for them is missing."""
+    if isinstance(logs, FileLogs):
+        return logs.log("acks").tail(new=True)
+    from lab.logs.cluster import NoTopic
+
+    try:
+        return open_existing_log(logs, "acks").tail(new=True)
+    except NoTopic as error:
+        print(error, file=sys.stderr)
+        return None
 
 
 def _answer(ack: dict) -> str:

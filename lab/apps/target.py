@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lab.logs.files import FileLog
     from lab.logs.kafka import KafkaLog
 
+# commands that make the topic of a log, if that is not `lab run`
+MAKERS = {"events": "", "restrictions": "lab restrict run"}
 EXPECTED = "expected the folder of `lab run --logs FOLDER`, or kafka://HOST:PORT"
 
 
@@ -85,24 +87,34 @@ def create_logs(logs: FileLogs | KafkaLogs) -> bool:
 
     Returns whether it has created the events topic. Raises NoBroker, UnusableTopic; NoTopic names similar topics.
     """
-    created = False
     if isinstance(logs, KafkaLogs):
-        from lab.logs.cluster import NoTopic
-
-        try:
-            logs.log("events").existing_partitions()
-        except NoTopic:
-            if "events" in logs.topics:
-                raise
-            created = True
+        return logs.create(named_events=False)
     logs.create()
-    return created
+    return False
+
+
+def open_control_log(logs: FileLogs | KafkaLogs) -> "FileLog | KafkaLog":
+    """The control log, to write to. Creates missing folders, but no topic: that may be mistyped. Raises as `open_existing_log` does."""
+    if not isinstance(logs, KafkaLogs):
+        logs.create()
+        return logs.log("control")
+    from lab.logs.kafka import COMPACTED
+
+    log = logs.log("control")
+    log.existing_partitions("lab run", COMPACTED)
+    return log
 
 
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
-    """A log to read; reading does not create it. If it does not exist, raises FileNotFoundError, which names the logs that do."""
-    # whether a topic exists, its broker knows
-    if not isinstance(logs, FileLogs) or (path := logs.log_folder(name)).is_dir():
+    """A log that a command does not create. If it does not exist, raises FileNotFoundError, which names the logs that do.
+
+    If it is a topic, raises NoTopic, which names topics of similar names, also NoBroker and UnusableTopic.
+    """
+    if isinstance(logs, KafkaLogs):
+        log = logs.log(name)
+        log.existing_partitions(MAKERS.get(name, "lab run"))
+        return log
+    if (path := logs.log_folder(name)).is_dir():
         return logs.log(name)
     here, known = path.absolute().parent, (*LOGS, "restrictions")
     if there := [each for each in known if (here / each).is_dir()]:

@@ -180,7 +180,11 @@ class Cluster:
 
     @contextmanager
     def translate_fatal_errors(self, topic: str) -> Iterator[None]:
-        """Raises `delivery_error` for an error that ends a producer, even if a running callback made it the cause of a SystemError."""
+        """Raises `delivery_error` for an error that ends a producer.
+
+        While it is being raised, the producer calls delivery callbacks, and Python makes it the cause of a SystemError when a callback
+        that is a bound method, a `partial`, or written in C returns.
+        """
         try:
             yield
         except (KafkaException, SystemError) as failure:

@@ -109,16 +109,22 @@ class KafkaLog:
         else:
             self._check(found, config)
 
-    def existing_partitions(self) -> PartitionOffsets:
-        """The partitions of a topic that others make. Raises NoBroker, UnusableTopic, and NoTopic, which names topics of similar names."""
+    def existing_partitions(self, maker: str = "", config: dict[str, str] | None = None) -> PartitionOffsets:
+        """The partitions of a topic that others make: the command `maker`, or what writes events.
+
+        Raises NoBroker, UnusableTopic, also if its settings do not fit `config`, and NoTopic, which names topics of similar names.
+        """
         partitions = PartitionOffsets(self.cluster, self.topic)
         try:
-            partitions.numbers()
+            found = len(partitions.numbers())
         except NoTopic:
+            others = f"what writes to it (`lab simulate … --to` makes its topic), or: kafka-topics.sh --create --topic {self.topic}"
             raise NoTopic(
-                f"there is no topic {self.topic} on {self.cluster.address} ({self._similar_topics()}). If the name is right, start "
-                f"first what writes to it (`lab simulate … --to` makes its topic), or: kafka-topics.sh --create --topic {self.topic}"
+                f"there is no topic {self.topic} on {self.cluster.address} ({self._similar_topics()}). If the name is right, "
+                f"start first {f'`{maker}`, which makes this topic' if maker else others}"
             ) from None
+        if config:
+            self._check(found, config)
         return partitions
 
     def _similar_topics(self) -> str:

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lab.apps import run as run_module
 from lab.cli.main import FAILED, OK, main
-from lab.logs.kafka import KEPT, KafkaLog
+from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.machine import broker
 from lab.model.times import now_ms
 from lab.stream.simulate import payments, to_json
@@ -142,8 +142,7 @@ def test_an_events_topic_that_somebody_names_is_not_made_and_similar_ones_are_to
     )
     named = f'[kafka]\nbootstrap = "{generous.address}"\ntopics = {{ events = "payments" }}\n'
     (tmp_path / "lab.toml").write_text(named)
-    rule = ["rules", "add", RULES[0], "--timeout", "0"]
-    for command in (["run"], rule, ["restrict", "run"]):
+    for command in (["run"], ["restrict", "run"]):
         assert main(command) == FAILED
         assert "there is no topic payments on" in capsys.readouterr().err and topics_of(generous) == set()
     simulate = ["simulate", "payments", "--seconds", "1", "--rate", "9", "--to", f"{where}/payments"]
@@ -155,7 +154,6 @@ def test_an_events_topic_that_somebody_names_is_not_made_and_similar_ones_are_to
     assert main(["infer", f"{where}/x"]) == FAILED
     assert "(topics there: payments, zoo)" in capsys.readouterr().err
     assert topics_of(generous) == {"payments", "zoo"}
-    assert main(rule) == OK and "control" in topics_of(generous) and "events" not in topics_of(generous)
     (tmp_path / "lab.toml").unlink()
     capsys.readouterr()
     # an events topic that nobody names is made, and that is said
@@ -164,6 +162,30 @@ def test_an_events_topic_that_somebody_names_is_not_made_and_similar_ones_are_to
     assert "it would start" in said and "events" in topics_of(generous)
     assert f"{where}/events was not there: created, and empty until something writes to it" in said
     assert main(["run", "--logs", where]) == FAILED and "was not there" not in capsys.readouterr().err
+
+
+def test_rules_need_only_their_topic_and_of_a_topic_that_is_not_there_similar_ones_are_told(
+    generous, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    where = f"kafka://{generous.address}"
+    KafkaLog(generous.address, "fraud.alerts").create()
+    KafkaLog(generous.address, "fraud.rules").create(config=COMPACTED)
+    there = topics_of(generous)
+    (tmp_path / "lab.toml").write_text('[notify.oncall]\nurl = "json://127.0.0.1:1"\n')
+    rules, alerts = ["--rules", f"{where}/fraud.rles"], ["--alerts", f"{where}/fraud.alrts"]
+    for similar, command in [
+        *(("fraud.rules", [*command, *rules]) for command in (["rules", "add", RULES[0]], ["rules", "pause", "1"], ["rules", "list"])),
+        *(("fraud.alerts", [*command, *alerts]) for command in (["alerts"], ["export", "--to", "sqlite:///a.db"], ["notify", "--to", "oncall"])),
+    ]:  # fmt: skip
+        assert main(command) == FAILED
+        said = capsys.readouterr().err
+        assert f"{command[-1].rpartition('/')[2]} on {generous.address} (did you mean {similar}" in said
+        assert "`lab run`" in said
+    rule = ["rules", "add", RULES[0], "--rules", f"{where}/fraud.rules"]
+    assert main(rule) == OK and main([*rule, "--timeout", "0"]) == OK
+    assert "queued in kafka://" in capsys.readouterr().out and topics_of(generous) == there
+    assert len(KafkaLog(generous.address, "fraud.rules").read()) == 2
 
 
 @pytest.mark.slow

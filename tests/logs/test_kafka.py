@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
+from lab.apps.target import create_logs
+from lab.engine.loop.ends import LOGS, KafkaLogs
 from lab.engine.loop.kafkaoutlet import KafkaOutlet
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.logs import cluster as clusters
@@ -17,7 +19,7 @@ from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.logs.opened import open_log
 from lab.logs.positions import Record
-from tests.topics import delete_topic
+from tests.topics import delete_topic, topics
 from tests.waiting import wait_until
 
 
@@ -319,3 +321,22 @@ def test_a_range_that_ends_with_offsets_without_records_is_read_at_once(ends_wit
             start = end
         log.publish(["two"], ["2"])
         assert sum(len(came) for _, came in reader.read({0: (start, start + 1)}, 20)) == 1
+
+
+def test_a_start_asks_for_each_topic_once(kafka, monkeypatch):
+    logs, asked, ask = topics(kafka.address, "once"), [], partitions.PartitionOffsets._list
+
+    def counting(self):
+        asked.append(self.topic)
+        return ask(self)
+
+    monkeypatch.setattr(partitions.PartitionOffsets, "_list", counting)
+    assert not create_logs(logs)
+    assert sorted(asked) == sorted(f"{name}-once" for name in LOGS)
+
+
+def test_an_events_topic_of_others_may_be_compacted(kafka):
+    logs = topics(kafka.address, "theirs")
+    compacted = KafkaLogs(kafka.address, {**logs.topics, "events": "compacted-theirs"})
+    KafkaLog(kafka.address, "compacted-theirs").create(2, {"cleanup.policy": "compact"})
+    assert not create_logs(compacted)

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from lab.engine.loop.kafkaoutlet import KafkaOutlet
+from lab.engine.loop.kafkaoutlet import KafkaOutlet, TransactionalOutlet
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.logs.cluster import Cluster, NotAllowed, UnusableTopic
 from lab.logs.kafka import KafkaLog
@@ -99,3 +99,10 @@ def test_an_engine_that_may_write_to_none_of_its_topics_is_told_which(address):
     with pytest.raises(UnusableTopic, match="topic alerts on .*: this user needs Write on it"):
         outlet.put(None, {"alerts": KeyedLines(["1"], JoinedLines(["one"]))}, frozenset())
         outlet.flush()
+
+
+def test_the_right_on_the_transactional_id_is_named(address):
+    where = allow(address, RIGHTS)
+    says = "transactional id lab-7-0-3 on .*: this user needs Write and Describe on it"
+    with pytest.raises(NotAllowed, match=says):
+        TransactionalOutlet(where, {"alerts": "alerts"}, "lab-7-0-3", lambda: None)

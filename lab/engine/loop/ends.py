@@ -179,15 +179,26 @@ class KafkaLogs:
         """What the log is called there."""
         return self.topics.get(name, name)
 
-    def create(self, event_partitions: int = 1) -> None:
-        """Creates the topics that are missing. Raises NoBroker, UnusableTopic."""
+    def create(self, event_partitions: int = 1, named_events: bool = True) -> bool:
+        """Creates the topics that are missing, and returns whether the events topic was. An existing one may have any settings.
+
+        Raises NoBroker, UnusableTopic; without `named_events` also NoTopic for a missing events topic that `topics` names.
+        """
+        from lab.logs.cluster import NoTopic
         from lab.logs.kafka import COMPACTED
 
-        for name in LOGS:
-            log = self.log(name)
-            log.create(1, COMPACTED) if name == "control" else log.create(
-                event_partitions if name == "events" else 1
-            )
+        events, created = self.log("events"), False
+        try:
+            events.existing_partitions()
+        except NoTopic:
+            if "events" in self.topics and not named_events:
+                raise
+            events.create(event_partitions)
+            created = True
+        self.log("control").create(1, COMPACTED)
+        for name in WRITTEN:
+            self.log(name).create()
+        return created
 
     def feed(self, name: str) -> "KafkaFeed":
         """A log as the engine reads it: events by tasks, which can wait for brokers, control by the driver, which cannot."""

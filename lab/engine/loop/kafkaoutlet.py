@@ -10,7 +10,7 @@ from lab.engine.checkpoint.cuts import Cut, CutId, TakenOver
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs import cluster as clusters
-from lab.logs.cluster import Cluster
+from lab.logs.cluster import Cluster, NotAllowed
 from lab.logs.kafka import WRITING, RecordProducer
 
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
@@ -50,15 +50,19 @@ class TransactionalOutlet(KafkaOutlet):
         super().__init__(cluster, topics, limit)
         self.committed: frozenset[CutId] = frozenset()
         with self._fenced():
-            self._initialize(check)
+            self._initialize(name, check)
 
-    def _initialize(self, check: Callable[[], None]) -> None:
+    def _initialize(self, name: str, check: Callable[[], None]) -> None:
         while True:
             check()
             try:
                 self._producer.init_transactions(clusters.ANSWER_S)
                 return check()
             except KafkaException as failure:
+                if failure.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                    raise NotAllowed(
+                        f"transactional id {name} on {self._cluster.address}: this user needs Write and Describe on it"
+                    ) from None
                 if not failure.args[0].retriable():
                     raise
 
