@@ -123,7 +123,7 @@ def _without_answer(code: str) -> str:
     if ASKED not in code:
         return code
     at = code.index(ASKED)
-    question, options = (ast.get_source_segment(code[at:], argument) for argument in _call(code).args)
+    question, options = (ast.get_source_segment(code[at:], argument) or "" for argument in _call(code).args)
     return f"{code[:at]}{ASKED}\n    {_in_lines(question)},\n    {options},\n)"
 
 
