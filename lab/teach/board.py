@@ -77,9 +77,7 @@ class ProgressBoard(widgets.VBox):
         """Redraws the table."""
         done, named = solved_exercises(), lesson_and_exercise_titles()
         address = f"data:application/jsonl;base64,{b64encode(saved_progress().encode()).decode()}"
-        self.link.value = (
-            f'<a class="jupyter-button lab-link" download="{FILE}" href="{address}">{say("Save as a file")}</a>'
-        )
+        self.link.value = f'<a class="jupyter-button lab-link" download="{FILE}" href="{address}">{say("Save as a file")}</a>'
         lessons = [name for name in named if "." not in name]
         if self.lesson is not None:
             rows = [

@@ -18,6 +18,7 @@ from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 import jupytext
 import nbformat
@@ -36,6 +37,8 @@ GRADED: dict[str, dict[str, Any]] = {  # what nbgrader reads
 LESSON_LINK = re.compile(r"(?<=\]\()([^/()\s]+\.ipynb)")
 FIRST_CALL = re.compile(r"^(?=lab\.(?:running_time|ControlRoomLauncher)\(\))", re.MULTILINE)
 ASKED = "lab.predict("
+WIDEST = 102  # columns of a question in a cell
+WORD = re.compile(r"[\u3000-\u9fff\uff00-\uffef]\s*|[^\s\u3000-\u9fff\uff00-\uffef]+\s*|\s+")
 SENTENCES = {"words": sentences.sentences_given_to_say, "messages": sentences.error_templates}
 EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
@@ -130,8 +133,34 @@ def _without_answer(code: str) -> str:
     if ASKED not in code:
         return code
     at = code.index(ASKED)
-    question, options = (ast.get_source_segment(code[at:], argument) for argument in _call(code).args)
-    return f"{code[:at]}{ASKED}\n    {question},\n    {options},\n)"
+    question, options = (ast.get_source_segment(code[at:], argument) or "" for argument in _call(code).args)
+    return f"{code[:at]}{ASKED}\n    {_in_lines(question)},\n    {options},\n)"
+
+
+def _in_lines(literal: str) -> str:
+    """A text literal, in several lines if one is wider than a cell at 1366 pixels, beside the list of files.
+
+    >>> _in_lines("'How many?'")
+    "'How many?'"
+    >>> print(_in_lines(repr("word " * 21 + "end")))
+    (
+            "word word word word word word word word word word word word word word word word word word word word "
+            "word end"
+        )
+    """
+    lines = [""]
+    for piece in WORD.findall(ast.literal_eval(literal)):
+        if _columns(lines[-1] + piece.rstrip()) > WIDEST:
+            lines.append("")
+        lines[-1] += piece
+    if len(lines) == 1:
+        return literal
+    return "(\n" + "".join(f"        {json.dumps(line, ensure_ascii=False)}\n" for line in lines) + "    )"
+
+
+def _columns(text: str) -> int:
+    """How wide a text is, in characters of the Latin alphabet."""
+    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
 def _call(code: str) -> ast.Call:

@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 from statistics import median
+from unicodedata import east_asian_width
 
 import nbformat
 import pytest
@@ -25,6 +26,7 @@ from tests.waiting import PATIENCE_S
 
 LINES, MEDIAN_LINES = 20, 5
 DRAWN = 100  # characters in a line of a drawing; JupyterLab breaks longer ones on a screen of 1,366 px
+IN_A_CELL = 114  # columns of a line of code in a cell, there
 PARTS = (
     "*Time needed",
     "At the end you can",
@@ -213,6 +215,19 @@ def test_code_cells_are_short(source):
     assert max(len(cell.source.splitlines()) for cell in cells) <= LINES
     told = [c for c in cells if "check" not in c.metadata.get("tags", []) and "lab.predict(" not in c.source]
     assert median(len(cell.source.splitlines()) for cell in told) <= MEDIAN_LINES
+
+
+@every_source
+def test_a_question_is_read_whole_in_its_cell(source):
+    """A longer line is cut off."""
+    notebooks = [build_notebook(source, language=language) for language in languages_of(source)]
+    cells = [
+        cell.source for notebook in notebooks for cell in notebook.cells if "lab.predict(" in cell.source
+    ]
+    lines = [line for cell in cells for line in cell.splitlines()]
+    assert [
+        line for line in lines if sum(1 + (east_asian_width(sign) in "WF") for sign in line) > IN_A_CELL
+    ] == []
 
 
 @every_source
