@@ -65,6 +65,12 @@ OPERATORS = (  # what is wrong in kind is not worth a run: of each sign its neig
     *("AddNot", "ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ZeroIterationForLoop"),
     *("ReplaceUnaryOperator_Delete_Not", "ReplaceUnaryOperator_Delete_USub", "ExceptionReplacer"),
 )
+EXAMPLES = hypothesis.settings(
+    derandomize=True,
+    database=None,
+    deadline=None,  # a mutant may stand still beside others
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+)
 MORE_CPU = 2  # times what the tests take without a fault: then a mutant does not end
 MOST_BYTES = 8 << 30
 KILLED, SURVIVED, EXPLAINED = "killed", "survived", "explained"
@@ -164,12 +170,7 @@ def main() -> None:
     os.environ["NUMBA_DISABLE_JIT"] = "1"  # before a library of these imports Numba
     for library in LIBRARIES:
         importlib.import_module(library)
-    hypothesis.settings.register_profile(
-        "mutants",
-        derandomize=True,
-        database=None,
-        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
-    )
+    hypothesis.settings.register_profile("mutants", EXAMPLES)
     hypothesis.settings.load_profile("mutants")
     memory = Path("/dev/shm")
     unexplained = 0

@@ -1,5 +1,7 @@
 """What `mutants.toml` explains is there: an entry that no longer applies would hide nothing, and explain nothing."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -24,3 +26,9 @@ def test_an_entry_that_no_longer_applies_is_named():
         "equivalent": [{"gone": "a = 1  # one"}, {"gone": "a = 2"}, {"function": "f"}, {"function": "g"}]
     }
     assert stale_entries(module, "a = 1    # one\ndef f():\n    pass\n") == ["a = 2", "g"]
+
+
+def test_an_example_may_take_long_beside_other_programs():
+    """Else the tests fail without a fault, and each mutant counts as found."""
+    program = "from tests.mutants import EXAMPLES; assert EXAMPLES.deadline is None"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=HERE.parent)  # without conftest's profile
