@@ -14,7 +14,7 @@ from lab.stream.simulate import to_json
 from tests.waiting import PATIENCE_S
 
 
-@pytest.mark.parametrize("rate, seconds", [(20, 6), (100, 45), (500, 10)])
+@pytest.mark.parametrize("rate, seconds", [(20, 6), (100, 45), pytest.param(500, 10, marks=pytest.mark.slow)])
 def test_each_rule_catches_its_bursts_and_little_else(rate, seconds):
     reference = FastReference(PAYMENTS)
     for rule in (*demo.first_rules(rate), demo.new_rule()):

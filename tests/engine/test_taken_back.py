@@ -69,7 +69,7 @@ TWO_ROUTES = (
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 6))])
 def test_the_last_line_about_an_event_says_whether_its_alerts_stand_wherever_the_cuts_fall(seed, tasks):
     """Also between the routes of a cut, where all is logged in the same millisecond."""
     rng, at = random.Random(seed), T0

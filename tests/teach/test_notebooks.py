@@ -53,13 +53,15 @@ LONG = re.compile(
     r"lab\.session\(|watch\(1\d|engine=\"reference\"|race\.race\(|alerts_when_cut\(bounds\)|lab\.RuleDesk\("
 )
 SAID = re.compile(r"\b(about|for)\s(a|five|ten|half a|\d+)\s(seconds?|minute)", re.IGNORECASE)
-# an everyday run has one lesson on Spark, and those without it
+# an everyday run has one lesson on Spark, and one without it
 SLOW = (
     "02-broadcast-rules",
     "03-custom-windows",
     "04-latency-of-sliding-windows",
     "05-rescaling-keyed-state",
     "06-making-it-fast",
+    "08-from-data-to-policy",
+    "09-attack-my-engine",
 )
 IN_THE_BROWSER = ("00-start-here", "07-live")  # tests/browser runs these whole
 # an everyday run has fewer events and seconds, and one Java; `make soak` runs what learners get

@@ -248,6 +248,7 @@ def test_a_hand_in_of_nothing_readable_is_not_read_to_its_end(handed_in, monkeyp
     )
 
 
+@pytest.mark.slow
 def test_a_class_of_a_hundred_is_reported_soon(tmp_path):
     """Counted in seconds of a processor, so that what else the machine does is not in it."""
     answers = {name: answer_to_text(judged(name, answer_of(name)).plain_answer) for name in NAMES}
