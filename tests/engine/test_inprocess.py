@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -114,7 +115,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_many_logs(data):
 def assert_same_on_any_log(data: st.DataObject) -> None:
     log, schema = data.draw(logs(live=True)), data.draw(st.sampled_from([LOGINS, PAIRS, RETURNS]))
     at, gaps = data.draw(cuts(len(log))), data.draw(log_gaps(log))
-    settings = {
+    settings: dict[str, Any] = {
         "late_policy": data.draw(st.sampled_from(LATE_POLICIES)),
         "max_out_of_orderness_ms": data.draw(st.sampled_from([0, MINUTE // 2, 5 * MINUTE])),
         "key_groups": data.draw(st.sampled_from([1, 4, 16])),

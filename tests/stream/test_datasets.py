@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from lab.stream.simulate import MAX_DISORDER_MS
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 _spec = importlib.util.spec_from_file_location("datasets_make", DATASETS / "make.py")
-make = importlib.util.module_from_spec(_spec)
+make: Any = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make)
 
 FILES = {"payments": "payments.jsonl.gz", "logins": "logins.jsonl.gz", "flights": "2013-01.jsonl.gz"}
