@@ -142,12 +142,13 @@ class TopicSource(EventSource):
         """(log time, partition, offset, value) of each record."""
         from lab.logs.cluster import ANSWER_S
         from lab.logs.partitions import PartitionReader
+        from lab.logs.positions import log_time_of
 
         newest, span = 0, (self._starts[number], self._ends[number])
         with closing(PartitionReader(self._log.cluster, self._log.topic, QUEUE_KB)) as reader:
             for _, messages in reader.read({number: span}, ANSWER_S):
                 for message in messages:
-                    newest = max(newest, message.timestamp()[1])
+                    newest = max(newest, log_time_of(message))
                     yield newest, number, message.offset() or 0, message.value() or b""
 
     def place(self, index: int) -> str:

@@ -20,7 +20,7 @@ from lab.logs import cluster as clusters
 from lab.logs.cluster import GONE, Cluster, NoTopic, TopicMadeAnew, UnusableTopic, to_cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader
 from lab.logs.places import KAFKA
-from lab.logs.positions import Positions, Record, advance_expired_positions, expired_text
+from lab.logs.positions import Positions, Record, advance_expired_positions, expired_text, log_time_of
 from lab.model.times import DAY_MS
 
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -325,7 +325,7 @@ class Tail:
         ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}
         return [
             Record(
-                message.timestamp()[1],
+                log_time_of(message),
                 (message.key() or b"").decode(errors="replace"),
                 (message.value() or b"").decode(errors="replace"),
                 f"{message.topic()}/{number}:{message.offset()}",

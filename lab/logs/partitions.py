@@ -21,6 +21,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from lab.logs import cluster as clusters
 from lab.logs.cluster import Cluster, NoBroker, TopicMadeAnew, UnusableTopic
+from lab.logs.positions import LATEST_LOG_TIME, log_time_of
 
 T = TypeVar("T")
 AGAIN_S = 0.2
@@ -128,7 +129,8 @@ class PartitionOffsets:
 
     def newest_log_time_ms(self) -> int:
         """The newest log time of all partitions, ms; -1 without records."""
-        return max(found.timestamp for found in self._offsets(OffsetSpec.max_timestamp()).values())
+        newest = max(found.timestamp for found in self._offsets(OffsetSpec.max_timestamp()).values())
+        return min(newest, LATEST_LOG_TIME)
 
 
 def _answer(topics: Sequence[PartitionOffsets], ask: Callable[[], T]) -> T:
@@ -261,7 +263,7 @@ class PartitionReader:
             if self._next.get(number) != starts.get(number, 0) or not self._fetch(number, end):
                 return None
             for message in self._waiting[number]:
-                if message.timestamp()[1] >= log_time_ms:
+                if log_time_of(message) >= log_time_ms:
                     found[number] = min(end, message.offset() or 0)
                     break
         return found

@@ -1,10 +1,18 @@
 """Records, and the positions of readers."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lab.model.schema import MAX_TIME
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 # partition -> offset of the next record; a folder is partition 0, its offsets are bytes
 Positions = dict[int, int]
 StartPosition = int  # where the first line of an append to a folder begins
+# ms; a producer may give a record any time below 2^63, to which nothing can be added
+LATEST_LOG_TIME = MAX_TIME
 
 
 @dataclass(frozen=True)
@@ -15,6 +23,11 @@ class Record:
     key: str
     line: str
     place: str = field(default="", compare=False)  # in the form that `publish` returns
+
+
+def log_time_of(message: "Message") -> int:
+    """When a record of a topic was logged, by its broker or its producer, in ms; at most LATEST_LOG_TIME."""
+    return min(message.timestamp()[1], LATEST_LOG_TIME)
 
 
 def position_text(positions: Positions) -> str:

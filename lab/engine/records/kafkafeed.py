@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
 from lab.logs.cluster import GONE, Cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader, topic_end_offsets
+from lab.logs.positions import LATEST_LOG_TIME, log_time_of
 from lab.model.times import now_ms
 
 GRACE_MS = 3  # what a broker is appending right now has until then to show
@@ -52,6 +53,8 @@ class KafkaFeed(Feed):
             known = _reader(self.cluster, self.topic).fetched_ends_before(log_time, starts, ends)
         if known is not None:
             return known
+        if log_time > LATEST_LOG_TIME:  # the broker would compare it with times that count as earlier here
+            return ends
         first = self._partitions.offsets_since(log_time)
         return {n: first[n] if 0 <= first.get(n, -1) < end else end for n, end in ends.items()}
 
@@ -79,7 +82,7 @@ class KafkaFeed(Feed):
             offsets, values, logged = came[source]
             offsets += [message.offset() or 0 for message in messages]
             values += [message.value() or b"" for message in messages]
-            logged += [message.timestamp()[1] for message in messages]
+            logged += map(log_time_of, messages)
             if len(values) >= AT_ONCE:
                 yield polled(source)
         yield from map(polled, list(came))
