@@ -32,6 +32,7 @@ def stubborn(*_):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(search, "CALL_S", 0.2)
+    monkeypatch.setattr(teach, "_wrong", {})  # after another wrong answer to the exercise, a hint follows
 
 
 FUNCTIONS = [name for name in NAMES if not isinstance(teach.exercise_of(name), judge.ValueExercise)]
