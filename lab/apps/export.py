@@ -45,7 +45,7 @@ from lab.model.alerts import (
 from lab.model.group import group_hash, group_json
 from lab.model.jsontext import compact_json
 from lab.model.words import plain_text
-from lab.rulestore.databases import INSERTS, database_url, open_database, redacted_url
+from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import BIG, EXACT
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
     `start`: a position in the alerts; without it, where the last export ended.
     """
     url = database_url(to_url)
-    log, database = open_existing_log(target.logs, "alerts"), open_database(url)
+    log, database = open_existing_log(target.logs, "alerts"), create_database_engine(url)
     METADATA.create_all(database)
     _add_columns(database)
     place, exported, left_out = absolute_log_name(log), 0, SkippedLines()

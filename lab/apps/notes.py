@@ -33,7 +33,7 @@ MEANINGS = {  # count -> what it means
 }
 
 
-class GaveUp(ConnectionError):
+class BrokersAwayTooLong(ConnectionError):
     """The brokers have not answered for as long as `--give-up-after` allows."""
 
 
@@ -89,7 +89,7 @@ class EngineMonitor:
         self._schema = None if schema in SCHEMAS.values() else schema
 
     def read(self) -> Counter[str]:
-        """What the engine did since the last call; nothing while the brokers are away. Raises GaveUp, TwoEngines."""
+        """What the engine did since the last call; nothing while the brokers are away. Raises BrokersAwayTooLong, TwoEngines."""
         now = self._clock()
         try:
             new = self.report.read()
@@ -101,7 +101,7 @@ class EngineMonitor:
             since = self._away[0] if self._away else now
             self._away = since, str(error)
             if self._clock() - since >= self._give_up_after_s:
-                raise GaveUp(
+                raise BrokersAwayTooLong(
                     f"gave up after {rounded_duration_words(1000 * (self._clock() - since))}: {error}; started again, it continues"
                 ) from None
             return Counter()

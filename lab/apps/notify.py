@@ -48,12 +48,12 @@ class TooLarge(NotAccepted):
     """A target says that a request is too large (413)."""
 
 
-class WebhookMessage:
+class WebhookBatch:
     """Alerts for a webhook: POST requests of `{"alerts": [...]}`, signed as Standard Webhooks says.
 
     The id of a request is a hash of its alerts' ids and log times, so that a request that is sent again can be recognised.
 
-    >>> message = WebhookMessage(AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush"))
+    >>> message = WebhookBatch(AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush"))
     >>> message.is_full, message.alert_count
     (False, 0)
     """
@@ -142,14 +142,14 @@ def webhook_signature(secret: str, message_id: str, timestamp: str, body: bytes)
     return "v1," + b64encode(hmac.digest(key, signed, sha256)).decode()
 
 
-class TextMessage:
+class TextBatch:
     """Alerts for people: how many came, and the latest of each group, at most ten groups.
 
     >>> alert = Alert.from_json(
     ...     '{"ruleId":1,"ruleVersion":2,"key":"{host=@all http://x}","aggregate":"51","operator":"GREATER","limit":"50",'
     ...     '"eventId":7,"eventTime":0}'
     ... )
-    >>> message = TextMessage(AlertReceiver("oncall", "slack://…"))
+    >>> message = TextBatch(AlertReceiver("oncall", "slack://…"))
     >>> for _ in range(2):
     ...     message.add(alert)
     >>> title, text = message.title_and_body()
@@ -221,7 +221,7 @@ def sanitize_text(text: str) -> str:
     return escape_control_characters(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
 
 
-class LinesOfReceiver:
+class ReceiverFilter:
     """Decides which lines of an alerts log a receiver gets: valid alerts of the given rules (of all rules if none are given), and their withdrawals.
 
     A receiver does not get a withdrawal if it got none of the withdrawn alerts, as far as the newest `at_most` events tell.
@@ -256,7 +256,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
     """
     log = open_existing_log(target.logs, "alerts")
     reader, left_out, sent, too_large = f"notify {receiver.name}", SkippedLines(), 0, 0
-    lines = LinesOfReceiver(receiver.rule_ids)
+    lines = ReceiverFilter(receiver.rule_ids)
     with _alone(log, reader), stop_signals() as stopped:
         at = start or load_bookmark(log, reader)
         with closing(log.tail(at is None, at)) as tail:
@@ -269,7 +269,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
                 flush=True,
             )
             while not stopped.is_set():
-                message = (WebhookMessage if receiver.webhook_secret else TextMessage)(receiver)
+                message = (WebhookBatch if receiver.webhook_secret else TextBatch)(receiver)
                 if not _collected(tail, message, lines, left_out, stopped):
                     break
                 count = message.alert_count
@@ -313,8 +313,8 @@ def _alone(log: Any, reader: str) -> AbstractContextManager[None]:
 
 def _collected(
     tail: Any,
-    message: "WebhookMessage | TextMessage",
-    lines: LinesOfReceiver,
+    message: "WebhookBatch | TextBatch",
+    lines: ReceiverFilter,
     left_out: SkippedLines,
     stopped: Event,
 ) -> bool:
@@ -335,7 +335,7 @@ def _collected(
     return False
 
 
-def _delivered(message: "WebhookMessage | TextMessage", receiver: AlertReceiver, stopped: Event) -> bool:
+def _delivered(message: "WebhookBatch | TextBatch", receiver: AlertReceiver, stopped: Event) -> bool:
     """Retries until the target accepts. Returns False if asked to stop first."""
     wait_s = 1
     while True:

@@ -54,13 +54,13 @@ class ServiceOptions:
 
 def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
     """Runs the engine until Ctrl-C, SIGTERM or SIGHUP; prints a line per second while something happens."""
-    from lab.engine.loop.ends import check_exactly_once_possible, check_tasks_can_reach
+    from lab.engine.loop.ends import check_tasks_can_reach, check_transactions_possible
     from lab.machine.session import is_spark_submitted, session
 
     logs, checkpoint = target.logs, target.checkpoint
     check_tasks_can_reach(logs, service.spark_master or "local")
     if settings.exactly_once:
-        check_exactly_once_possible(logs, CheckpointFolder(checkpoint))
+        check_transactions_possible(logs, CheckpointFolder(checkpoint))
     say = MessagePrinter(service.messages_as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
@@ -116,7 +116,7 @@ def _serve(
     say: MessagePrinter,
     service: ServiceOptions,
 ) -> None:
-    from lab.apps.notes import EngineMonitor, GaveUp, TwoEngines, create_time_notice
+    from lab.apps.notes import BrokersAwayTooLong, EngineMonitor, TwoEngines, create_time_notice
     from lab.engine.spark.pipeline import start
 
     logs, checkpoint = target.logs, target.checkpoint
@@ -159,7 +159,7 @@ def _serve(
                 last = now
         finally:
             engine.stop()
-            with suppress(GaveUp, TwoEngines):
+            with suppress(BrokersAwayTooLong, TwoEngines):
                 notes.read()
     total, seconds = notes.report.total, time.monotonic() - started
     for warning in notes.report.routes.warnings():

@@ -19,7 +19,7 @@ def totals_by_key(spark: SparkSession, folder: Path, keys: list[str]) -> DataFra
     return spark.readStream.schema(SCHEMA).json(str(folder)).groupBy(*keys).sum("paymentAmount")
 
 
-def where_the_keys_are(totals: DataFrame) -> list[str]:
+def plan_steps_with_keys(totals: DataFrame) -> list[str]:
     """The steps of the query's plan that are built around its keys: the shuffle and the state, innermost last."""
     described = StringIO()
     with redirect_stdout(described):

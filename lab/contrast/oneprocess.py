@@ -37,7 +37,7 @@ Alerts = dict[Id, int]  # event id -> aggregate in cents
 
 
 @dataclass(frozen=True)
-class StepResult:
+class StepTiming:
     """The result of a step. `events`: how many were timed; `alerts`: the alerts of all events that the step read.
 
     `seconds`: elapsed time on Spark, CPU time in one process, which never waits; `decode_s`: the part for reading lines.
@@ -148,14 +148,14 @@ def evaluate_tuples(
 # -- in one process ----------------------------------------------------------------------------------------------------
 
 
-def time_in_process(step: str, lines: Sequence[bytes], text: str) -> StepResult:
+def time_in_process(step: str, lines: Sequence[bytes], text: str) -> StepTiming:
     """Times a step, `lines`, `columns`, `running`, `interpreted` or `compiled`, in this process: the best of three runs, by CPU time."""
     if step == "interpreted":
         return _interpreted(lines, text)
     return min((_once(step, lines, parse_rule(text)) for _ in range(3)), key=lambda result: result.seconds)
 
 
-def _once(name: str, lines: Sequence[bytes], rule: Rule) -> StepResult:
+def _once(name: str, lines: Sequence[bytes], rule: Rule) -> StepTiming:
     data = b"\n".join(lines)
     window = (
         IncrementalWindowSum(rule.window_ms) if name == "running" else RecomputedWindowSum(rule.window_ms)
@@ -172,16 +172,16 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> StepResult:
             rows = events if name == "lines" else zip(*(column.tolist() for column in events.values()))
             alerts = evaluate_tuples(window, rows, int(rule.limit * CENTS))
         ended = time.process_time()
-    return StepResult(name, "one process", len(lines), ended - started, alerts, decoded - started)
+    return StepTiming(name, "one process", len(lines), ended - started, alerts, decoded - started)
 
 
-def _interpreted(lines: Sequence[bytes], text: str) -> StepResult:
+def _interpreted(lines: Sequence[bytes], text: str) -> StepTiming:
     """`compiled` in a process in which Numba does not compile; one run."""
     env = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     child = [sys.executable, "-W", "ignore", "-c", f"from {__name__} import _child; _child()", text]
     told = subprocess.run(child, input=b"\n".join(lines), stdout=subprocess.PIPE, env=env, check=True).stdout
     seconds, decode, alerts = json.loads(told)
-    return StepResult("interpreted", "one process", len(lines), seconds, dict(alerts), decode)
+    return StepTiming("interpreted", "one process", len(lines), seconds, dict(alerts), decode)
 
 
 def _child() -> None:

@@ -26,7 +26,7 @@ from lab.contrast.oneprocess import (
     KEY,
     VALUE,
     RecomputedWindowSum,
-    StepResult,
+    StepTiming,
     evaluate_tuples,
     parse_rule,
 )
@@ -45,7 +45,7 @@ KEY_GROUPS = 16
 FIELDS = "transactionId long, eventTime long, payeeId long, paymentAmount decimal(18,2)"
 
 
-class PerKeyGroup(StatefulProcessor):
+class KeyGroupProcessor(StatefulProcessor):
     """One state per key-group: a pickled `RecomputedWindowSum`, read before a micro-batch and written after it."""
 
     def __init__(self, rule: Rule, packed: bool):
@@ -87,7 +87,7 @@ def pack_envelopes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 def time_on_spark(
     spark: SparkSession, step: str, lines: Sequence[bytes], text: str, events_per_batch: int = 1000
-) -> StepResult:
+) -> StepTiming:
     """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up. Raises RuntimeError if Spark has ended."""
     check_spark_is_running(spark)
     rule = parse_rule(text)
@@ -104,7 +104,7 @@ def time_on_spark(
         seconds = _seconds(query)
         shown = [row.alert for row in spark.table("steps").collect()]
         spark.catalog.dropTempView("steps")
-    return StepResult(step, "Spark", len(lines) - events_per_batch, seconds, dict(map(_read, shown)))
+    return StepTiming(step, "Spark", len(lines) - events_per_batch, seconds, dict(map(_read, shown)))
 
 
 def _plan(name: str, events: DataFrame, rule: Rule) -> DataFrame:
@@ -115,7 +115,7 @@ def _plan(name: str, events: DataFrame, rule: Rule) -> DataFrame:
     rows = events.select(*(column.alias(alias) for alias, column in columns.items()))
     if name == "envelopes":
         rows = rows.mapInArrow(pack_envelopes, "key_group long, payload binary")
-    processor = PerKeyGroup(rule, packed=name == "envelopes")
+    processor = KeyGroupProcessor(rule, packed=name == "envelopes")
     return rows.groupBy("key_group").transformWithState(processor, mapstate.OUTPUT, "append", "none")
 
 
@@ -129,7 +129,7 @@ def _read(alert: str) -> tuple[Id, int]:
 
 def time_engine(
     spark: SparkSession, lines: Sequence[bytes], text: str, events_per_batch: int, **settings
-) -> StepResult:
+) -> StepTiming:
     """Times the engine; the first micro-batch is warm-up. `settings`: others than `lab.Settings` has."""
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         logs = FileLogs(Path(folder))
@@ -141,7 +141,7 @@ def time_engine(
         with start(spark, logs, Path(folder, "checkpoint"), chosen, once=True) as running:
             running.query.awaitTermination()
         alerts = dict(map(_read, logs.log("alerts").read()))
-        return StepResult("engine", "Spark", len(lines) - events_per_batch, _seconds(running.query), alerts)
+        return StepTiming("engine", "Spark", len(lines) - events_per_batch, _seconds(running.query), alerts)
 
 
 def _seconds(query) -> float:

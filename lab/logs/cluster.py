@@ -123,7 +123,7 @@ class Cluster:
         return _admin(self)[0]
 
     @property
-    def metadata_client(self) -> Consumer:
+    def non_fetching_consumer(self) -> Consumer:
         """A client that reads nothing, shared within this process: no fetch that waits for records delays its requests."""
         return _metadata_client(self)
 

@@ -73,7 +73,7 @@ class RecordProducer:
         if error is not None and self._lost is None:
             self._lost = message, error
 
-    def note_deliveries(self) -> None:
+    def run_delivery_callbacks(self) -> None:
         """Takes in what the brokers have said so far."""
         self._producer.poll(0)
 
@@ -194,7 +194,7 @@ class KafkaLog:
         with self._producer.fatal_errors():
             for line, key in zip(lines, each_key):
                 self._producer.send(self.topic, line, key)
-            self._producer.note_deliveries()
+            self._producer.run_delivery_callbacks()
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
         """Sends records and waits for the broker; returns the place of each: `control/0:17` (partition, offset)."""

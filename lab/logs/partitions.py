@@ -154,7 +154,7 @@ def _answer(topics: Sequence[PartitionOffsets], ask: Callable[[], T]) -> T:
 
 def _leaders_anew(topic: PartitionOffsets) -> None:
     """Refreshes the clients' metadata. Requests for offsets use cached leader epochs for 15 minutes, even after a broker has rejected them."""
-    for client in (topic.cluster.admin_client, topic.cluster.metadata_client):
+    for client in (topic.cluster.admin_client, topic.cluster.non_fetching_consumer):
         with suppress(KafkaException):
             client.list_topics(topic.topic, timeout=1.0)
 
@@ -182,7 +182,7 @@ def topic_end_offsets(topics: Sequence[PartitionOffsets]) -> list[dict[int, int]
 
 def _asked(topics: Sequence[PartitionOffsets], log_time: int) -> list[dict[int, int]]:
     wanted = [TopicPartition(each.topic, number, log_time) for each in topics for number in each.numbers()]
-    found = topics[0].cluster.metadata_client.offsets_for_times(wanted, clusters.ANSWER_S)
+    found = topics[0].cluster.non_fetching_consumer.offsets_for_times(wanted, clusters.ANSWER_S)
     for error in filter(None, (partition.error for partition in found)):
         raise KafkaException(error)
     return [

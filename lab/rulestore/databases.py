@@ -38,7 +38,7 @@ def database_url(given: str) -> URL:
         ) from None
 
 
-def open_database(url: URL, **settings: Any) -> Engine:
+def create_database_engine(url: URL, **settings: Any) -> Engine:
     """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user; using the engine may raise UnusableDatabase."""
     if (passwords := Path(str(url.query.get("passfile", "")))).is_file():
         read_trusted(passwords)

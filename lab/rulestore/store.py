@@ -18,7 +18,7 @@ from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import expected_message, plain_text
 from lab.rulestore.create import create_tables
-from lab.rulestore.databases import INSERTS, database_url, open_database, redacted_url
+from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)  # and texts, whose brackets are none
@@ -58,7 +58,7 @@ class RuleStore:
             raise ValueError(
                 f"--store: not the URL of a rule store, expected one such as {EXAMPLES}"
             ) from None
-        self.engine = open_database(self.url, json_deserializer=parse_row_json)
+        self.engine = create_database_engine(self.url, json_deserializer=parse_row_json)
         create_tables(self.engine)
 
     def __repr__(self) -> str:

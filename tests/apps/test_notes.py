@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from lab.apps import notes as notes_module
 from lab.apps.infer import infer
-from lab.apps.notes import AGAIN_S, NEW_S, STALE_S, EngineMonitor, GaveUp, TwoEngines
+from lab.apps.notes import AGAIN_S, NEW_S, STALE_S, BrokersAwayTooLong, EngineMonitor, TwoEngines
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.records.kafkafeed import ConsumerGroupFollower
@@ -93,7 +93,7 @@ def test_a_consumer_group_that_another_program_has_joined_is_said_once(kafka, tm
     follower = ConsumerGroupFollower(cluster, logs.log("events").topic)
     events = [TopicPartition(follower.topic, 0)]
     follower.commit_progress({0: 1})
-    wait_until(lambda: cluster.metadata_client.committed(events, PATIENCE_S)[0].offset == 1)
+    wait_until(lambda: cluster.non_fetching_consumer.committed(events, PATIENCE_S)[0].offset == 1)
     notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock)
     assert list(notes.due_notices()) == []
     settings = {"group.id": cluster.consumer_group, "group.protocol": protocol, "log_level": 0}
@@ -102,7 +102,9 @@ def test_a_consumer_group_that_another_program_has_joined_is_said_once(kafka, tm
         member.subscribe([follower.topic])
         wait_until(lambda: member.poll(0.1) or member.assignment())
         with pytest.raises(KafkaException, match="UNKNOWN_MEMBER_ID"):
-            cluster.metadata_client.commit(offsets=[TopicPartition(follower.topic, 0, 2)], asynchronous=False)
+            cluster.non_fetching_consumer.commit(
+                offsets=[TopicPartition(follower.topic, 0, 2)], asynchronous=False
+            )
         clock.now += AGAIN_S
         [said] = notes.due_notices()
         assert said.startswith(f"consumer group joined-{protocol} has active members, so the brokers refuse")
@@ -224,7 +226,9 @@ def test_it_gives_up_when_it_is_told_to(notes, clock, monkeypatch):
     monkeypatch.setattr(notes.report, "read", away)
     notes.read()
     clock.now += 50
-    with pytest.raises(GaveUp, match="gave up after 50 s: nobody answers; started again, it continues"):
+    with pytest.raises(
+        BrokersAwayTooLong, match="gave up after 50 s: nobody answers; started again, it continues"
+    ):
         notes.read()
 
 

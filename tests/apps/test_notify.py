@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.notify import MAX_BODY, LinesOfReceiver, TextMessage, WebhookMessage, webhook_signature
+from lab.apps.notify import MAX_BODY, ReceiverFilter, TextBatch, WebhookBatch, webhook_signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import AlertReceiver, BadConfig, read_config
@@ -196,7 +196,7 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
         arrived(receiver, 2, process)
     sent = [each for _, body in receiver.requests for each in json.loads(body)["alerts"]]
     assert sent == [json.loads(alert(7).to_json()), json.loads(told.to_json())]
-    message = TextMessage(AlertReceiver("oncall", "json://x"))
+    message = TextBatch(AlertReceiver("oncall", "json://x"))
     for each in (alert(7), told):
         message.add(each)
     assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.title_and_body()[1]
@@ -205,9 +205,7 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
 def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(receiver):
     first, again = (replace(alert(7), log_time=time, alert_time=time + 5) for time in (1_000, 2_000))
     copy = replace(first, alert_time=1_500)
-    message = WebhookMessage(
-        AlertReceiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET)
-    )
+    message = WebhookBatch(AlertReceiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
     for each in (first, again, copy):
         message.add(each)
         message.send()
@@ -217,7 +215,7 @@ def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(rec
 
 def test_people_read_the_last_of_an_alert_that_was_withdrawn_and_came_again_first():
     told = Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1_356_998_400_000)
-    message = TextMessage(AlertReceiver("oncall", "json://x"))
+    message = TextBatch(AlertReceiver("oncall", "json://x"))
     for each in (alert(7), told, replace(alert(7), aggregate=Decimal(60))):
         message.add(each)
     first, second = message.title_and_body()[1].splitlines()
@@ -265,7 +263,7 @@ def test_after_a_restart_what_was_withdrawn_before_is_not_sent(place, receiver):
 
 
 def test_a_line_that_withdraws_is_sent_to_those_who_may_have_got_the_alert():
-    lines = LinesOfReceiver((1,))
+    lines = ReceiverFilter((1,))
     assert lines.gets(withdrawn(1, 5)), "its alert is older than what was read"
     got = [dated(2, 5), dated(2, 5, rule_id=2), withdrawn(2, 6), dated(3, 5, rule_id=2), withdrawn(3, 6)]
     assert [lines.gets(each) for each in got] == [True, False, True, False, False]
@@ -276,14 +274,14 @@ def test_a_line_that_withdraws_is_sent_to_those_who_may_have_got_the_alert():
 
 
 def test_it_remembers_a_bounded_number_of_events():
-    lines = LinesOfReceiver((1,), at_most=2)
+    lines = ReceiverFilter((1,), at_most=2)
     for event in range(5):
         lines.gets(dated(event, 5, rule_id=2))
     assert [lines.gets(withdrawn(event, 6)) for event in range(5)] == [True, True, True, False, False]
 
 
 def test_of_an_event_whose_group_is_long_little_is_remembered():
-    lines = LinesOfReceiver(())
+    lines = ReceiverFilter(())
     tracemalloc.start()
     try:
         for event in range(300):
@@ -348,7 +346,7 @@ def test_a_url_that_apprise_does_not_know_is_refused(place, capsys):
 
 
 def test_many_long_alerts_travel_in_several_requests(receiver):
-    message = WebhookMessage(AlertReceiver("x", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
+    message = WebhookBatch(AlertReceiver("x", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
     for number in range(40):
         message.add(alert(number, f"{{k={'x' * 50_000}}}"))
     message.send()
@@ -357,7 +355,7 @@ def test_many_long_alerts_travel_in_several_requests(receiver):
 
 
 def test_a_text_stands_for_any_number_of_groups_and_stays_short():
-    message = TextMessage(AlertReceiver("x", "slack://"))
+    message = TextBatch(AlertReceiver("x", "slack://"))
     for number in range(50_000):
         message.add(alert(number, f"{{k={number}{'x' * 100}}}"))
     title, body = message.title_and_body()

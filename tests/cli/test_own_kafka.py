@@ -79,7 +79,7 @@ def holds(folder: Path, secret: str) -> list[Path]:
 @pytest.mark.slow
 def test_from_lab_toml_to_alerts_with_sasl_over_tls(place, capsys):
     lab = [sys.executable, "-m", "lab"]
-    locate().logs.log("events").create()
+    locate().logs.create()
     assert (
         main(["rules", "add", "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(0),(10)", "--timeout", "0"])
         == OK

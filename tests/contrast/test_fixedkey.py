@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from lab.contrast.fixedkey import run_and_list_changes, totals_by_key, where_the_keys_are
+from lab.contrast.fixedkey import plan_steps_with_keys, run_and_list_changes, totals_by_key
 
 
 def test_another_key_of_the_same_type_takes_over_the_totals_of_the_old_one(spark, tmp_path):
@@ -27,6 +27,6 @@ def test_another_key_of_the_same_type_takes_over_the_totals_of_the_old_one(spark
 
 
 def test_the_plan_names_the_key_in_its_shuffle_and_its_state(spark, tmp_path):
-    steps = where_the_keys_are(totals_by_key(spark, tmp_path, ["beneficiaryId"]))
+    steps = plan_steps_with_keys(totals_by_key(spark, tmp_path, ["beneficiaryId"]))
     assert [step.split(" ")[0] for step in steps] == ["StateStoreSave", "StateStoreRestore", "Exchange"]
     assert all("beneficiaryId" in step and "payeeId" not in step for step in steps)

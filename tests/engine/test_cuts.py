@@ -35,7 +35,7 @@ def saved(folder: Path) -> CutLog:
     """An attempt at the newest epoch, which it ends."""
     cuts = attempt(folder)
     cuts.end_epoch()
-    cuts.mark_saved()
+    cuts.mark_epoch_saved()
     return cuts
 
 
@@ -46,7 +46,7 @@ def test_the_next_attempt_has_the_same_cuts_and_the_next_epoch_begins_where_they
     again = attempt(tmp_path)
     assert [(cut.number, cut.begin["cut"], cut.end["cut"]) for cut in again.taken] == [(0, 0, 5), (1, 5, 6)]
     again.end_epoch()
-    again.mark_saved()
+    again.mark_epoch_saved()
     following = attempt(tmp_path)
     assert (following.epoch, following.number, following.taken) == (1, 2, [])
     assert following.mark == mark(6) | {"number": 1, "epoch": 0, "stopped": again.mark["stopped"]}
@@ -69,7 +69,7 @@ def test_no_cut_comes_after_the_end_whoever_runs_the_epoch_again(tmp_path):
     again = attempt(tmp_path)
     assert (again.epoch, again.ended, len(again.taken)) == (0, True, 1)
     again.end_epoch()
-    again.mark_saved()
+    again.mark_epoch_saved()
     again.begin_next_epoch()
     assert (again.epoch, again.number) == (1, 1)
 
@@ -135,7 +135,7 @@ def test_an_epoch_that_began_with_a_torn_record_begins_again(tmp_path, torn):
     cuts = attempt(tmp_path)
     cuts.add(mark(5))
     cuts.end_epoch()
-    cuts.mark_saved()
+    cuts.mark_epoch_saved()
     cuts.begin_next_epoch()
     file = tmp_path / FOLDER / "000000001.jsonl"
     first = file.read_bytes().splitlines(keepends=True)[0]
@@ -162,7 +162,7 @@ def test_an_attempt_of_an_earlier_start_is_refused(tmp_path):
     with pytest.raises(TakenOver, match="a later start has begun, under lease 000000002-b"):
         CutLog(checkpoint, BEGINNING, "000000001-a")
     later.end_epoch()
-    later.mark_saved()
+    later.mark_epoch_saved()
     with pytest.raises(TakenOver, match="a later start has begun"):
         CutLog(checkpoint, None, "000000001-a")
 
@@ -173,12 +173,12 @@ def test_what_an_earlier_start_left_is_known_until_a_later_one_has_taken_it_over
     cuts = CutLog(checkpoint, BEGINNING, "1")
     assert may_have_cuts_after_epoch(folder, -1, "2") and may_have_cuts_after_epoch(folder, -1, "1")
     cuts.end_epoch()
-    cuts.mark_saved()
+    cuts.mark_epoch_saved()
     assert may_have_cuts_after_epoch(folder, -1, "2")
     assert not may_have_cuts_after_epoch(folder, 0, "2")
     later = CutLog(checkpoint, None, "2")
     later.end_epoch()
-    later.mark_saved()
+    later.mark_epoch_saved()
     assert may_have_cuts_after_epoch(folder, -1, "2")
     later.close_to_tasks()
     assert not may_have_cuts_after_epoch(folder, -1, "2")
@@ -189,7 +189,7 @@ def test_nobody_begins_an_epoch_that_the_driver_has_closed(tmp_path):
     checkpoint = CheckpointFolder(tmp_path)
     cuts, twin = CutLog(checkpoint, BEGINNING, "1"), CutLog(checkpoint, BEGINNING, "1")
     twin.end_epoch()
-    twin.mark_saved()
+    twin.mark_epoch_saved()
     twin.close_to_tasks()
     with pytest.raises(TakenOver, match="epoch 1 of .* is the driver's"):
         CutLog(checkpoint, None, "1")
@@ -218,7 +218,7 @@ def test_the_last_saved_epoch_is_not_the_one_that_runs(tmp_path):
     cuts.add(mark(5))
     cuts.end_epoch()
     assert last_saved_loop_mark(folder) is None
-    cuts.mark_saved()
+    cuts.mark_epoch_saved()
     ended = cuts.mark
     cuts.begin_next_epoch()
     cuts.add(mark(6))
@@ -248,7 +248,7 @@ def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
 def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_path):
     cuts = attempt(tmp_path)
     cuts.add(mark(5))
-    for wrong in (lambda: cuts.add(mark(4)), cuts.mark_saved, cuts.begin_next_epoch):
+    for wrong in (lambda: cuts.add(mark(4)), cuts.mark_epoch_saved, cuts.begin_next_epoch):
         with pytest.raises(AssertionError):
             wrong()
     cuts.end_epoch()

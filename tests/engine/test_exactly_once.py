@@ -21,7 +21,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import kafkaoutlet
-from lab.engine.loop.ends import KafkaLogs, check_exactly_once_possible
+from lab.engine.loop.ends import KafkaLogs, check_transactions_possible
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import pipeline, runner
@@ -240,8 +240,8 @@ def test_where_it_cannot_be_kept_it_is_refused_with_the_way_out(tmp_path, capsys
         Settings(parallelism=2, exactly_once=True)
     topics = KafkaLogs("localhost:1")
     with pytest.raises(ValueError, match="s3a://bucket/x: there Spark's sink delivers, at least once"):
-        check_exactly_once_possible(topics, CheckpointFolder("s3a://bucket/x"))
+        check_transactions_possible(topics, CheckpointFolder("s3a://bucket/x"))
     with pytest.raises(ValueError, match="stops when it has read all: there Spark's sink delivers"):
-        check_exactly_once_possible(topics, CheckpointFolder(tmp_path), stops_at_end=True)
+        check_transactions_possible(topics, CheckpointFolder(tmp_path), stops_at_end=True)
     assert main(["run", "--logs", str(tmp_path / "logs"), "--exactly-once"]) == FAILED
     assert "they get each alert once without it, so leave it out" in capsys.readouterr().err

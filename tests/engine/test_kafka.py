@@ -240,7 +240,7 @@ def test_a_commit_that_a_broker_lost_is_made_again_while_nothing_new_comes(monke
             raise KafkaException("lost")
 
     client = SimpleNamespace(poll=lambda timeout: None, commit=commit)
-    follower = kafkafeed.ConsumerGroupFollower(SimpleNamespace(metadata_client=client), "events")
+    follower = kafkafeed.ConsumerGroupFollower(SimpleNamespace(non_fetching_consumer=client), "events")
     follower.commit_progress({0: 7})
     follower.commit_progress({0: 7})
     assert commits == [[7]]

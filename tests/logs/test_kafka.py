@@ -223,14 +223,14 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
     two[1].append(["one", "two"])
     two[1].flush()
     asked = [partitions.PartitionOffsets(log.cluster, log.topic) for log in two]
-    asker, requests = two[0].cluster.metadata_client, []
+    asker, requests = two[0].cluster.non_fetching_consumer, []
 
     class Counting:
         def offsets_for_times(self, wanted, timeout):
             requests.append(wanted)
             return asker.offsets_for_times(wanted, timeout)
 
-    monkeypatch.setattr(type(two[0].cluster), "metadata_client", Counting())
+    monkeypatch.setattr(type(two[0].cluster), "non_fetching_consumer", Counting())
     assert partitions.topic_end_offsets(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
     assert asked[1].end_offsets() == asked[1].end_offsets(committed=False) == {0: 2}
     assert asked[1].offsets_since(0) == {0: 0} and asked[1].offsets_since(1 << 45) == {0: -1}
@@ -261,7 +261,7 @@ def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka
             self.stale.discard(topic)
 
     client = Restarted()
-    monkeypatch.setattr(type(two[0].cluster), "metadata_client", client)
+    monkeypatch.setattr(type(two[0].cluster), "non_fetching_consumer", client)
     monkeypatch.setattr(clusters, "ANSWER_S", 0.5)
     assert partitions.topic_end_offsets(asked) == [{0: 7}, {0: 7}]
     client.stale = {log.topic for log in two}

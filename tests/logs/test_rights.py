@@ -64,7 +64,7 @@ def write_and_read(where: Cluster) -> None:
     log.publish(["one"], ["1"])
     with closing(log.tail()) as tail:
         assert tail.read()[-1] == "one"
-    consumer: Consumer = where.metadata_client
+    consumer: Consumer = where.non_fetching_consumer
     assert consumer.list_topics("alerts", 10).topics["alerts"].error is None
 
 

@@ -82,7 +82,7 @@ def what_failed_half_way_through_an_epoch_is_saved():
 @mutant
 def cuts_come_after_the_end_of_an_epoch():
     """Its state file may be there already."""
-    take_end, saved = CutLog._take_end, CutLog.mark_saved
+    take_end, saved = CutLog._take_end, CutLog.mark_epoch_saved
 
     def late(self):
         if not self.ended:
@@ -90,7 +90,7 @@ def cuts_come_after_the_end_of_an_epoch():
             take_end(self, self.mark)
         saved(self)
 
-    with patch.object(CutLog, "end_epoch", lambda self: None), patch.object(CutLog, "mark_saved", late):
+    with patch.object(CutLog, "end_epoch", lambda self: None), patch.object(CutLog, "mark_epoch_saved", late):
         yield
 
 
@@ -106,7 +106,7 @@ def an_epoch_counts_as_saved_at_its_end():
 
     with (
         patch.object(CutLog, "end_epoch", both),
-        patch.object(CutLog, "mark_saved", lambda self: setattr(self, "is_saved", True)),
+        patch.object(CutLog, "mark_epoch_saved", lambda self: setattr(self, "is_saved", True)),
     ):
         yield
 

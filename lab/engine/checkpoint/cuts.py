@@ -63,7 +63,7 @@ class CutLog:
     Traceback (most recent call last):
     lab.engine.checkpoint.cuts.TakenOver: epoch 0 of ... has been taken over by another attempt at it
     >>> second.end_epoch()
-    >>> second.mark_saved()
+    >>> second.mark_epoch_saved()
     >>> second.begin_next_epoch()
     >>> second.epoch, second.number
     (1, 1)
@@ -175,7 +175,7 @@ class CutLog:
     def _take_end(self, end: Mark) -> None:
         self.mark, self.ended = end | {"number": self.number - 1, "epoch": self.epoch}, True
 
-    def mark_saved(self) -> None:
+    def mark_epoch_saved(self) -> None:
         """The state file of the epoch is there: nobody carries out its cuts again."""
         assert self.ended, "an epoch is saved after its end"
         self._add({"saved": True})

@@ -26,7 +26,7 @@ KEPT = 100  # files; a batch reads those of its own two ends
 
 
 @dataclass(frozen=True)
-class LedgerEntry:
+class LedgerRoute:
     """What the ledger says of one route's store."""
 
     store: int
@@ -48,7 +48,7 @@ class RoutePlan:
     route: Route
     rules: tuple[Rule, ...]
     needs: tuple[str, ...]  # by its rules as they are now
-    entry: LedgerEntry
+    entry: LedgerRoute
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Ledger:
     """
 
     book: RuleBook
-    entries: dict[Route, LedgerEntry] = field(default_factory=dict)
+    entries: dict[Route, LedgerRoute] = field(default_factory=dict)
     next_number: int = 0  # the number of the next store, or the next joining
 
     def __post_init__(self) -> None:
@@ -127,14 +127,14 @@ class Ledger:
         )
 
     def _join(self, rule: Rule, joined: int) -> None:
-        kept = self.entries.get(rule.route) or LedgerEntry(self._number(), (), {}, {})
+        kept = self.entries.get(rule.route) or LedgerRoute(self._number(), (), {}, {})
         windows = Counter(kept.rule_count_by_window_ms)
         windows[rule.widest_ms] += 1
         fields = tuple(
             dict.fromkeys((*kept.fields, *rule.stored_field_names, *_alerted_fields(rule, joined)))
         )
         members = kept.joined_by_rule_id | {rule.rule_id: joined}
-        self.entries[rule.route] = LedgerEntry(kept.store, fields, members, dict(windows))
+        self.entries[rule.route] = LedgerRoute(kept.store, fields, members, dict(windows))
 
     def _number(self) -> int:
         self.next_number += 1
@@ -179,7 +179,7 @@ class Ledger:
     def from_dict(cls, saved: dict, schema: Schema) -> "Ledger":
         book = RuleBook.from_json(json.dumps(saved["book"]), schema)
         kept = {
-            book.rules[int(rule_id)].route: LedgerEntry(store, tuple(fields), dict(joined), dict(windows))
+            book.rules[int(rule_id)].route: LedgerRoute(store, tuple(fields), dict(joined), dict(windows))
             for rule_id, (store, fields, joined, windows) in saved["kept"].items()
         }
         return cls(book, kept, saved["next"])

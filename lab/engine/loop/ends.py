@@ -309,7 +309,7 @@ def check_tasks_can_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
         )
 
 
-def check_exactly_once_possible(
+def check_transactions_possible(
     logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, stops_at_end: bool = False
 ) -> None:
     """Raises ValueError if an engine with one task cannot deliver its cuts in transactions; `stops_at_end`: when it has read all."""

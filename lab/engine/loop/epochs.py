@@ -97,4 +97,4 @@ def running_epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) ->
         running._repeat()
         yield running
         cuts.end_epoch()
-    cuts.mark_saved()
+    cuts.mark_epoch_saved()

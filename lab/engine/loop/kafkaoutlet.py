@@ -30,7 +30,7 @@ class KafkaOutlet(RecordProducer):
                 topic = self._topic_by_log[name]
                 for key, line in zip(keys, lines, strict=True):
                     self.send(topic, line, key)
-            self.note_deliveries()
+            self.run_delivery_callbacks()
         self.raise_lost()
 
 

@@ -119,7 +119,7 @@ class ConsumerGroupFollower:
 
     def __init__(self, cluster: Cluster, topic: str):
         self.topic, self._committed, self._at = topic, {}, 0.0
-        self._consumer = cluster.metadata_client
+        self._consumer = cluster.non_fetching_consumer
 
     def commit_progress(self, events: Positions) -> None:
         """Commits the engine's positions, once a second while they change, and repeats this later, because a restarting broker may lose commits."""

@@ -32,8 +32,8 @@ from lab.engine.loop.ends import (
     WRITTEN,
     FileLogs,
     KafkaLogs,
-    check_exactly_once_possible,
     check_tasks_can_reach,
+    check_transactions_possible,
 )
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.loop.restored import check_not_restored
@@ -74,7 +74,7 @@ def start(
     folder, master = CheckpointFolder(checkpoint), spark.sparkContext.master
     check_tasks_can_reach(logs, master)
     if settings.exactly_once:
-        check_exactly_once_possible(logs, folder, once)
+        check_transactions_possible(logs, folder, once)
     writable_code_cache()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))
