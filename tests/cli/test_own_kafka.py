@@ -141,6 +141,6 @@ def test_certificates_and_passwords_of_clients_reach_spark_and_its_plans_do_not_
     engine.stop()
     assert assert_equal(logs, expected(logs, key_groups=4)) > 10
     key = (guarded.folder / "client.key").read_text().splitlines()[3]
-    for secret in (key, PASSWORD, PASSWORD.replace("\\", "\\\\").replace('"', '\\"')):
+    for secret in (key, PASSWORD, repr(PASSWORD)[1:-1], PASSWORD.replace("\\", "\\\\").replace('"', '\\"')):
         assert secret not in shown and secret not in repr((logs, logs.log("events")))
         assert holds(tmp_path / "checkpoint", secret) == []
