@@ -99,7 +99,7 @@ test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)
 
 slow: export PYTHONDONTWRITEBYTECODE :=
-slow: setup ## the tests that take long each: lessons 2 to 6, 8 and 9, more random logs, brokers that go away, kills (6 minutes)
+slow: setup ## the tests that take long each: lessons 2 to 6, 8 and 9, more random logs, brokers that go away, kills (18 minutes on a slow machine)
 	@$(PY) -m pytest -n 3 --dist worksteal -m "slow and not soak and not browser" $(ARGS)
 
 browser: setup ## the lessons and the control room in a real browser (Chromium; 5 minutes)
