@@ -228,7 +228,7 @@ class Drill(ScenarioLogs):
         return [json.loads(line) for line in self.outs["alerts"].read()]
 
     @property
-    def count_record_outcomes(self) -> Counter[str]:
+    def record_outcomes(self) -> Counter[str]:
         """What the engine says of the records that it took."""
         counts: Counter = Counter()
         for line in self.outs["stats"].read():
@@ -266,7 +266,7 @@ class Drill(ScenarioLogs):
             (reference.event if record.is_event else reference.control)(record.value)
         wanted = Counter(alert.alert_id for alert in reference.alerts)
         got = Counter(alert["alertId"] for alert in self.alerts)
-        records = self.count_record_outcomes["records"]
+        records = self.record_outcomes["records"]
         if got == wanted and records == reference.counts["records"]:
             return True, say(SAME, records=records, alerts=got.total())
         lost, twice = (wanted - got).total(), (got - wanted).total()

@@ -162,7 +162,7 @@ class IdAndTimeChooser:
 
     # -- the time
 
-    def infer_time_field(self, event_path: Path | None, id_fields: Sequence[str]) -> str:
+    def choose_time_field(self, event_path: Path | None, id_fields: Sequence[str]) -> str:
         """The field with the event time, not one of the `id_fields`; of several, the one whose name fits best; "" if there is none. `event_path`: where events are."""
         possible = [
             name

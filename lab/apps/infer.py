@@ -144,7 +144,7 @@ def infer(
     proposal.time_field = (
         chooser.use_as_time_field(time)
         if time
-        else chooser.infer_time_field(read.event_path, proposal.id_fields)
+        else chooser.choose_time_field(read.event_path, proposal.id_fields)
     )
     proposal.missing = chooser.missing
     first = {role: fields[role] for role in (*proposal.id_fields, proposal.time_field) if role}

@@ -159,18 +159,16 @@ class Restrictions:
 
     def all(self) -> list[Restriction]:
         """All current and former restrictions, the one that lasts longest first."""
-        found = [each for subjects in list(self._standing.values()) for each in list(subjects.values())]
-        return sorted(found, key=_longest_first)
+        return sorted(self._each(), key=_longest_first)
 
     def longest_in_force(self, now_ms: int, at_most: int) -> tuple[int, list[Restriction]]:
         """How many are in force, and those that last longest; other threads go on meanwhile."""
-        found = [
-            each
-            for subjects in list(self._standing.values())
-            for each in list(subjects.values())
-            if each.is_in_force(now_ms)
-        ]
+        found = [each for each in self._each() if each.is_in_force(now_ms)]
         return len(found), nsmallest(at_most, found, key=_longest_first)
+
+    def _each(self) -> Iterator[Restriction]:
+        for subjects in list(self._standing.values()):  # another thread may add restrictions
+            yield from list(subjects.values())
 
 
 def _longest_first(restriction: Restriction) -> tuple[int, str, Subject]:

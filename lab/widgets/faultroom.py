@@ -223,7 +223,7 @@ def disk_memory_and_alerts_html(drill: Drill) -> str:
     memory = say("Nothing; the next batch reads the state files.")
     if drill.in_memory is not None:
         memory = say("The windows, as batch {number} left them.", number=drill.in_memory)
-    counts = drill.count_record_outcomes
+    counts = drill.record_outcomes
     taken = {name: counts[name] for name in ("records", "evaluated", "duplicates")}
     told = say(TAKEN, **taken)
     alerts = [

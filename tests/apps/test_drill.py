@@ -75,7 +75,7 @@ def test_nothing_is_lost_or_repeated_whatever_is_pressed(seed):
     drill.run_batch()
     drill.run_batch()
     taken = sum(len(partition.records) for partition in drill.events.partitions)
-    assert drill.count_record_outcomes["records"] == taken and drill.compare_with_reference()[0]
+    assert drill.record_outcomes["records"] == taken and drill.compare_with_reference()[0]
     drill.close()
     assert not drill.folder.exists()
 
@@ -96,7 +96,7 @@ def test_the_verdict_sees_an_alert_that_is_missing_and_one_that_is_there_twice(d
 
 
 def said_of(lost: int, twice: int, drill: Drill) -> str:
-    records = drill.count_record_outcomes["records"]
+    records = drill.record_outcomes["records"]
     return f"{lost} alerts are missing, {twice} are unexpected; {records} of {records} records are counted."
 
 
