@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from lab.model.language import say as _say
 from lab.model.language import translated as _translated
 from lab.teach import progress as _progress
-from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, ValueExercise, Verdict
+from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, ValueExercise, Verdict, function_name
 from lab.teach.learner import answer_text, limited_output, plain_value_or_failure
+from lab.teach.unruncells import unrun_definition, watch_cells
 
 if TYPE_CHECKING:
     from ipywidgets import VBox
@@ -53,8 +54,18 @@ def check_function(exercise: str | float, function: Callable) -> Verdict:
     ✗ An event exactly W back still counts: the left end belongs to the window.
     <lambda>(0, 20, 20) gave False, expected True
     """
-    with limited_output(MOST_PRINTED):
-        verdict = exercise_of(exercise).judge(function)
+    name = function_name(function)
+    if error := unrun_definition(name):
+        told = _say(
+            "the cell that defines {name} was not run ({error}), so {name} is still what it was before: correct the cell, run it, "
+            "and then run this check again",
+            name=name,
+            error=error,
+        )
+        verdict = Verdict(OPEN, told)
+    else:
+        with limited_output(MOST_PRINTED):
+            verdict = exercise_of(exercise).judge(function)
     return _with_hints(str(exercise), verdict, verdict.text)
 
 
@@ -157,3 +168,6 @@ def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
 @cache
 def _answers() -> dict:
     return json.loads(ANSWERS.read_text())
+
+
+watch_cells()

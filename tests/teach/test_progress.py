@@ -167,3 +167,23 @@ shell.run_cell("answer = (")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["state"] for line in lines] == ["begin", "error", "error"]
     assert "NameError: name 'nowhere'" in lines[1]["said"] and "SyntaxError" in lines[2]["said"]
+
+
+def test_a_function_whose_newest_cell_was_not_run_is_not_judged(fresh):
+    code = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("import lab; lab.running_time()")
+shell.run_cell("def in_window(time, end, width): return end - width < time <= end")
+shell.run_cell("def in_window(time, end, width)\\n    return end - width <= time <= end")
+shell.run_cell("print('first', lab.check_function('3.2', in_window))")
+shell.run_cell("def in_window(time, end, width): return end - width <= time <= end")
+shell.run_cell("print('then', lab.check_function('3.2', in_window))")
+"""
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    [first] = re.findall("^first (.*)", said, re.MULTILINE)
+    assert first.startswith(
+        "… the cell that defines in_window was not run (SyntaxError, line 1: expected ':')"
+    )
+    [then] = re.findall("^then (.*)", said, re.MULTILINE)
+    assert then.startswith("✓")
