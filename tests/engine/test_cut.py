@@ -78,8 +78,8 @@ def test_a_log_that_another_has_replaced_is_not_read_from_its_middle(tmp_path, n
         log.append([line, line], log_time_ms=1)
 
     def planner() -> Planner:
-        feeds = (FileFeed(log.folder) for log in logs.values())
-        return Planner(*feeds, CheckpointFolder(tmp_path / "checkpoint"), Settings(LOGINS))
+        events, control = (FileFeed(log.folder) for log in logs.values())
+        return Planner(events, control, CheckpointFolder(tmp_path / "checkpoint"), Settings(LOGINS))
 
     now = planner()
     mark = now.advance_mark(now.initial_mark(), None)
