@@ -10,6 +10,7 @@ from lab.apps.infer import unmatched_field_warnings
 from lab.apps.report import StatsReport
 from lab.engine.checkpoint.record import cut_mark, read_record
 from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.logs.files import FileLog
 from lab.logs.positions import Record
 from lab.logs.reading import parse_records
 from lab.model.answers import parse_dead_letter, parse_stats
@@ -25,6 +26,10 @@ NEW_S = 60.0  # an engine that has run for so long is not ended by what a log sa
 SHOWN = 200  # characters of a reason
 FAR_AHEAD_MS = 60_000
 ENOUGH, SAMPLE = 100, 1_000  # records that make a path worth missing, and that are looked at
+APPEND = {  # log -> what appends a file to it
+    "events": "lab simulate --events {file} --to {log}",
+    "control": "lab rules add {file} --rules {log}",
+}
 MEANINGS = {  # count -> what it means
     "duplicates": "events with the id and time of an earlier event of their group, on some route: duplicates do not count",
     "droppedLate": "events too late for some route, and dropped there",
@@ -83,6 +88,7 @@ class EngineMonitor:
         self._lost: dict[str, int] = {}  # by routes that were said to lose events
         self._back, self._second = "", False
         self._id: str | None = None  # of the checkpoint, once it is made
+        self._found_foreign: dict[str, int] = {}  # sentences, and how often they were found in a row
         self._group_taken = False  # by another program, as was said
         self._newest: tuple[dict | None, float] = None, clock()  # the newest cut, and since when it is
         # paths are looked at once; the kit's own schemas have optional fields that nobody misses
@@ -159,6 +165,7 @@ class EngineMonitor:
         yield from self._ahead(done)
         yield from self._stale(done)
         yield from self._refused_commits()
+        yield from self._foreign()
         if self._schema and self.report.total["records"] >= ENOUGH:
             with suppress(ConnectionError):
                 lines = self._logs.log("events").newest(SAMPLE)
@@ -211,6 +218,15 @@ class EngineMonitor:
                         "start it again: it continues, and nothing is lost (what Spark says is in spark.log)"
                     )
 
+    def _foreign(self) -> Iterator[str]:
+        """What to say, once, of what another program has put into the folders that the engine reads."""
+        if not isinstance(self._logs, FileLogs):
+            return
+        found = [sentence for name in APPEND for sentence in _foreign_in(self._logs.log(name), APPEND[name])]
+        # an append that is running has written other bytes the next time
+        yield from (sentence for sentence in found if self._found_foreign.get(sentence) == 1)
+        self._found_foreign = {sentence: self._found_foreign.get(sentence, 0) + 1 for sentence in found}
+
     def _refused_commits(self) -> Iterator[str]:
         """What to say, once, if the consumer group cannot follow because it is another program's."""
         if isinstance(self._logs, KafkaLogs) and not self._group_taken and self._due("group"):
@@ -235,6 +251,17 @@ class EngineMonitor:
     def close(self) -> None:
         """Lets go of the logs."""
         self._letters.close()
+
+
+def _foreign_in(log: FileLog, append: str) -> Iterator[str]:
+    for file in log.foreign_files():
+        yield f"{file} is not part of the log {log}, so it is not read: {append.format(file=file, log=log)} appends what it has"
+    segment, size = log.bytes_without_row()
+    if size:
+        yield (
+            f"the last {size:,} bytes of {segment} are not read, and the next append removes them: no append of this kit wrote them "
+            f"completely; {append.format(file='FILE', log=log)} appends what a file has"
+        )
 
 
 def create_time_notice(logs: FileLogs | KafkaLogs) -> str:

@@ -21,6 +21,10 @@ def compile_window_loop(say: Callable[[str], None]) -> None:
         compile_kernels()
 
 
+class OutputLost(RuntimeError):
+    """The messages of a service cannot be written any more, because a disk is full or their reader has ended."""
+
+
 class MessagePrinter:
     """Prints each message once, as text or as JSON.
 
@@ -38,4 +42,10 @@ class MessagePrinter:
             return
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"time": time, "event": event, "message": message, **fields})
-        print(line, file=sys.stdout, flush=True)
+        try:
+            print(line, file=sys.stdout, flush=True)
+        except OSError as error:
+            sys.stdout = None  # nobody flushes it again
+            raise OutputLost(
+                f"standard output: {error.strerror}, so nobody would read what the engine says; started again, it continues"
+            ) from None

@@ -173,6 +173,14 @@ class FileLog:
                 )
         return b"".join(parts)
 
+    def foreign_files(self) -> list[str]:
+        """The paths of files of data that somebody else has put into the folder; they are not part of the log."""
+        return self._segments.foreign_files()
+
+    def bytes_without_row(self) -> tuple[str, int]:
+        """The newest segment's path, and how many bytes it has after the last append: of one that runs, or foreign ones."""
+        return self._segments.bytes_without_row()
+
     def place(self, position: int) -> str:
         """The place of the line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises PositionExpired."""
         base = self._segments.snapshot().base_of(position)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from lab.logs.index import AppendRow, SegmentIndex
 
 SEGMENT = re.compile(r"(\d{20})\.(jsonl|index)")
+DATA = re.compile(r"(?i)\.(jsonl?|ndjson|csv|tsv|parquet|txt)(\.gz)?$")
 OLD_SEGMENT = re.compile(r"\d{13}-\d{8}\.jsonl")
 BY_END, BY_LOG_TIME = attrgetter("end"), attrgetter("log_time")
 
@@ -134,6 +135,21 @@ class Segments:
             raise PositionExpired(
                 f"{self._folder} no longer has position {position}: it begins at {begins}"
             ) from None
+
+    def foreign_files(self) -> list[str]:
+        """The paths of files of data in the folder that are not the log's, sorted."""
+        names = os.listdir(self._folder) if os.path.isdir(self._folder) else []
+        return sorted(
+            os.path.join(self._folder, name)
+            for name in names
+            if DATA.search(name) and not SEGMENT.fullmatch(name)
+        )
+
+    def bytes_without_row(self) -> tuple[str, int]:
+        """The newest segment's path, and how many bytes it has after the last append: more than 0 while one runs."""
+        base, last = (seen := self.snapshot()).bases[-1], seen.last
+        path = self.segment_path(base, "jsonl")
+        return path, max(os.path.getsize(path) - (last.end - base), 0) if os.path.exists(path) else 0
 
     def list_bases(self) -> tuple[int, ...]:
         """Where the segments begin. Lists a folder again if it changed meanwhile: a listing may miss one of several new files."""

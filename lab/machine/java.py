@@ -21,6 +21,10 @@ class JavaMissing(RuntimeError):
     """There is no Java 17 or newer where Spark looks for it; the message says what to do."""
 
 
+class JavaEnded(RuntimeError):
+    """The Java in which Spark runs has ended, as when it is killed because memory is short."""
+
+
 @dataclass(frozen=True)
 class Java:
     """The java that Spark starts."""

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import CapturedException
@@ -22,10 +22,11 @@ from pyspark.sql import SparkSession
 
 from lab.logs.loopback import HOST, check_loopback
 from lab.machine import faststart, jars
-from lab.machine.java import find_java
+from lab.machine.java import JavaEnded, find_java
 from lab.machine.javalog import JavaLog
 
 STOP_S = 10
+ENDING_S = 0.2  # its sockets are closed a little before Java has ended
 LOCAL = "local[3,4]"  # an engine's loop stays in one task; two are left for other queries. A lost worker's task runs again
 STREAMING = "spark.sql.streaming"
 # on few cores the JVM's second compiler and concurrent collectors take turns away from the query; what Spark keeps of a
@@ -84,6 +85,9 @@ def session(
         yield SparkSession.builder.config(map=_everywhere() | conf).getOrCreate()
     except (CapturedException, Py4JJavaError) as error:  # its text is Java's, which may end here
         raise (SparkError(str(error)) if _started else error) from None
+    except (OSError, EOFError, Py4JError):
+        _raise_if_java_ended()
+        raise
     finally:
         with _lock:
             _sessions -= 1
@@ -161,7 +165,9 @@ def _start_context(conf: SparkConf) -> None:
     """Starts Spark and restores the handler of Ctrl-C, which Spark replaces."""
     before = signal.getsignal(signal.SIGINT)
     try:
-        SparkContext(conf=conf).setLogLevel("ERROR")
+        context = SparkContext(conf=conf)
+        context.setLogLevel("ERROR")
+        context._accumulatorServer.handle_error = lambda *_: None  # Java may hang up
     except Py4JJavaError as error:
         reason = error.java_exception.toString().splitlines()[0]
         raise RuntimeError(f"Spark did not start on {conf.get('spark.master')}: {reason}") from None
@@ -174,6 +180,9 @@ def _stop() -> None:
     context = SparkContext._active_spark_context
     if context is None:
         return
+    if _java_exit_code() is not None:  # there is nobody to tell
+        SparkContext._active_spark_context = SparkSession._instantiatedSession = None
+        return
     spark = SparkSession.builder.getOrCreate()
     for query in spark.streams.active:
         query.stop()
@@ -184,8 +193,25 @@ def _stop() -> None:
 def _ends_by_itself(server: Any) -> None:
     """Has nobody wait for a server of PySpark's, which looks only once a second whether it is to end."""
     shutdown = server.shutdown
-    server.handle_error = lambda *_: None  # Java may hang up before it has looked
     server.shutdown = lambda: Thread(target=shutdown, daemon=True).start()
+
+
+def _java_exit_code(wait_s: float = 0) -> int | None:
+    """The exit code of the Java that this process started, if that has ended."""
+    java = SparkContext._gateway and SparkContext._gateway.proc
+    with suppress(subprocess.TimeoutExpired):
+        return java.wait(wait_s) if java else None
+    return None
+
+
+def _raise_if_java_ended() -> None:
+    code = _java_exit_code(ENDING_S)
+    if code is not None:
+        end = f"was killed by signal {-code}" if code < 0 else f"has ended with status {code}"
+        raise JavaEnded(
+            f"Java, in which Spark runs, {end}; if nobody did that, the system may have been short of memory (see spark.log, dmesg). "
+            "An engine that is started again continues"
+        ) from None
 
 
 def _end(gateway) -> None:

@@ -219,6 +219,41 @@ def test_an_engine_that_stands_still_while_events_wait_is_said(notes, clock, mon
     assert said_after(1).startswith("no cut for 1 min")
 
 
+def test_what_another_program_has_put_into_a_log_s_folder_is_said_once(notes, tmp_path):
+    """Nobody reads it, and whoever copied a file of events there would wait for alerts for ever."""
+    events, control = notes._logs.log("events"), notes._logs.log("control")
+    events.append(["{}"])
+    assert list(notes.due_notices()) == []
+    (tmp_path / "events" / "orders.jsonl").write_text("{}\n")
+    with open(tmp_path / "events" / "00000000000000000000.jsonl", "a") as segment:
+        segment.write('{"transactionId": 7}\n')
+    (tmp_path / "control" / "rules.json").write_text("[]")
+    said = [sentence for _ in range(4) for sentence in notes.due_notices()]
+    orders, segment, rules = (
+        tmp_path / name
+        for name in ("events/orders.jsonl", "events/00000000000000000000.jsonl", "control/rules.json")
+    )
+    assert said == [
+        f"{orders} is not part of the log {events}, so it is not read: lab simulate --events {orders} --to {events} appends what it has",
+        (
+            f"the last 21 bytes of {segment} are not read, and the next append removes them: no append of this kit wrote them completely; "
+            f"lab simulate --events FILE --to {events} appends what a file has"
+        ),
+        f"{rules} is not part of the log {control}, so it is not read: lab rules add {rules} --rules {control} appends what it has",
+    ]
+    events.append(["{}"])
+    assert list(notes.due_notices()) == []
+
+
+def test_an_append_that_is_running_is_not_taken_for_another_program_s(notes, tmp_path):
+    notes._logs.log("events").append(["{}"])
+    segment = tmp_path / "events" / "00000000000000000000.jsonl"
+    for part in range(3):
+        with open(segment, "a") as file:
+            file.write("part")
+        assert list(notes.due_notices()) == [], part
+
+
 def test_it_gives_up_when_it_is_told_to(notes, clock, monkeypatch):
     def away():
         raise NoBroker("nobody answers")

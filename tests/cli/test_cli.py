@@ -247,6 +247,21 @@ def test_a_number_that_is_none_or_too_large_is_refused_with_what_is_expected(wor
     assert capsys.readouterr().err.rstrip().endswith(f"{words[-1]!r}, expected {expected}")
 
 
+@pytest.mark.parametrize("lost", ["full", "closed"])
+def test_an_engine_whose_messages_nobody_can_read_any_more_ends_as_failed_and_says_why(lost, files):
+    """Not as a command does that `head` has read enough of: a service manager would not start it again."""
+    command = [sys.executable, "-m", "lab", "run", "--logs", "lost", "--log-format", "json"]
+    read, closed = os.pipe()
+    os.close(read)
+    with open("/dev/full", "w") as full:
+        output = full if lost == "full" else closed
+        done = subprocess.run(command, check=False, stdout=output, stderr=subprocess.PIPE, text=True)
+    os.close(closed)
+    reason = {"full": "No space left on device", "closed": "Broken pipe"}[lost]
+    expected = f"lab: standard output: {reason}, so nobody would read what the engine says; started again, it continues"
+    assert (done.returncode, done.stderr.splitlines()) == (FAILED, [expected])
+
+
 @pytest.mark.parametrize("words", [["datasets"], ["--version"], ["infer", "events.jsonl"]])
 def test_an_output_that_is_full_or_that_nobody_reads_is_told_in_one_line_or_not_at_all(words, files):
     kind = {"stderr": subprocess.PIPE, "text": True}

@@ -69,6 +69,33 @@ def test_a_folder_that_is_removed_and_made_anew_while_the_engine_runs_is_another
         planner.advance_mark(mark, None)
 
 
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("name", ["events", "control"])
+def test_a_log_that_another_has_replaced_is_not_read_from_its_middle(tmp_path, name, running):
+    """It has as much as was read before, or more: only its log times tell, as what was read was logged before the cut."""
+    logs = {each: FileLog(tmp_path / each) for each in ("events", "control")}
+    for log, line in zip(logs.values(), (b"{}", RULE)):
+        log.append([line, line], log_time_ms=1)
+
+    def planner() -> Planner:
+        events, control = (FileFeed(log.folder) for log in logs.values())
+        return Planner(events, control, CheckpointFolder(tmp_path / "checkpoint"), Settings(LOGINS))
+
+    now = planner()
+    mark = now.advance_mark(now.initial_mark(), None)
+    logs["events"].append([b"{}"], log_time_ms=mark["cut"])
+    mark = now.advance_mark(mark, None)
+    if not running:
+        now = planner()
+    assert now.advance_mark(mark, None) == mark
+    other = FileLog(tmp_path / "other")
+    other.append([b"1"] * 1000, log_time_ms=mark["cut"] + 1)
+    shutil.rmtree(logs[name].folder)
+    other.folder.rename(logs[name].folder)
+    with pytest.raises(LogLost, match=rf"{name}/0: .* read up to \d+, .*: another log has its name"):
+        (now if running else planner()).advance_mark(mark, None)
+
+
 @pytest.mark.parametrize("name", ["events", "control"])
 def test_a_topic_that_is_deleted_and_made_anew_while_the_engine_runs_is_another_log(tmp_path, name):
     planned = Planned(tmp_path, [[1, 2, 3], [4]], [[1, 2, 3]])

@@ -1,6 +1,7 @@
 """The file of an epoch's cuts, as attempts at it write and find it."""
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -255,6 +256,19 @@ def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_pat
     with pytest.raises(AssertionError, match="no cut comes after the end"):
         cuts.add(mark(6))
     assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [5]
+
+
+def test_a_file_that_does_not_fit_leaves_no_part_of_itself(tmp_path):
+    """Each start has another process id, so on a full disk each would leave another part under a hidden name."""
+    folder, limits = CheckpointFolder(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    folder.write("state", b"whole")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=f"File too large: '{tmp_path}/"):
+            folder.write("state", b"x" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(tmp_path) == ["state"] and folder.read("state") == b"whole"
 
 
 @pytest.mark.parametrize("write", ["append", "lock", "memory"])

@@ -48,6 +48,17 @@ def test_it_comes_back_from_a_file_as_it_was(tmp_path):
     assert (found.to_dict(), changes) == (after(RULE).to_dict(), [change])
 
 
+def test_a_file_with_any_byte_changed_is_damaged_and_says_so(tmp_path):
+    """A limit with another digit would raise other alerts."""
+    folder = CheckpointFolder(tmp_path)
+    name = save_ledger(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE))
+    whole = (folder / "rules").read(name)
+    for at in range(len(whole)):
+        (folder / "rules").write(name, whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        with pytest.raises(ValueError, match=f"rules/{name} is damaged: restore the checkpoint"):
+            load_ledger(folder, name, LOGINS)
+
+
 @pytest.mark.parametrize("unit", ["x", "é", "😀", "\x01"])
 def test_a_message_that_is_too_long_to_be_in_memory_is_answered_as_one_that_is_not(tmp_path, unit):
     raw = (unit * 10_000).encode() + b"x" * 100_000

@@ -156,6 +156,30 @@ def test_a_file_that_tells_the_first_epochs_of_other_key_groups_is_damaged(tmp_p
         files.find(0)
 
 
+def test_a_file_with_any_byte_changed_is_damaged_and_says_so(tmp_path):
+    """On a disk, or in a copy. Before, another time or amount of an event gave other alerts without a word."""
+    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
+    file = files.write(0, 0, 0, rows_of(0, list(range(4)) * 30, resets=[1]), newest_event_ms=77)
+    whole = files.folder.read(file.name)
+    for at in range(len(whole)):
+        files.folder.write(file.name, whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        with pytest.raises(ValueError, match=f"{file.name} is no state file, or a damaged one"):
+            files.find(0) if at % 10 == 0 else files.read(file)
+    files.folder.write(file.name, whole)
+    assert files.read(file).num_rows == 121 and files.find(0)[0] == [file]
+
+
+def test_a_file_of_an_older_engine_has_no_checksum_and_is_read(tmp_path):
+    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
+    file = files.write(0, 0, 0, rows_of(0, [0, 1]))
+    rows, sink = files.read(file), pa.BufferOutputStream()
+    meta = {name: of for name, of in json.loads(rows.schema.metadata[b"lab"]).items() if name != "crc32"}
+    with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": json.dumps(meta)})) as writer:
+        writer.write_table(rows)
+    files.folder.write(file.name, sink.getvalue().to_pybytes())
+    assert files.read(files.find(0)[0][0]).equals(rows)
+
+
 def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     file = files.write(0, 0, 0, rows_of(0, [2, 0, 2], resets=[1]))
@@ -175,7 +199,7 @@ def test_a_file_tells_the_newest_event_of_the_log_and_one_of_an_older_engine_tha
     name = files.find(1)[0][0].name
     old = pa.ipc.open_file(files.folder.read(name)).read_all()
     meta = json.loads(old.schema.metadata[b"lab"])
-    del meta["newestOfLog"]
+    del meta["newestOfLog"], meta["crc32"]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, old.schema.with_metadata({"lab": json.dumps(meta)})) as writer:
         writer.write_table(old)

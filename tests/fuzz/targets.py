@@ -18,6 +18,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.route import matching_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
+from lab.engine.windows.checksum import with_checksum
 from lab.engine.windows.statefiles import StateFiles, stores_to_table
 from lab.model import schemafile
 from lab.model.alerts import Alert, AlertTable
@@ -316,7 +317,7 @@ def state_files(inputs: Sequence[bytes]) -> None:
         folder.mkdir()
         path = folder / "000000000-000000000-00000-00004.arrow"
         for text in inputs:
-            path.write_bytes(text)
+            path.write_bytes(with_checksum(text))  # what it is to protect is tried, too
             files = StateFiles(CheckpointFolder(name), 0, 4)
             try:
                 for file in files.find(0, begins_next_epoch=False)[0]:

@@ -61,6 +61,36 @@ print(f"PYTHON {mine.sparkContext.pythonExec == sys.executable}")
 """
 
 
+KILLED = """
+import os, signal
+from pyspark import SparkContext
+from lab.machine.session import session
+try:
+    with session("local[1]") as spark:
+        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+        SparkContext._gateway.proc.wait()
+        spark.range(3).count()
+except RuntimeError as error:
+    print(f"{type(error).__name__}: {error}")
+with session("local[1]") as spark:
+    print(spark.range(3).count())
+"""
+
+
+def test_when_java_is_killed_the_error_says_so_and_another_session_starts():
+    """As the system does it when memory is short. PySpark's own errors are a traceback and a refused connection."""
+    command = [sys.executable, "-c", KILLED]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+    first, *rest = done.stdout.splitlines()
+    expected = (
+        r"JavaEnded: Java, in which Spark runs, was killed by signal 9; if nobody did that, .* memory .*"
+    )
+    assert re.fullmatch(expected, first) and rest == ["3"], done
+    assert (
+        "Exception occurred during processing of request" not in done.stderr
+    )  # PySpark's server of accumulators
+
+
 @pytest.mark.slow
 def test_java_ends_with_the_last_session_also_on_a_machine_whose_name_nobody_knows():
     """Only root can rename a machine for a test; elsewhere it keeps its name."""

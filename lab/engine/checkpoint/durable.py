@@ -5,6 +5,7 @@ What the engine itself keeps beside Spark's logs in a checkpoint goes through he
 
 import fcntl
 import os
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,8 +103,13 @@ class CheckpointFolder:
 
     @staticmethod
     def _write_local(path: str, data: bytes) -> None:
-        with file_named_in_errors(path), open(path, "wb", opener=private_file_opener) as file:
-            file.write(data)
+        try:
+            with file_named_in_errors(path), open(path, "wb", opener=private_file_opener) as file:
+                file.write(data)
+        except OSError:  # a part of it would stay on a full disk
+            with suppress(OSError):
+                os.unlink(path)
+            raise
 
     def append_if_unchanged(
         self, name: str, expected_size: int, kept_bytes: int, data: bytes, expected_ending: bytes = b""

@@ -216,7 +216,7 @@ def save_ledger(
     ]
     data = json.dumps({"before": previous_name, "messages": messages, "ledger": ledger.to_dict()}).encode()
     number = _number(previous_name) + 1
-    name = f"{number:09d}-{blake2b(data, digest_size=4).hexdigest()}.json"
+    name = _name(number, data)
     (folder / FOLDER).write(name, data)
     if number % KEPT == 0:
         oldest = number - KEPT + 1
@@ -237,6 +237,10 @@ def _to_saved(message: bytes) -> list:
 
 def _from_saved(data: str, size: int = 0, digest: str = "") -> bytes:
     return LongLine.of(size, digest, bytes.fromhex(data)) if size else bytes.fromhex(data)
+
+
+def _name(number: int, data: bytes) -> str:
+    return f"{number:09d}-{blake2b(data, digest_size=4).hexdigest()}.json"
 
 
 def _number(name: str) -> int:
@@ -262,6 +266,10 @@ def _load(where: str, name: str, schema: Schema) -> SavedLedger:
     if data is None:
         raise ValueError(
             f"{where}/{FOLDER}/{name} is gone: the checkpoint is not whole, start with a new one"
+        )
+    if _name(_number(name), data) != name:
+        raise ValueError(
+            f"{where}/{FOLDER}/{name} is damaged: restore the checkpoint, or start with a new one"
         )
     saved = json.loads(data)
     changes = [

@@ -135,7 +135,7 @@ class Planner:
         now = self.clock()
         there = upto or self.current_ends()
         if not self._checked or self._is_made_anew(begun, there):
-            self._check(begun, there)
+            self._check(begun, there, start["cut"])
         if any(of.keys() - at.keys() for at, of in zip(begun, there)):
             return _mark(start["cut"], now_ms(), *self._with_new_sources(begun, there), start["ledger"])
         is_due = due_ms is not None and now > due_ms
@@ -234,7 +234,7 @@ class Planner:
         ]
         return sorted(changes, key=lambda change: (change.log_time, change.source))
 
-    def _check(self, begun: Ends, there: Ends) -> None:
+    def _check(self, begun: Ends, there: Ends, cut: int) -> None:
         """Raises LogLost if what comes next in a source is gone. Readers find out what goes later."""
         feeds = ("events", self.events), ("control", self.control)
         for (name, feed), at, ends in zip(feeds, begun, there):
@@ -249,11 +249,17 @@ class Planner:
                         f"{name}/{number}: ends at {ends[number]}, but the engine has read up to {at[number]} already: another "
                         "log has its name; start with a new checkpoint"
                     )
+            if not feed.has_read(at, cut):
+                raise LogLost(
+                    f"{name}/0: the engine has read up to {at[0]}, but what is there was logged later, or no line begins there: another "
+                    "log has its name; start with a new checkpoint"
+                )
         self._checked = True
 
     def _is_made_anew(self, begun: Ends, there: Ends) -> bool:
-        """Whether a log is shorter than before, so it was removed: a new log in its place would be read from its middle."""
-        return any(
+        """Whether a log was replaced or removed, or is shorter than before: a new log in its place would be read from its middle."""
+        replaced = [feed.may_be_replaced() for feed in (self.events, self.control)]
+        return any(replaced) or any(
             ends.get(number, position) < position
             for at, ends in zip(begun, there)
             for number, position in at.items()

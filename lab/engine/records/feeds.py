@@ -7,8 +7,10 @@ A feed tells how far a source was at a log time, and reads ranges. Effective log
 before it in its source, nor than `floor`, the time of the cut before.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -83,6 +85,14 @@ class Feed(Protocol):
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         """How far each had come before a log time (ms), none further than `ends`; nobody asks about records before `starts`."""
+
+    def may_be_replaced(self) -> bool:
+        """Whether another log may have taken this one's place since the last call."""
+        return False
+
+    def has_read(self, positions: Positions, log_time: int) -> bool:
+        """Whether reading up to a log time can have come to these positions; if not, this is another log than was read."""
+        return True  # topics have ids
 
     def estimated_records(self, source: int, start: int, end: int) -> int:
         """About how many records lie between two positions."""
@@ -202,6 +212,7 @@ class FileFeed(Feed):
         self.log, self._clock = FileLog(folder), clock
         self._pause_s = PAUSE_S
         self._ahead = 0  # the log's time before the clock's: clocks step back
+        self._folder: tuple[int, int] | None = None  # its number, and when files were last made in it
 
     def clock(self) -> int:
         return self._clock() + self._ahead
@@ -228,6 +239,19 @@ class FileFeed(Feed):
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         return {0: min(self.log.end(log_time), ends[0])}
+
+    def may_be_replaced(self) -> bool:
+        before, self._folder = self._folder, None
+        with suppress(FileNotFoundError):
+            found = os.stat(self.log.folder)
+            self._folder = found.st_ino, found.st_ctime_ns
+        return self._folder != before
+
+    def has_read(self, positions: Positions, log_time: int) -> bool:
+        at = positions.get(0, 0)
+        if at <= self.log.start():
+            return True
+        return at <= self.log.end(log_time + 1) and self.log.read_bytes(at - 1, at) == b"\n"
 
     def estimated_records(self, source: int, start: int, end: int) -> int:
         return -(-(end - start) // BYTES_A_RECORD)

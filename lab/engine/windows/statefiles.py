@@ -30,6 +30,7 @@ import pyarrow as pa
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import WORTH_ROWS
+from lab.engine.windows import checksum
 
 FOLDER = "state"
 EPOCH_BITS = 32  # a seq is its epoch's number, then the place in it
@@ -214,8 +215,8 @@ class StateFiles:
         return needed, idle
 
     def _described(self, file: StateFile) -> StateFile:
-        data = self._data(file.name)
         with _readable(f"{self.folder}/{file.name}"):
+            data = _data(self.folder, file.name)
             meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
             covered = range(file.low_key_group, file.high_key_group + 1)
             needed = meta.get("sinceByKeyGroup", [meta.get("since", 0)] * len(covered))
@@ -243,17 +244,10 @@ class StateFiles:
             int(key_group): file.size_bytes * count / file.event_count for key_group, count in events.items()
         }
 
-    def _data(self, name: str) -> pa.Buffer:
-        data = self.folder.read(name)
-        if data is None:
-            raise StateFileMissing(f"{self.folder}/{name}")
-        return pa.py_buffer(data)
-
     def read(self, file: StateFile) -> pa.Table:
         """The rows of the key-groups that are read from a file; for its other key-groups, other files may have replaced it."""
-        data = self._data(file.name)
         with _readable(f"{self.folder}/{file.name}"):
-            rows = pa.ipc.open_file(data).read_all()
+            rows = pa.ipc.open_file(_data(self.folder, file.name)).read_all()
             rows.validate(full=True)
             if len(file.key_groups_to_read) == file.high_key_group - file.low_key_group + 1:
                 return rows
@@ -276,7 +270,8 @@ class StateFiles:
         """
         own = tuple(range(self.low_key_group, self.high_key_group + 1))
         needed = first_epochs_needed or (0,) * len(own)
-        times: dict[str, int | tuple[int, ...]] = {
+        times: dict[str, str | int | tuple[int, ...]] = {
+            checksum.KEY: checksum.ZEROS,
             "newest": newest_event_ms,
             "reached": reached_log_ms,
             "awaited": awaited_until_ms,
@@ -292,11 +287,11 @@ class StateFiles:
         options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=len(rows) >= WORTH_ROWS)
         with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": meta}), options=options) as writer:
             writer.write_table(rows)
-        data = sink.getvalue()
+        data = checksum.with_checksum(sink.getvalue().to_pybytes())
         count = sum(events.values())
         covers = last_epoch, first_epoch, self.low_key_group, self.high_key_group
         times_ms = newest_event_ms, own, reached_log_ms, awaited_until_ms
-        file = StateFile(*covers, level, data.size, count, *times_ms, needed)
+        file = StateFile(*covers, level, len(data), count, *times_ms, needed)
         self.folder.write(file.name, data)
         return file
 
@@ -306,6 +301,8 @@ def _readable(where: str) -> Iterator[None]:
     """What is done in it reads a file that anything may have happened to, on a disk or on its way here."""
     try:
         yield
+    except StateFileMissing:
+        raise
     except (
         pa.ArrowException,
         MemoryError,
@@ -322,11 +319,18 @@ def _readable(where: str) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def _meta(where: str, name: str) -> dict:
-    data = CheckpointFolder(where).read(name)
-    if data is None:
-        raise StateFileMissing(f"{where}/{name}")
     with _readable(f"{where}/{name}"):
+        data = _data(CheckpointFolder(where), name)
         return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
+
+
+def _data(folder: CheckpointFolder, name: str) -> pa.Buffer:
+    data = folder.read(name)
+    if data is None:
+        raise StateFileMissing(f"{folder}/{name}")
+    if not checksum.is_intact(data):
+        raise ValueError("its bytes are not those that its checksum is of")
+    return pa.py_buffer(data)
 
 
 def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]]:

@@ -1,0 +1,56 @@
+"""The checksum of a state file, inside the file: Arrow has none, and a changed bit would be another amount.
+
+    ARROW1 │ schema: {"crc32": "5f1c09ab", …} │ rows │ footer: the schema again │ ARROW1
+
+Each file has its metadata twice, before and after its rows. The CRC-32 in both is that of the file with zeros in their places. Files of
+earlier versions have none.
+"""
+
+from collections.abc import Iterator
+from zlib import crc32
+
+KEY, SIZE = "crc32", 8  # of the metadata, and how many digits its value has
+PLACE = f'"{KEY}": "'.encode()
+ZEROS = "0" * SIZE
+
+
+def with_checksum(data: bytes) -> bytes:
+    """The bytes of a file whose metadata begins with `KEY` and `ZEROS`, with the checksum there.
+
+    >>> whole = with_checksum(b'{"crc32": "00000000"} rows {"crc32": "00000000"}')
+    >>> whole
+    b'{"crc32": "281cfae0"} rows {"crc32": "281cfae0"}'
+    >>> is_intact(whole), is_intact(whole.replace(b"rows", b"rowt")), is_intact(b"of an earlier version")
+    (True, False, True)
+    """
+    return (b"%08x" % _checksum(data)).join(_around(data))
+
+
+def is_intact(data: bytes) -> bool:
+    """Whether the bytes of a file are those that were written, as far as the file has a checksum."""
+    places = _places(data)
+    if not places:
+        return True
+    checksum = b"%08x" % _checksum(data)
+    return len(places) > 1 and all(data[at : at + SIZE] == checksum for at in places)
+
+
+def _places(data: bytes) -> list[int]:
+    """Where the checksum stands: in the first and in the last metadata. What rows contain lies between them."""
+    return sorted({at + len(PLACE) for at in (data.find(PLACE), data.rfind(PLACE)) if at >= 0})
+
+
+def _around(data: bytes) -> Iterator[memoryview]:
+    """The pieces between these places."""
+    view, begin = memoryview(data), 0
+    for at in _places(data):
+        yield view[begin:at]
+        begin = at + SIZE
+    yield view[begin:]
+
+
+def _checksum(data: bytes) -> int:
+    found = 0
+    for number, piece in enumerate(_around(data)):
+        found = crc32(piece, crc32(ZEROS.encode(), found) if number else found)
+    return found
