@@ -3,8 +3,8 @@ import re
 import socket
 import subprocess
 import sys
-import time
 import tempfile
+import time
 from collections import namedtuple
 from pathlib import Path
 from shlex import quote
