@@ -17,6 +17,8 @@ JUPYTER_SETTINGS := .venv/share/jupyter/lab/settings
 NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 READY := Ready. Next: make demo, make lab or make test
+# where measurements draw; to draw those of the docs anew: make cost PICTURES=docs/pictures
+PICTURES := build/pictures
 TOOLS = $(firstword $(PYTHONS)) -m venv build/tools
 # a language that lessons and control room are translated into: make lab LANGUAGE=ko, make room LANGUAGE=zh
 FIRST_PAGE := $(firstword $(wildcard $(if $(LANGUAGE),notebooks/$(LANGUAGE)/00-start-here.ipynb) notebooks/00-start-here.ipynb notebooks))
@@ -116,8 +118,9 @@ soak: setup ## the long tests: kills of engine and broker while logs grow, a lon
 chaos: setup ## real kills of worker, Java, parent and broker while events flow: what is lost, and for how long (ARGS="--kills 1000 --kafka")
 	@$(PY) -m tests.soak.chaos $(ARGS)
 
-steady: setup ## an hour at 1,000 events/s with rules changing, then ten times that for a minute: what grows? (ARGS="--seconds 120 --burst 15")
-	@$(PY) -m tests.bench.steady --plot docs/pictures/steady.svg $(ARGS)
+steady: setup ## an hour at 1,000 events/s with rules changing, then ten times that for a minute: what grows? (draws build/pictures/steady.svg; ARGS="--seconds 120 --burst 15")
+	@mkdir -p $(PICTURES)
+	@$(PY) -m tests.bench.steady --plot $(PICTURES)/steady.svg $(ARGS)
 
 smooth: setup ## measure the control room in the browser while 100 alerts come each second (10 minutes; LAB_SMOOTH_MINUTES=2: less)
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s tests/browser/test_smooth.py $(ARGS)
@@ -131,8 +134,9 @@ logs: setup ## random logs through the whole engine, against the reference (ARGS
 bench: setup ## measure how fast finished files are evaluated, and what the state takes (ARGS="--against COMMIT": also as it was then)
 	@$(PY) -m tests.bench $(ARGS)
 
-cost: setup ## measure what an event costs the windows, and draw it (3 minutes)
-	@$(PY) -m tests.bench.cost --plot docs/pictures/cost.svg $(ARGS)
+cost: setup ## measure what an event costs the windows, and draw it: build/pictures/cost.svg (3 minutes)
+	@mkdir -p $(PICTURES)
+	@$(PY) -m tests.bench.cost --plot $(PICTURES)/cost.svg $(ARGS)
 
 absence: setup ## measure what a rule that says absence costs with a million open groups (2 minutes)
 	@$(PY) -m tests.bench.absence $(ARGS)
@@ -140,8 +144,9 @@ absence: setup ## measure what a rule that says absence costs with a million ope
 cold: setup ## say where the time of a cold replay of a million events goes
 	@$(PY) -m tests.bench.cold $(ARGS)
 
-peers: setup ## other engines on the same payments and rules: speed, and the alerts they find (10 minutes; installs PyFlink beside)
-	@$(PY) -m tests.peers --plot docs/pictures/peers.svg $(ARGS)
+peers: setup ## other engines on the same payments and rules: speed, and the alerts they find (10 minutes; installs PyFlink beside; draws build/pictures/peers.svg)
+	@mkdir -p $(PICTURES)
+	@$(PY) -m tests.peers --plot $(PICTURES)/peers.svg $(ARGS)
 
 fuzz: setup ## feed hostile input to everything that reads some (ARGS="--inputs 1000000", "--slowest", or "--hostile": known ones, measured)
 	@$(PY) -m tests.fuzz $(ARGS)

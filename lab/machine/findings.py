@@ -67,7 +67,7 @@ def redact(text: str) -> str:
     'http://…@proxy:8080 ~/lab'
     """
     text = re.sub(r"//[^/\s@]+@", "//…@", text)
-    text = re.sub(r"((?:password|token|secret|key)\w*=)\S+", r"\1…", text, flags=re.IGNORECASE)
+    text = re.sub(r"\b(?=\w*?(?:password|token|secret|key))(\w++=)\S+", r"\1…", text, flags=re.IGNORECASE)
     text = text.replace(str(Path.home()), "~")
     text = re.sub(rf"(?<=/){re.escape(getpass.getuser())}(?![\w.-])", "USER", text)
     return re.sub(rf"\b{re.escape(socket.gethostname())}\b", "MACHINE", text)

@@ -26,7 +26,7 @@ class Reader {
     this.text = text;
     this.tokens = [];
     this.place = 0;
-    const stop = text.replace(new RegExp(`[${BLANKS}]+$`), "").length;
+    const stop = trimmedAtEnd(text, new RegExp(`[${BLANKS}]`)).length;
     for (TOKEN.lastIndex = 0; TOKEN.lastIndex < stop; ) {
       const { groups, index, 0: whole } = TOKEN.exec(text), [kind, part] = Object.entries(groups).find(([, found]) => found !== undefined);
       const end = index + whole.length, token = new Token(kind, part, end - part.length, end);

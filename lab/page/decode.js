@@ -299,7 +299,7 @@ class Columns {
       }
     } else if (schema.records === "json") throw new Bad(`not one JSON object: ${shown(text.trim())}`);
     else {
-      const cells = readCsv(text.replace(/[\r\n]+$/, ""), schema.delimiter);
+      const cells = readCsv(trimmedAtEnd(text, /[\r\n]/), schema.delimiter);
       if (cells.length > schema.fields.length) throw new Bad(`${cells.length} cells, at most ${schema.fields.length}: ${schema.fields.map((field) => field.name).join(",")}`);
       schema.fields.forEach((field, n) => {
         const cell = cells[n] ?? "";

@@ -20,6 +20,13 @@ function shown(value) {
   text = [...String(text)];
   return text.length <= 60 ? text.join("") : text.slice(0, 59).join("") + "…";
 }
+
+/** A text without the characters at its end that a pattern of one character matches; `/…+$/` would begin anew at each of them. */
+function trimmedAtEnd(text, pattern) {
+  let end = text.length;
+  while (end && pattern.test(text[end - 1])) end--;
+  return text.slice(0, end);
+}
 const expected = (name, value, allowed) => `${name}: ${shown(value)}, expected ${allowed}`;
 
 /** One JSON value: objects are Maps, of two equal names the last counts; numbers are Literals. */

@@ -21,7 +21,7 @@ from lab.rulestore.create import create_tables
 from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)  # and texts, whose brackets are none
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)  # and texts, whose brackets are none
 EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfile=…"
 
 

@@ -19,7 +19,7 @@ from lab.model.standing import Withdrawals
 from lab.model.times import duration_words
 from lab.model.words import escape_control_characters, spreadsheet_cell
 from lab.widgets.alertwindow import AlertWindow, comparison
-from lab.widgets.look import PALETTE, figure
+from lab.widgets.look import PALETTE, figure, hide_if_empty
 from lab.widgets.panel import Panel
 from lab.widgets.table import SelectableTable
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 KEPT, SHOWN = 5_000, 50
 BINS, FEWEST_BINS = 120, 10  # of the picture of alerts over time
+NAMED = 200  # rules that are counted over time one by one
+DRAWN = 8  # kinds of bars that an eye can tell apart
+OTHERS = 0  # in place of a rule's id
 CSV = [
     "alertId",
     "ruleId",
@@ -66,7 +69,8 @@ class AlertFeed(Panel):
         self._alerts: deque[Alert] = deque(maxlen=KEPT)
         self._total, self._seen, self._before, self._withdrawn = 0, 0, 0, 0
         self._withdrawals = Withdrawals()
-        self._by_time: dict[int, Counter[int]] = {}  # rule id -> bin -> alerts
+        # rule id -> bin -> alerts; of the first NAMED rules, all later ones as OTHERS
+        self._by_time: dict[int, Counter[int]] = {}
         self._bin_ms = 1_000
         self._make_controls()
         tools = [self.rule, self.hold, self.export, self.count]
@@ -126,11 +130,14 @@ class AlertFeed(Panel):
         for alert in alerts:
             self._alerts.append(alert)
             self._total += 1
-            self._by_time.setdefault(alert.rule_id, Counter())[alert.event_time // self._bin_ms] += 1
+            named = alert.rule_id in self._by_time or len(self._by_time.keys() - {OTHERS}) < NAMED
+            bins = self._by_time.setdefault(alert.rule_id if named else OTHERS, Counter())
+            bins[alert.event_time // self._bin_ms] += 1
         self._coarsen()
+        in_list = {alert.rule_id for alert in self._alerts} | {self.rule.value} - {0}
         known = [
             (say("all rules"), 0),
-            *((say("rule {id}", id=rule_id), rule_id) for rule_id in sorted(self._by_time)),
+            *((say("rule {id}", id=rule_id), rule_id) for rule_id in sorted(in_list)),
         ]
         if tuple(known) != tuple(self.rule.options):
             chosen = self.rule.value
@@ -182,14 +189,26 @@ class AlertFeed(Panel):
             utc_text(alert.event_time)[11 if only_time else 0 : -4],
         ]
 
+    def _bars(self) -> list[tuple[str, Counter[int]]]:
+        """Names and bins to draw: the chosen rule, those with the most alerts, and all others as one."""
+        drawn = sorted(self._by_time.keys() - {OTHERS})
+        if len(self._by_time) > DRAWN:
+            order = {id: (id == self.rule.value, self._by_time[id].total()) for id in drawn}
+            drawn = sorted(sorted(drawn, key=order.__getitem__, reverse=True)[: DRAWN - 1])
+        bars = [(say("rule {id}", id=rule_id), self._by_time[rule_id]) for rule_id in drawn]
+        others: Counter[int] = Counter()
+        for rule_id in self._by_time.keys() - set(drawn):
+            others.update(self._by_time[rule_id])
+        return [*bars, (say("other rules"), others)] if others else bars
+
     def _show_over_time(self) -> None:
-        figure = self.over_time
+        figure, bars = self.over_time, self._bars()
         with figure.batch_update():
-            for n in range(len(figure.data), len(self._by_time)):
+            for n in range(len(figure.data), len(bars)):
                 pattern = {"shape": PATTERNS[n % len(PATTERNS)], "fgcolor": "white", "size": 5}
                 figure.add_bar(x=[], y=[], marker={"color": PALETTE[n % len(PALETTE)], "pattern": pattern})
-            for trace, (rule_id, bins) in zip(figure.data, sorted(self._by_time.items())):
-                trace.name = say("rule {id}", id=rule_id)
+            for trace, (name, bins) in zip(figure.data, bars):
+                trace.name = name
                 trace.x = [utc_text(bin * self._bin_ms) for bin in bins]
                 trace.y = list(bins.values())
             if drawn := [bin for counts in self._by_time.values() for bin in counts]:
@@ -199,6 +218,7 @@ class AlertFeed(Panel):
                 figure.layout.xaxis.update(range=ends, tickformat="%H:%M:%S" if same_day else "")
             figure.layout.yaxis.title.text = say("per {time}", time=duration_words(self._bin_ms))
             figure.layout.showlegend = True
+        hide_if_empty(figure)
 
     # -- the window behind an alert --------------------------------------------------------------------------------------
 

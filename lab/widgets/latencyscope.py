@@ -11,7 +11,7 @@ from lab.apps.watch import PERCENTILES, STAGES
 from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.times import now_ms
-from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts_html, figure
+from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts_html, figure, hide_if_empty
 from lab.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class LatencyScope(Panel):
         )
         legend = widgets.HTML(f'<div class="lab-key">{key}</div>')
         super().__init__([], [self.ranks, self.said, self.histogram, legend, self.stages])
+        self._hide_if_empty()
         self._warm_ms = 0  # ms since the epoch, as soon as there is an alert
         self.show([], {})
 
@@ -111,6 +112,11 @@ class LatencyScope(Panel):
                 around = stage_means_near_percentiles(stages_ms)
                 for stage, trace in zip(STAGES, self.stages.data):
                     trace.update(x=around[stage], y=[f"p{p:g}" for p in PERCENTILES[:3]])
+        self._hide_if_empty()
+
+    def _hide_if_empty(self) -> None:
+        for each in (self.histogram, self.stages):
+            hide_if_empty(each)
 
     def _say(self, text: str) -> None:
         self.ranks.value = facts_html({f"p{p:g}, ms": ("–", "") for p in PERCENTILES})

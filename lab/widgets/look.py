@@ -58,6 +58,7 @@ def figure(title: str = "", x: str = "", y: str = "", height: int | None = 320, 
             "title": {"text": title, "font": {"size": 15}},
             "height": height,
             "margin": {"l": 10, "r": 10, "t": 40 if title else 15, "b": 10},
+            "minreducedheight": 32,  # else a low figure keeps its plot 64 px high, and its ticks are cut off
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"color": "#7a7a7a", "size": 12},
@@ -74,3 +75,15 @@ def figure(title: str = "", x: str = "", y: str = "", height: int | None = 320, 
     if height is None:
         made.add_class("lab-fill")
     return made
+
+
+def hide_if_empty(figure: Figure) -> None:
+    """Hides a figure while it has no data, because its axes mean nothing then; a sentence beside it says what is missing.
+
+    >>> empty = figure()
+    >>> hide_if_empty(empty)
+    >>> "lab-empty" in empty._dom_classes
+    True
+    """
+    has_data = any(trace.x is not None and len(trace.x) for trace in figure.data)
+    (figure.remove_class if has_data else figure.add_class)("lab-empty")

@@ -5,7 +5,7 @@ export const WORDS = {  // figures.py gives them in the reader's language
 };
 const ROWS = 500;  // of a table
 const fill = (text, values) => text.replace(/{(\w+)}/g, (_, name) => values[name]);
-const plain = (html) => String(html ?? "").replace(/<[^>]*>|\s+/g, " ").replace(/ +/g, " ").trim();
+const plain = (html) => String(html ?? "").replace(/<[^<>]*>|\s+/g, " ").replace(/ +/g, " ").trim();
 const title = (part) => plain(part?.title?.text);
 const number = (value, digits) => value.toLocaleString("en", { maximumSignificantDigits: digits });
 

@@ -9,6 +9,7 @@ form ◄──► draft ◄──► text                 rules in force ──�
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
@@ -105,7 +106,7 @@ class RuleDesk(Panel):
             description=say("text"),
         )
         self.text.add_class("lab-text")
-        self.text.observe(lambda change: self._judge(), "value")
+        self.text.observe(self._written, "value")
         self.editor = widgets.Tab([self.form, self.text], titles=[say("Form"), say("Text")])
         self.publish = widgets.Button(description=say("Publish"), icon="paper-plane", button_style="primary")
         self.new = widgets.Button(description=say("New rule"), icon="plus")
@@ -158,7 +159,9 @@ class RuleDesk(Panel):
         if rows != self.table.rows:
             self.table.rows = rows
         if self.text.value == self._proposed and self._draft and self._draft.rule_id in self.book.versions:
+            answer = self.acks.value
             self._propose()
+            self.acks.value = answer  # nobody has gone on
         rule = self.book.rules.get(int(self.table.selected or 0))
         for button, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
             button.disabled = rule is None or rule.state == state
@@ -181,6 +184,7 @@ class RuleDesk(Panel):
 
     def _chosen(self, change: dict) -> None:
         if rule := self.book.rules.get(int(self.table.selected or 0)):
+            self.acks.value = ""
             self._load(rule)
             self.opens(say("Rule {id}", id=rule.rule_id))
         self.redraw()
@@ -190,15 +194,18 @@ class RuleDesk(Panel):
         self.table.selected = ""
 
     def _change(self, state: str) -> None:
-        """The whole rule is sent: a compacted topic keeps only the last message of each."""
+        """The whole rule is sent: a compacted topic keeps only the last message of each. A draft of it gets the state, too."""
         rule = self.book.rules.get(int(self.table.selected or 0))
         if rule:
+            if state != "DELETE" and self._draft and self._draft.rule_id == rule.rule_id:
+                self._load(replace(self._draft, state=state))
             message = {"ruleId": rule.rule_id} if state == "DELETE" else rule.to_dict()
             self._publish(json.dumps(message | {"ruleState": state}))
 
     # -- the draft -------------------------------------------------------------------------------------------------------
 
     def _new(self) -> None:
+        self.acks.value = ""
         self._propose()
         self.opens(say("New rule"))
 
@@ -230,6 +237,11 @@ class RuleDesk(Panel):
 
     def _form_changed(self) -> None:
         self.text.value = self.form.message()
+
+    def _written(self, change: dict) -> None:
+        """Judges another draft; the answer to the one before would be read as its own."""
+        self.acks.value = ""
+        self._judge()
 
     def _judge(self) -> None:
         """Says whether the draft is a rule, and tries it on past events."""

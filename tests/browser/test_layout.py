@@ -1,13 +1,17 @@
 """The room's layout without a kernel: its style sheets around plain boxes."""
 
+import json
 from pathlib import Path
 
+import plotly
 import pytest
 from playwright.sync_api import Page
 
 import lab.widgets
+from lab.apps.watch import STAGES
 from lab.teach.board import progress
 from lab.teach.judge import RIGHT, WRONG, Verdict
+from lab.widgets.latencyscope import LatencyScope
 from lab.widgets.look import sentence_html
 from tests.browser.listener import LISTENS
 
@@ -245,4 +249,20 @@ def test_escape_goes_from_what_a_cell_gave_back_to_the_cell(browser):
     page.keyboard.press("Tab")
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.className") == "jp-Cell"
+    page.close()
+
+
+def test_the_ticks_of_a_low_chart_are_not_cut_off(browser):
+    scope, page = LatencyScope(), browser.new_page(viewport={"width": 400, "height": 200})
+    scope.show([100, 200, 600], {stage: [30, 40, 90] for stage in STAGES})
+    page.set_content('<div id="chart" style="width: 280px; height: 68px"></div>')
+    page.add_script_tag(path=Path(plotly.__file__).parent / "package_data" / "plotly.min.js")
+    below = """async ({ data, layout }) => {
+        await Plotly.newPlot("chart", data, layout);
+        const chart = document.getElementById("chart"), ends = chart.getBoundingClientRect().bottom;
+        return [...chart.querySelectorAll(".xtick text")].map((tick) => tick.getBoundingClientRect().bottom - ends);
+    }"""
+    for chart in (scope.histogram, scope.stages):
+        ticks = page.evaluate(below, json.loads(chart.to_json()))
+        assert len(ticks) > 2 and max(ticks) <= 0
     page.close()

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -19,10 +20,11 @@ from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.access import NotTrusted
 from lab.machine import database
 from lab.model.aggregates import AGGREGATES
+from lab.model.jsontext import BadRecord
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.rulestore import constraints, triggers
-from lab.rulestore.store import RuleChange, RuleStore, change_to_message, rule_to_row
+from lab.rulestore.store import RuleChange, RuleStore, change_to_message, parse_row_json, rule_to_row
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from tests import strategies
 from tests.examples import examples
@@ -31,6 +33,13 @@ from tests.rulestore.conftest import new_database
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50.10),(20)"
 ROW = rule_to_row(parse_message(RULE, PAYMENTS).rule)
 HOSTILE = "x'); DROP TABLE rules; --\" \\ %s :name {0} $$ \u2028 é"
+
+
+def test_escaped_quotes_behind_one_that_is_not_closed_are_refused_in_no_time():
+    began = time.process_time()
+    with pytest.raises(BadRecord):
+        parse_row_json('"' + '\\"' * 20_000)
+    assert time.process_time() - began < 2
 
 
 def edit(store: RuleStore, statement) -> None:

@@ -14,7 +14,7 @@ from lab.model.reference import Reference
 from lab.model.rules import parse_message
 from lab.model.schema import PAYMENTS
 from lab.model.words import escape_control_characters
-from lab.widgets.alertfeed import BINS, KEPT, SHOWN, AlertFeed
+from lab.widgets.alertfeed import BINS, DRAWN, KEPT, NAMED, SHOWN, AlertFeed
 from lab.widgets.alertwindow import running_aggregates
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
@@ -70,6 +70,23 @@ def test_a_hundred_alerts_a_second_for_ten_minutes_stay_small():
     assert sum(len(bins) for bins in feed._by_time.values()) <= 3 * BINS
     assert sum(sum(bins.values()) for bins in feed._by_time.values()) == 60_000
     assert sum(sum(trace.y) for trace in feed.over_time.data) == 60_000
+
+
+def test_alerts_of_a_thousand_rules_stay_small_and_every_one_is_drawn():
+    feed, rules = AlertFeed(), [1, 1, 1, *range(1, 1_001)]
+    feed.add(alert(n, rule_id, time=1_000 * (n % 50)) for n, rule_id in enumerate(rules))
+    assert len(feed._by_time) == NAMED + 1
+    names = [trace.name for trace in feed.over_time.data]
+    assert len(names) == DRAWN and names[0] == "rule 1" and names[-1] == "other rules"
+    assert sum(feed.over_time.data[0].y) == 4
+    assert sum(sum(trace.y) for trace in feed.over_time.data) == len(rules)
+    feed.rule.value = 100  # that of a rule which is chosen has its own bars
+    assert "rule 100" in [trace.name for trace in feed.over_time.data]
+    assert len(feed.over_time.data) == DRAWN
+    feed.rule.value = 1_000  # too late for bars of its own
+    assert [row[1] for row in feed.table.rows] == ["1000 v1"]
+    feed.add(alert(n) for n in range(KEPT))
+    assert [name for name, _ in feed.rule.options] == ["all rules", "rule 1", "rule 1000"]
 
 
 def test_the_window_behind_an_alert_is_shown_building_up_to_it():

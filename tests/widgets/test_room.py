@@ -1,12 +1,17 @@
 """Status, scopes, panel and room, without a browser."""
 
+from decimal import Decimal
+
 import numpy as np
 
 from lab.apps.infer import infer
 from lab.apps.newest import NewestItems
 from lab.apps.studio import Studio
+from lab.apps.watch import STAGES
 from lab.engine.loop.ends import FileLogs
+from lab.model.alerts import Alert
 from lab.widgets import latencyscope
+from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.controlroom import ControlRoom
 from lab.widgets.latencyscope import LatencyScope, stage_means_near_percentiles
 from lab.widgets.launcher import CONNECT, OWN, ControlRoomLauncher
@@ -56,6 +61,15 @@ def test_a_room_that_has_ended_takes_nothing_and_says_so():
         desk.publish.click()
         assert "Not published: the engine has stopped" in desk.said.value and desk.acks.value == ""
         assert all(control.disabled for control in (stream.paused, stream.rate, *stream.bursts))
+
+
+def test_a_chart_without_data_is_hidden_until_there_is_some():
+    scope, feed = LatencyScope(), AlertFeed()
+    charts = (scope.histogram, scope.stages, feed.over_time)
+    assert all("lab-empty" in chart._dom_classes for chart in charts)
+    scope.show([100], {stage: [10] for stage in STAGES})
+    feed.add([Alert(1, 1, "{payeeId=1}", Decimal(60), "GREATER", Decimal(50), 1, 0)])
+    assert not any("lab-empty" in chart._dom_classes for chart in charts)
 
 
 def test_the_stream_is_steered():

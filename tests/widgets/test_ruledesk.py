@@ -239,6 +239,31 @@ def test_without_an_engine_the_desks_own_book_answers():
     assert "accepted rule 1 version 2: ACTIVE" in desk.acks.value
 
 
+def test_an_answer_goes_when_the_person_goes_on():
+    desk = RuleDesk(PAYMENTS)
+    for rule in (SUM, SUM.replace("1,", "9,", 1)):
+        desk.text.value = rule
+        desk.publish.click()
+    assert "accepted rule 9 version 1: ACTIVE" in desk.acks.value
+    desk.table.selected = "1"
+    assert desk.acks.value == ""
+    desk.pause.click()
+    assert "accepted rule 1 version 2: PAUSE" in desk.acks.value
+    desk.form.limit.value = "60"
+    assert desk.acks.value == ""
+    desk.publish.click()
+    assert "accepted rule 1 version 3: PAUSE" in desk.acks.value
+    desk.new.click()
+    assert desk.acks.value == ""
+
+
+def test_an_answer_stays_under_the_next_proposal():
+    desk = RuleDesk(PAYMENTS)
+    desk.publish.click()
+    assert "accepted rule 1 version 1: ACTIVE" in desk.acks.value
+    assert json.loads(desk.text.value)["ruleId"] == 2
+
+
 def test_what_cannot_be_published_is_said(past):
     def gone(message: str) -> str:
         raise ConnectionError("no broker at 127.0.0.1:9092")
