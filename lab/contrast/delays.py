@@ -45,6 +45,7 @@ WARM_UP_BATCHES, WARM_UP_S = 8, 60
 DRAIN_MS = 4_000
 NEWEST_KIB = 100  # of the stats log, for the engine's cuts
 SLOW_BATCHES, SLOW_MS = 3, 40_000
+PATIENCE_S = 120  # for the first result of each system
 Key = tuple[int, int]
 
 
@@ -90,7 +91,8 @@ def race_sliding(
 ) -> list[Delays]:
     """Plays payments with planted pairs for some seconds to the engine and to one Spark query with all slides.
 
-    The stream goes on until the longest slide has passed, so that each window can end. The engine's delays are first,
+    The stream goes on until the longest slide has passed, so that each window can end, and on a busy machine until each slide and the
+    engine has a result. The engine's delays are first,
     then one for each slide. Raises what ended a query.
 
     >>> race_sliding(spark, [1_000, 5_000])[1].slide_ms  # doctest: +SKIP
@@ -118,11 +120,16 @@ def race_sliding(
         # on a busy machine results come batches later
         slow_ms = min(SLOW_BATCHES * _batch_ms(query), SLOW_MS)
         time.sleep((max(slides_ms) + DRAIN_MS + slow_ms) / 1_000)
+        alerts = logs.log("alerts")
+        wait_until(
+            lambda: query.exception() or (all(outs[slide] for slide in slides_ms) and alerts.read()),
+            PATIENCE_S,
+        )
         player.stop()
         raise_if_ended(query)
         raise_if_ended(engine.query)
         frauds = _frauds(logs.log("events").read())
-        for alert in map(Alert.from_json, logs.log("alerts").read()):
+        for alert in map(Alert.from_json, alerts.read()):
             group: Any = dict(alert.group or ())
             outs[0].setdefault((group["payeeId"], group["beneficiaryId"]), alert.alert_time or 0)
         batch_ms = {slide: _batch_ms(query) if slide else _cut_ms(logs) for slide in outs}
@@ -180,6 +187,19 @@ def _warm_up(query: StreamingQuery, engine: StreamingQuery, logs: FileLogs) -> N
         if min(len(query.recentProgress), cuts) >= WARM_UP_BATCHES:
             return
         time.sleep(0.2)
+
+
+def wait_until(ready: Callable[[], object], seconds: float, every_s: float = 0.5) -> bool:
+    """Waits until something is so, for some seconds at most; returns whether it is.
+
+    >>> looks = iter([0, 0, 1])
+    >>> wait_until(lambda: next(looks), 60, every_s=0), wait_until(lambda: 0, 0)
+    (True, False)
+    """
+    give_up = time.monotonic() + seconds
+    while not (is_ready := bool(ready())) and time.monotonic() < give_up:
+        time.sleep(every_s)
+    return is_ready
 
 
 def plant_bursts(

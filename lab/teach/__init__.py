@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 from lab.model.language import say as _say
 from lab.model.language import translated as _translated
 from lab.teach import progress as _progress
-from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, ValueExercise, Verdict, function_name
+from lab.teach.judge import (
+    OPEN,
+    RIGHT,
+    WRONG,
+    FunctionExercise,
+    ValueExercise,
+    Verdict,
+    describe_wrong_call,
+    function_name,
+)
 from lab.teach.learner import answer_text, limited_output, plain_value_or_failure
 from lab.teach.unruncells import unrun_definition, watch_cells
 
@@ -38,11 +47,10 @@ def check(exercise: str | float, answer: object, *given: object) -> Verdict:
     >>> check("3.4", 864_000)
     ✗ That is in ms. The answer is in whole seconds.
     """
-    return _with_hints(
-        str(exercise),
-        exercise_of(exercise).judge(answer, *given),
-        answer_text(plain_value_or_failure(answer)),
-    )
+    name, judging = str(exercise), exercise_of(exercise)
+    if wrong_call := describe_wrong_call(name, judging, given):
+        return _graded(Verdict(OPEN, wrong_call))
+    return _with_hints(name, judging.judge(answer, *given), answer_text(plain_value_or_failure(answer)))
 
 
 def check_function(exercise: str | float, function: Callable) -> Verdict:
@@ -54,19 +62,21 @@ def check_function(exercise: str | float, function: Callable) -> Verdict:
     ✗ An event exactly W back still counts: the left end belongs to the window.
     <lambda>(0, 20, 20) gave False, expected True
     """
-    name = function_name(function)
-    if error := unrun_definition(name):
+    name, judging = str(exercise), exercise_of(exercise)
+    if wrong_call := describe_wrong_call(name, judging, ()):
+        return _graded(Verdict(OPEN, wrong_call))
+    defined = function_name(function)
+    if error := unrun_definition(defined):
         told = _say(
             "the cell that defines {name} was not run ({error}), so {name} is still what it was before: correct the cell, run it, "
             "and then run this check again",
-            name=name,
+            name=defined,
             error=error,
         )
-        verdict = Verdict(OPEN, told)
-    else:
-        with limited_output(MOST_PRINTED):
-            verdict = exercise_of(exercise).judge(function)
-    return _with_hints(str(exercise), verdict, verdict.text)
+        return _graded(Verdict(OPEN, told))
+    with limited_output(MOST_PRINTED):
+        verdict = judging.judge(function)
+    return _with_hints(name, verdict, verdict.text)
 
 
 def hint(exercise: str | float) -> Verdict:
@@ -138,13 +148,8 @@ def lesson_and_exercise_titles() -> dict[str, str]:
 
 
 def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
-    """Adds the next hint to a wrong verdict: none for the first wrong answer, then one hint per answer.
-
-    With `LAB_GRADING` in the environment what is not right raises AssertionError, as a grader such as nbgrader expects.
-    """
-    if "LAB_GRADING" in os.environ:
-        assert verdict.state == RIGHT, verdict.text
-    _progress.record_result(exercise, verdict, answer)
+    """Adds the next hint to a wrong verdict: none for the first wrong answer, then one hint per answer."""
+    _progress.record_result(exercise, _graded(verdict), answer)
     if verdict.state == OPEN:
         how = _say('{text}; lab.hint("{exercise}") gives a hint', text=verdict.text, exercise=exercise)
         return Verdict(OPEN, how)
@@ -163,6 +168,13 @@ def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
         more = _say('lab.solution("{exercise}") shows a solution.', exercise=exercise)
     said = f"{verdict.text}\n{more}"
     return replace(verdict, text=said)
+
+
+def _graded(verdict: Verdict) -> Verdict:
+    """The verdict. With `LAB_GRADING` in the environment what is not right raises AssertionError, as a grader such as nbgrader expects."""
+    if "LAB_GRADING" in os.environ:
+        assert verdict.state == RIGHT, verdict.text
+    return verdict
 
 
 @cache

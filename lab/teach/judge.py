@@ -8,7 +8,7 @@ A function is tried on a few cases that explain something, then on many drawn at
 The judge is there to help: whoever wants the answer calls `lab.solution`, so nothing is done against code that looks for it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -94,7 +94,8 @@ class ValueExercise:
     """An exercise whose answer is a value.
 
     `right`: the right value, or a function of `given`, the arguments of `lab.check` after the answer. `read(answer, *given)` returns the
-    value to compare; raises AnswerRefused. `given_on_recheck`: replaces `given` when a hand-in is checked again; None if nothing can.
+    value to compare; both may raise AnswerRefused. `needs`: for each argument in `given`, its name in the lesson and a method or attribute that
+    it has. `given_on_recheck`: replaces `given` when a hand-in is checked again; None if nothing can.
     """
 
     right: object
@@ -103,6 +104,7 @@ class ValueExercise:
     mistakes: tuple[Mistake, ...]
     unit: str = ""
     read: Callable = field(default=lambda answer, *given: answer)
+    needs: Mapping[str, str] = field(default_factory=dict)
     given_on_recheck: tuple | None = ()
 
     def judge(self, answer: object, *given: object) -> Verdict:
@@ -115,9 +117,9 @@ class ValueExercise:
             missing = [str(name) for name in several if several[name] is ...]
             some = 0 < len(missing) < len(several)
             return Verdict(OPEN, say("not answered yet") + f": {', '.join(missing)}" * some)
-        expected = self.right(*given) if callable(self.right) else self.right
-        answer, word = correct_slips(answer, expected)
         try:
+            expected = self.right(*given) if callable(self.right) else self.right
+            answer, word = correct_slips(answer, expected)
             got = self.read(answer, *given)
         except AnswerRefused as error:
             return Verdict(WRONG, self._typical(answer, None, given) or str(error))
@@ -290,3 +292,34 @@ def function_name(function: object) -> str:
     """
     name = vars(type(function)).get("__name__") and getattr(function, "__name__", "")
     return name[:MAX_NAME] if type(name) is str and name else "it"
+
+
+def describe_wrong_call(name: str, exercise: object, given: tuple) -> str:
+    """How the check of an exercise is called, if what came after the answer is not what it needs; empty if it is.
+
+    >>> from lab.teach import exercise_of
+    >>> describe_wrong_call("5.5", exercise_of("5.5"), ())
+    'the check also needs plan, from this lesson, after the answer: lab.check("5.5", …, plan)'
+    >>> describe_wrong_call("3.5", exercise_of("3.5"), (8,))
+    'the check takes one answer, lab.check("3.5", …): write several values as a list, such as [1, 2]'
+    """
+    needs = exercise.needs if isinstance(exercise, ValueExercise) else {}
+    if len(given) == len(needs) and all(map(_has, given, needs.values())):
+        return ""
+    if not needs:
+        return say(
+            'the check takes one answer, lab.check("{exercise}", …): write several values as a list, such as [1, 2]',
+            exercise=name,
+        )
+    return say(
+        'the check also needs {names}, from this lesson, after the answer: lab.check("{exercise}", …, {names})',
+        exercise=name,
+        names=", ".join(needs),
+    )
+
+
+def _has(value: object, attribute: str) -> bool:
+    try:
+        return hasattr(value, attribute)
+    except Exception:  # noqa: BLE001  (a learner's object may raise anything)
+        return False

@@ -150,7 +150,7 @@ def _in_lines(literal: str) -> str:
     """
     lines = [""]
     for piece in WORD.findall(ast.literal_eval(literal)):
-        if _columns(lines[-1] + piece.rstrip()) > WIDEST:
+        if columns(lines[-1] + piece.rstrip()) > WIDEST:
             lines.append("")
         lines[-1] += piece
     if len(lines) == 1:
@@ -158,8 +158,12 @@ def _in_lines(literal: str) -> str:
     return "(\n" + "".join(f"        {json.dumps(line, ensure_ascii=False)}\n" for line in lines) + "    )"
 
 
-def _columns(text: str) -> int:
-    """How wide a text is, in characters of the Latin alphabet."""
+def columns(text: str) -> int:
+    """How wide a text is, in characters of the Latin alphabet.
+
+    >>> columns("key"), columns("键")
+    (3, 2)
+    """
     return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in text)
 
 

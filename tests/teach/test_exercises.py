@@ -290,3 +290,33 @@ def test_every_prediction_names_one_of_its_options():
     for question, (right, because) in titles_solutions_and_predictions()["predictions"].items():
         assert lab.predict(question, [right, "other"]).children[1].options == (right, "other")
         assert not because[0].islower() and right not in question
+
+
+@pytest.mark.parametrize(("name", "needed"), [("5.5", "plan"), ("7.1", "studio"), ("8.4", "database")])
+@pytest.mark.parametrize("after", [(), (None,), ([1, 2],), (answer_of, answer_of)], ids=str)
+def test_a_check_that_lacks_what_it_needs_says_how_it_is_called(name, needed, after):
+    """`lab.check("5.5", answer)` once met a TypeError of a lambda, and 7.1 named a function of this kit."""
+    verdict = lab.check(name, answer_of(name), *after)
+    assert verdict.state == OPEN
+    assert f'lab.check("{name}", …, {needed})' in verdict.text
+    assert lab.check(name, answer_of(name), *given(name)).state == RIGHT
+
+
+def test_a_check_of_a_function_that_is_called_for_a_value_says_how_it_is_called():
+    assert 'lab.check("5.5", …, plan)' in lab.check_function("5.5", [1]).text
+
+
+@pytest.mark.parametrize("name", ["0.1", "3.5", "6.2", "9.2", "10.1"])
+def test_a_check_with_more_than_one_answer_says_that_it_takes_one(name):
+    assert "takes one answer" in lab.check(name, answer_of(name), 8).text
+
+
+def test_a_plan_without_the_task_in_question_is_told():
+    plan = SimpleNamespace(after=SimpleNamespace(rows=lambda: [([0],), ([1],)]))
+    assert "plan has 2 tasks" in lab.check("5.5", [1], plan).text
+
+
+def test_a_check_that_is_called_wrongly_fails_under_a_grader(monkeypatch):
+    monkeypatch.setenv("LAB_GRADING", "1")
+    with pytest.raises(AssertionError, match="also needs plan"):
+        lab.check("5.5", answer_of("5.5"))

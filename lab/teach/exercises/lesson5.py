@@ -2,9 +2,11 @@
 
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 from lab.model.keygroups import flink_default_key_groups
-from lab.teach.judge import FunctionExercise, Mistake, ValueExercise
+from lab.model.language import say
+from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 
 OFFSETS = [(0, 170), (1, 401), (2, 83), (3, 52), (4, 8)]
 MIXED = [(4, 8), (1, 401), (7, 52), (2, 83)]
@@ -13,6 +15,18 @@ MIXED = [(4, 8), (1, 401), (7, 52), (2, 83)]
 def _rows_after() -> list[tuple[list[int]]]:
     """The plan's table, as far as exercise 5 reads it."""
     return [([group for group in range(16) if group * 4 // 16 == task],) for task in range(4)]
+
+
+def _key_groups_of_task_3(plan: Any) -> list[int]:
+    rows = plan.after.rows()
+    if len(rows) <= 3:
+        raise AnswerRefused(
+            say(
+                "plan has {count} tasks, so there is no task 3: run the cell with its dry run again",
+                count=len(rows),
+            )
+        )
+    return rows[3][0]
 
 
 def _entries_task_parallelism(random: Random, size: int) -> tuple:
@@ -150,7 +164,8 @@ EXERCISES = {
         ),
     ),
     "5.5": ValueExercise(
-        right=lambda plan: plan.after.rows()[3][0],
+        right=_key_groups_of_task_3,
+        needs={"plan": "after"},
         given_on_recheck=(SimpleNamespace(after=SimpleNamespace(rows=_rows_after)),),
         because="Task 3 gets the last quarter: neighbouring key-groups, like every task.",
         hints=(

@@ -33,6 +33,7 @@ EXERCISES = {
     "7.1": ValueExercise(
         right=canonical_rule_text(rule_from_message(RULE, "rule_6")),
         read=publish_rule_6,
+        needs={"studio": "ask"},
         given_on_recheck=(SimpleNamespace(ask=lambda message: {"status": "accepted"}),),
         because="The rule is in force.",
         hints=(

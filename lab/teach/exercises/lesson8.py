@@ -238,6 +238,7 @@ EXERCISES = {
     "8.4": ValueExercise(
         right=EDITED,
         read=run_edit_and_list_changes,
+        needs={"database": "set_authorizer"},
         given_on_recheck=None,  # an instructor's machine does not run a learner's SQL
         because="The change is on its way to the engine.",
         hints=(
