@@ -118,9 +118,13 @@ def create_compacted_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | Ka
     """A log that a command writes, of which a topic keeps the last record of each key; created if missing. Raises NoBroker, UnusableTopic."""
     from lab.logs.kafka import COMPACTED
 
-    log = logs.log(name)
-    log.create(1, COMPACTED) if isinstance(logs, KafkaLogs) else log.create()
-    return log
+    if isinstance(logs, KafkaLogs):
+        topic = logs.log(name)
+        topic.create(1, COMPACTED)
+        return topic
+    folder = logs.log(name)
+    folder.create()
+    return folder
 
 
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
