@@ -1,6 +1,7 @@
 """The page reads records as the kit does in Python, those that are plain as well as all others."""
 
 import json
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -162,7 +163,7 @@ def test_a_text_of_blanks_or_line_ends_is_read_in_no_time(opened, code):
         const blanks = " ".repeat(100_000), ends = "\\r".repeat(100_000), columns = new Columns(schemaOf(schema));
         const read = (line) => { const bytes = encoder.encode(line); return columns.read(bytes, 0, bytes.length, {}); };
         const began = performance.now();
-        eval(code);
+        try { eval(code); } catch (error) { if (!(error instanceof Bad)) throw error; }
         return performance.now() - began;
     }"""
-    assert opened.evaluate(took, [SCHEMA.to_dict(), code]) < 2_000
+    assert opened.evaluate(took, [replace(SCHEMA, records="csv").to_dict(), code]) < 2_000
