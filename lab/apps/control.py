@@ -106,7 +106,9 @@ def publish_and_wait_for_answers(
         time.sleep(POLL_S)
     if waiting:
         why = f"no answer within {timeout_s:g} s" if acks or not timeout_s else "nobody can answer yet"
-        print(f"queued in {control}: {why}; the next `lab run` will read it")
+        print(
+            f"queued in {control}: {why}; the engine reads it once it has started, or the next `lab run` does"
+        )
     elif alerts:
         _wait_for_alert(alerts, answers, started + timeout_s, left_out)
     left_out.print_total()

@@ -53,8 +53,8 @@ class WebhookBatch:
 
     The id of a request is a hash of its alerts' ids and log times, so that a request that is sent again can be recognised.
 
-    >>> message = WebhookBatch(AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush"))
-    >>> message.is_full, message.alert_count
+    >>> batch = WebhookBatch(AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush"))
+    >>> batch.is_full, batch.alert_count
     (False, 0)
     """
 
@@ -149,10 +149,10 @@ class TextBatch:
     ...     '{"ruleId":1,"ruleVersion":2,"key":"{host=@all http://x}","aggregate":"51","operator":"GREATER","limit":"50",'
     ...     '"eventId":7,"eventTime":0}'
     ... )
-    >>> message = TextBatch(AlertReceiver("oncall", "slack://…"))
+    >>> batch = TextBatch(AlertReceiver("oncall", "slack://…"))
     >>> for _ in range(2):
-    ...     message.add(alert)
-    >>> title, text = message.title_and_body()
+    ...     batch.add(alert)
+    >>> title, text = batch.title_and_body()
     >>> title
     '2 alerts of 1 group'
     >>> print(text.replace("\u200b", "|"))
@@ -269,14 +269,14 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
                 flush=True,
             )
             while not stopped.is_set():
-                message = (WebhookBatch if receiver.webhook_secret else TextBatch)(receiver)
-                if not _collected(tail, message, lines, left_out, stopped):
+                batch = (WebhookBatch if receiver.webhook_secret else TextBatch)(receiver)
+                if not _collected(tail, batch, lines, left_out, stopped):
                     break
-                count = message.alert_count
-                if count and not _delivered(message, receiver, stopped):
+                count = batch.alert_count
+                if count and not _delivered(batch, receiver, stopped):
                     break
-                sent += count - message.left_out
-                too_large += message.left_out
+                sent += count - batch.left_out
+                too_large += batch.left_out
                 save_bookmark(log, tail, reader)
                 stopped.wait(
                     receiver.min_interval_ms / 1000 if count and not receiver.webhook_secret else POLL_S
@@ -313,7 +313,7 @@ def _alone(log: Any, reader: str) -> AbstractContextManager[None]:
 
 def _collected(
     tail: Any,
-    message: "WebhookBatch | TextBatch",
+    batch: "WebhookBatch | TextBatch",
     lines: ReceiverFilter,
     left_out: SkippedLines,
     stopped: Event,
@@ -329,18 +329,18 @@ def _collected(
         print_expired(tail)
         for _, told in parse_records(records, parse_alert_line, left_out):
             if lines.gets(told):
-                message.add(told)
-        if not records or message.is_full:
+                batch.add(told)
+        if not records or batch.is_full:
             return True
     return False
 
 
-def _delivered(message: "WebhookBatch | TextBatch", receiver: AlertReceiver, stopped: Event) -> bool:
+def _delivered(batch: "WebhookBatch | TextBatch", receiver: AlertReceiver, stopped: Event) -> bool:
     """Retries until the target accepts. Returns False if asked to stop first."""
     wait_s = 1
     while True:
         try:
-            message.send()
+            batch.send()
             return True
         except NotAccepted as error:
             said = f"{receiver.name}: {error}; the alerts are kept, trying again in {wait_s} s"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.apps.target import Target, Usage, create_logs, open_existing_log
+from lab.apps.target import Target, Usage, check_topics_to_read, create_compacted_log, open_existing_log
 from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.logs.reading import SkippedLines
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
 
 
-def _log(target: Target) -> "FileLog | KafkaLog":
-    from lab.logs.kafka import COMPACTED
-
-    log = target.logs.log("restrictions")
-    log.create() if isinstance(log, FileLog) else log.create(1, COMPACTED)
-    return log
-
-
 def run(target: Target) -> None:
     """Turns alerts into restrictions until a signal; a broker that is away is tried again."""
     from confluent_kafka import KafkaException
@@ -38,8 +30,8 @@ def run(target: Target) -> None:
     from lab.restrict.decide import DEAD_LETTERS, POLL_S, Decider
 
     logs = target.logs
-    create_logs(logs)
-    _log(target).close()
+    check_topics_to_read(logs, "control", "acks", "alerts")
+    create_compacted_log(logs, "restrictions").close()
     letters_log = logs.log(DEAD_LETTERS)
     letters_log.create()
     with stop_signals() as stopped:
@@ -76,7 +68,7 @@ def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> N
         raise Usage(
             f"port {port} of {service.HOST} is in use: stop the program that listens there, or choose another --port"
         )
-    service.serve(_log(target), port, tokens)
+    service.serve(create_compacted_log(target.logs, "restrictions"), port, tokens)
 
 
 def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":

@@ -105,6 +105,28 @@ def open_control_log(logs: FileLogs | KafkaLogs) -> "FileLog | KafkaLog":
     return log
 
 
+def check_topics_to_read(logs: FileLogs | KafkaLogs, *names: str) -> None:
+    """Raises as `open_existing_log` does if one of the logs is a topic that is missing. Creates missing folders, but no topic."""
+    if not isinstance(logs, KafkaLogs):
+        logs.create()
+        return
+    for name in names:
+        open_existing_log(logs, name).close()
+
+
+def create_compacted_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
+    """A log that a command writes, of which a topic keeps the last record of each key; created if missing. Raises NoBroker, UnusableTopic."""
+    from lab.logs.kafka import COMPACTED
+
+    if isinstance(logs, KafkaLogs):
+        topic = logs.log(name)
+        topic.create(1, COMPACTED)
+        return topic
+    folder = logs.log(name)
+    folder.create()
+    return folder
+
+
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
     """A log that a command does not create. If it does not exist, raises FileNotFoundError, which names the logs that do.
 

@@ -4,12 +4,14 @@ SUM(amount) per payer over 1 h > 5 × SUM(amount) over 30 d ÷ 30   ──►   
 """
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SYMBOLS
 from lab.model.attributes import MAX_WINDOW_SECONDS
 from lab.model.conditions import BadConditions, Token
+from lab.model.field import Field
 from lab.model.filters import filter_json_value
 from lab.model.rule import UNIT_SECONDS
 from lab.model.times import duration_words, parse_duration_ms
@@ -22,6 +24,8 @@ NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 EXAMPLE = "SUM(amount) per userId over 1 h > 500"
 _UNIT = r"(?:[^\W\d_]{1,3}|[$€£¥₩₹])"
 _WITH_UNIT = re.compile(rf"{_UNIT}?([0-9]{{1,30}}(\.[0-9]{{1,30}})?)({_UNIT}?)")
+# 20.000 and 1.500.000, as Europeans write 20,000 and 1,500,000
+_POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3}){0,9}\.[0-9]{2}0")
 _ZEROS = {"k": "000", "m": "000000"}  # what people write instead of them
 
 
@@ -168,8 +172,9 @@ class ConditionReader(WhenReader):
         return limit
 
     def _amount(self, what: str) -> str:
-        number = self._number(what)
-        group = self.tokens[self.place - 1].text.lstrip("+-")
+        number, token = self._number(what), self.tokens[self.place - 1]
+        self._refuse_points_between_thousands(token.text, token)
+        group = token.text.lstrip("+-")
         while self.is_comma_before_digits():
             digits = self.token_ahead(1).text
             if not re.fullmatch("[0-9]{1,3}", group) or not re.fullmatch(r"[0-9]{3}(\.[0-9]{1,60})?", digits):
@@ -178,6 +183,19 @@ class ConditionReader(WhenReader):
             group = self.take_token().text
             number += group
         return number
+
+    def _value(self, field: Field, token: Token) -> str | int | Decimal:
+        if field.is_number_or_time and field.scale != 3:  # with three decimals, 20.000 is how 20 is shown
+            self._refuse_points_between_thousands(token.text, token)
+        return super()._value(field, token)
+
+    def _refuse_points_between_thousands(self, number: str, token: Token) -> None:
+        if _POINTS_BETWEEN_THOUSANDS.fullmatch(number) and not self.is_comma_before_digits():
+            whole = number.replace(".", "")
+            either = f"{number.rstrip('0').rstrip('.')} or {whole}" if number.count(".") == 1 else whole
+            raise self.error_at(
+                f"a point stands before decimals, not between thousands: write {either}", token
+            )
 
     def _whole(self, what: str) -> int:
         number = self._number(f"{what}, a whole number")
@@ -194,7 +212,9 @@ class ConditionReader(WhenReader):
     def _not_plain(self, what: str, token: Token) -> BadConditions:
         if re.fullmatch("[0-9.]{1,60}%", token.text):
             return self.error_at("a percentage is written as a number: 0.3 for 30 %", token)
+        self._refuse_points_between_thousands(token.text, token)
         if number := self._without_unit(token):
+            self._refuse_points_between_thousands(number, token)
             return self.error_at(f"a number has no unit and no currency: write {number}", token)
         return self.error_at(
             f"expected {what}, such as 500, without units and without signs between the digits", token

@@ -12,6 +12,7 @@
 const SENTENCE = new RegExp(`^[${BLANKS}]*([0-9]{1,19})(?:[${BLANKS}]+([A-Za-z]{1,9}))?[${BLANKS}]*:`);
 const UNITS_OF_SENTENCE = { s: "s", min: "m", m: "m", h: "h", d: "d" };
 const UNIT_ALONE = /^(?:\p{L}{1,3}|[$€£¥₩₹])$/u, WITH_UNIT = /^(?:\p{L}{1,3}|[$€£¥₩₹])?([0-9]{1,30}(\.[0-9]{1,30})?)((?:\p{L}{1,3}|[$€£¥₩₹])?)$/u;
+const POINTS_BETWEEN_THOUSANDS = /^[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3}){0,9}\.[0-9]{2}0$/; // 20.000 and 1.500.000, as Europeans write 20,000 and 1,500,000
 const ZEROS = { k: "000", m: "000000" }; // what people write instead of them
 const OF_CLAUSES = "when, at most, then, severity, title, labels or with";
 
@@ -167,7 +168,9 @@ class SentenceReader extends WhenReader {
   }
 
   _amount(what) {
-    let number = this._number(what), group = this.last.text.replace(/^[+-]/, "");
+    let number = this._number(what);
+    this._refusePointsBetweenThousands(this.last.text, this.last);
+    let group = this.last.text.replace(/^[+-]/, "");
     while (this.isCommaBeforeDigits) {
       const isGrouped = /^[0-9]{1,3}$/.test(group) && /^[0-9]{3}(\.[0-9]{1,60})?$/.test(this.after(1).text);
       if (!isGrouped) throw this.refuse("expected commas only before three digits each, such as 20,000,000.5");
@@ -176,6 +179,17 @@ class SentenceReader extends WhenReader {
       number += group;
     }
     return number;
+  }
+
+  valueOf(field, token) {
+    if (field.numeric && field.scale !== 3) this._refusePointsBetweenThousands(token.text, token); // with three decimals, 20.000 is how 20 is shown
+    return super.valueOf(field, token);
+  }
+
+  _refusePointsBetweenThousands(number, token) {
+    if (!POINTS_BETWEEN_THOUSANDS.test(number) || this.isCommaBeforeDigits) return;
+    const whole = number.replaceAll(".", ""), either = number.split(".").length === 2 ? `${number.replace(/\.?0+$/, "")} or ${whole}` : whole;
+    throw this.refuse(`a point stands before decimals, not between thousands: write ${either}`, token);
   }
 
   _whole(what) {
@@ -192,7 +206,9 @@ class SentenceReader extends WhenReader {
 
   _notPlain(what, token) {
     if (/^[0-9.]{1,60}%$/.test(token.text)) return this.refuse("a percentage is written as a number: 0.3 for 30 %", token);
+    this._refusePointsBetweenThousands(token.text, token);
     const number = this._withoutUnit(token);
+    this._refusePointsBetweenThousands(number, token);
     if (number) return this.refuse(`a number has no unit and no currency: write ${number}`, token);
     return this.refuse(`expected ${what}, such as 500, without units and without signs between the digits`, token);
   }

@@ -34,6 +34,7 @@ AROUND_VALUES = {
     "self",
 }
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}")
+COMMAND = re.compile("lab [a-z ]+")  # the name of a command, which is the same in every language
 OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledgements and dead letters
     *(
         "model/conditions",
@@ -204,6 +205,8 @@ def _written(code: str) -> Iterator[str]:
 
     >>> list(_written('def f(rule):\\n    "Not this one."\\n    return f"{rule.name} takes one field"'))
     ['{name} takes one field']
+    >>> list(_written('MAKER = "lab restrict run"'))
+    []
     """
     tree = ast.parse(code)
     aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -212,7 +215,8 @@ def _written(code: str) -> Iterator[str]:
     for node in sorted(found, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
         text = _template(node) if isinstance(node, ast.JoinedStr) else getattr(node, "value", "")
         if id(node) not in aside:
-            yield from (line for line in text.splitlines() if SENTENCE.search(PLACEHOLDER.sub("…", line)))
+            lines = (line for line in text.splitlines() if not COMMAND.fullmatch(line))
+            yield from (line for line in lines if SENTENCE.search(PLACEHOLDER.sub("…", line)))
 
 
 def _template(node: ast.JoinedStr) -> str:

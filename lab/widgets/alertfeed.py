@@ -19,7 +19,7 @@ from lab.model.standing import Withdrawals
 from lab.model.times import duration_words
 from lab.model.words import escape_control_characters, spreadsheet_cell
 from lab.widgets.alertwindow import AlertWindow, comparison
-from lab.widgets.look import PALETTE, figure, hide_if_empty
+from lab.widgets.look import PALETTE, figure, hide_axes_if_empty
 from lab.widgets.panel import Panel
 from lab.widgets.table import SelectableTable
 
@@ -218,7 +218,7 @@ class AlertFeed(Panel):
                 figure.layout.xaxis.update(range=ends, tickformat="%H:%M:%S" if same_day else "")
             figure.layout.yaxis.title.text = say("per {time}", time=duration_words(self._bin_ms))
             figure.layout.showlegend = True
-        hide_if_empty(figure)
+        hide_axes_if_empty(figure)
 
     # -- the window behind an alert --------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
 from lab.model.times import DAY_MS, duration_words, rounded_duration_words
-from lab.widgets.look import BLUE, ORANGE, StylesAndAccessibility, figure, hide_if_empty, sentence_html
+from lab.widgets.look import BLUE, ORANGE, StylesAndAccessibility, figure, hide_axes_if_empty, sentence_html
 from lab.widgets.slider import TextSlider
 
 WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))
@@ -79,7 +79,7 @@ class Backtest(widgets.VBox):
     def show(self, rule: Rule | None) -> None:
         """Computes the rule's aggregates at past events, if they are not those that are shown, and counts alerts."""
         self._rule = rule
-        hide_if_empty(self.figure)
+        hide_axes_if_empty(self.figure)
         if rule is None or not len(self.past):
             self.said.value = sentence_html(
                 say(NOTHING_YET if rule else "The draft is not a valid rule: fix it above.")
@@ -153,7 +153,7 @@ class Backtest(widgets.VBox):
             self.figure.data[0].update(x=limits, y=counts)
             self.figure.data[1].update(x=[float(rule.limit)], y=[alerts])
             self.figure.layout.yaxis.type = "log" if counts and max(counts) > 1000 else "linear"
-        hide_if_empty(self.figure)
+        hide_axes_if_empty(self.figure)
 
 
 def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:

@@ -11,7 +11,18 @@ from lab.apps.watch import PERCENTILES, STAGES
 from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.times import now_ms
-from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts_html, figure, hide_if_empty
+from lab.widgets.look import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    facts_html,
+    figure,
+    hide_axes_if_empty,
+)
 from lab.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -116,7 +127,7 @@ class LatencyScope(Panel):
 
     def _hide_if_empty(self) -> None:
         for each in (self.histogram, self.stages):
-            hide_if_empty(each)
+            hide_axes_if_empty(each)
 
     def _say(self, text: str) -> None:
         self.ranks.value = facts_html({f"p{p:g}, ms": ("–", "") for p in PERCENTILES})

@@ -77,13 +77,14 @@ def figure(title: str = "", x: str = "", y: str = "", height: int | None = 320, 
     return made
 
 
-def hide_if_empty(figure: Figure) -> None:
-    """Hides a figure while it has no data, because its axes mean nothing then; a sentence beside it says what is missing.
+def hide_axes_if_empty(figure: Figure) -> None:
+    """Hides the axes of a figure while it has no data: they mean nothing then, and a sentence beside them says what is missing.
 
     >>> empty = figure()
-    >>> hide_if_empty(empty)
-    >>> "lab-empty" in empty._dom_classes
-    True
+    >>> hide_axes_if_empty(empty)
+    >>> empty.layout.xaxis.visible
+    False
     """
     has_data = any(trace.x is not None and len(trace.x) for trace in figure.data)
-    (figure.remove_class if has_data else figure.add_class)("lab-empty")
+    if figure.layout.xaxis.visible is not has_data:
+        figure.update_layout(xaxis_visible=has_data, yaxis_visible=has_data)

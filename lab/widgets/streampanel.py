@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from lab.model.language import say, translated
 from lab.model.tallies import WARNINGS, RouteTallies, bounded_route_id
 from lab.model.words import html_table
-from lab.widgets.look import BLUE, ORANGE, facts_html, figure, hide_if_empty, sentence_html
+from lab.widgets.look import BLUE, ORANGE, facts_html, figure, hide_axes_if_empty, sentence_html
 from lab.widgets.panel import Panel
 from lab.widgets.slider import TextSlider
 
@@ -43,7 +43,7 @@ class StreamPanel(Panel):
             margin={"t": 22}, yaxis={"rangemode": "tozero", "nticks": 5}, xaxis={"range": [-KEPT_S, 0]}
         )
         self.rates.layout.xaxis.ticksuffix = " s"
-        hide_if_empty(self.rates)
+        hide_axes_if_empty(self.rates)
         self.paused = widgets.ToggleButton(description=say("Pause"), icon="pause")
         self.paused.tooltip = say("pause the stream: no events arrive")
         self.rate = TextSlider(say("events/s"), self._set_rate)
@@ -135,7 +135,7 @@ class StreamPanel(Panel):
             self.rates.data[0].update(x=ago[1:], y=rates_per_second(seconds, totals))
             self.rates.data[1].update(x=ago, y=lags)
             self.rates.layout.xaxis.range = [-min(max(now, 10), KEPT_S), 0]
-        hide_if_empty(self.rates)
+        hide_axes_if_empty(self.rates)
 
 
 def route_losses_html(routes: RouteTallies) -> str:

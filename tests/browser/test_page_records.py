@@ -152,17 +152,3 @@ def test_a_name_or_a_number_of_a_million_characters_is_read_in_no_time(opened):
     found = opened.evaluate(READ, [SCHEMA.to_dict(), lines])
     assert [each is None for each in found] == [False, True, True]
     assert opened.evaluate("performance.now()") - began < 5_000
-
-
-@pytest.mark.parametrize(
-    "code", ["new Reader(`a${blanks}x`)", "new Reader(blanks)", "read(`1,${ends}x`)", "read(ends)"]
-)
-def test_a_text_of_blanks_or_line_ends_is_read_in_no_time(opened, code):
-    took = """([schema, code]) => {
-        const blanks = " ".repeat(100_000), ends = "\\r".repeat(100_000), columns = new Columns(schemaOf(schema));
-        const read = (line) => { const bytes = encoder.encode(line); return columns.read(bytes, 0, bytes.length, {}); };
-        const began = performance.now();
-        eval(code);
-        return performance.now() - began;
-    }"""
-    assert opened.evaluate(took, [SCHEMA.to_dict(), code]) < 2_000

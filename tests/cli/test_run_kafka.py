@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from threading import Event
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -125,6 +126,37 @@ def topics_of(one: broker.Broker) -> set[str]:
     return {name for name in found if not name.startswith("__")}
 
 
+def test_capture_and_restrictions_need_the_topics_that_they_read_and_make_those_that_they_write(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("lab.rulestore.capture.run_capture", lambda *_: None)
+    monkeypatch.setattr("lab.apps.restrict.stop_signals", stopped_already)
+    (tmp_path / "own.properties").write_text("auto.create.topics.enable=true\n")
+    with broker.running_broker(tmp_path) as one:
+        where = ["--logs", f"kafka://{one.address}"]
+        capture = ["cdc", "run", "--store", f"sqlite:///{tmp_path}/rules.db", *where]
+        assert main(capture) == FAILED
+        assert f"there is no topic acks on {one.address} (there are no topics)" in capsys.readouterr().err
+        KafkaLog(one.address, "acks").create()
+        assert main(capture) == OK and topics_of(one) == {"acks", "control"}
+        KafkaLog(one.address, "alarts").create()
+        assert main(["restrict", "run", *where]) == FAILED
+        said = capsys.readouterr().err
+        assert "there is no topic alerts" in said and "did you mean alarts?" in said and "`lab run`" in said
+        assert topics_of(one) == {"acks", "control", "alarts"}
+        KafkaLog(one.address, "alerts").create()
+        assert main(["restrict", "run", *where]) == OK
+        made = {"restrictions", "restrictionDeadLetters"}
+        assert topics_of(one) == {"acks", "control", "alarts", "alerts"} | made
+
+
+@contextmanager
+def stopped_already():
+    stopped = Event()
+    stopped.set()
+    yield stopped
+
+
 def test_an_events_topic_that_somebody_names_is_not_made_and_similar_ones_are_told(
     generous, tmp_path, monkeypatch, capsys
 ):
@@ -142,9 +174,8 @@ def test_an_events_topic_that_somebody_names_is_not_made_and_similar_ones_are_to
     )
     named = f'[kafka]\nbootstrap = "{generous.address}"\ntopics = {{ events = "payments" }}\n'
     (tmp_path / "lab.toml").write_text(named)
-    for command in (["run"], ["restrict", "run"]):
-        assert main(command) == FAILED
-        assert "there is no topic payments on" in capsys.readouterr().err and topics_of(generous) == set()
+    assert main(["run"]) == FAILED
+    assert "there is no topic payments on" in capsys.readouterr().err and topics_of(generous) == set()
     simulate = ["simulate", "payments", "--seconds", "1", "--rate", "9", "--to", f"{where}/payments"]
     assert main(simulate) == OK and topics_of(generous) == {"payments"}
     for command in (typo, ["infer", f"{where}/paymnts"]):

@@ -47,6 +47,17 @@ MISTAKES = (
     ("SUM(amount) userId over 1 h > 3", "userId", "expected per and fields, or over and a window"),
     ("SUM(amount) over 1 h > 1,5", ",", "expected commas only before three digits each"),
     ("SUM(amount) over 1 h > 20.000,50", ",", "expected commas only before three digits each"),
+    ("SUM(amount) over 1 h > 20.000", "20.000", "between thousands: write 20 or 20000 "),
+    ("SUM(amount) over 1 h > -1.500", "-1.500", "between thousands: write -1.5 or -1500 "),
+    ("SUM(amount) over 1 h > 1.500.000", "1.500.000", "between thousands: write 1500000 "),
+    ("SUM(amount) over 1 h > €20.000", "€20.000", "between thousands: write 20 or 20000 "),
+    ("SUM(amount) over 1 h > EUR 1.500", "EUR", "between thousands: write 1.5 or 1500 "),
+    ("SUM(amount) over 1 h > 20.000, severity low", "20.000", "write 20 or 20000 "),
+    ("SUM(amount) over 1 h > 1.500 × SUM(amount) over 1 d", "1.500", "write 1.5 or 1500 "),
+    ("SUM(amount) over 1 h > MIN(amount) over 1 d - 2.500", "2.500", "write 2.5 or 2500 "),
+    ("COUNT(events) over 1 h > 3, when amount > 20.000", "20.000", "write 20 or 20000 "),
+    ("SUM(amount where amount in (1, 2.500)) over 1 h > 3", "2.500", "write 2.5 or 2500 "),
+    ("SUM(amount) where userId = 1.000 over 1 h > 3", "1.000", "write 1 or 1000 "),
     ("SUM(amount) over 1 h > €500", "€500", "no currency: write 500 "),
     ("SUM(amount) over 1 h > $1,000,000.50", "$1", "no currency: write 1000000.50 "),
     ("SUM(amount) over 1 h > 1 × 500", "500", "a function"),
@@ -259,11 +270,23 @@ def test_clauses_come_in_any_order_and_in_any_case():
         "MAX(amount) over 10 min > MIN(amount) over 10 min + 1,000.5",
         "MAX(amount) over 10 min > 2 * MIN(amount) over 10 min without the current event / 3 - 5 or COUNT(events) over 1 h = 7",
         "UNIQUE_COUNT(ip, country) where action = pay over 1 d > 3, then notify for 24 h",
+        "SUM(amount) over 1 h > 0.500 × SUM(amount where amount > 1234.50) over 1 d + 20.001",
+        "SUM(amount) over 1 h > 1,234.500 or SUM(amount) over 1 d > 1234.500",
     ],
 )
 def test_people_write_a_little_otherwise(text):
     rule = read(text)
     assert read(rule.describe()) == rule
+
+
+@pytest.mark.parametrize("places", range(7))
+def test_a_rule_on_amounts_of_more_decimals_reads_back_however_many_zeros_are_shown(places):
+    schema = Schema("fine", (*IDS, Field("amount", f"decimal(12,{places})")), ("id",), "time")
+    message = {"ruleId": 1, "ruleState": "ACTIVE", "aggregateFieldName": "amount", "window": "1h"}
+    message |= {"aggregatorFunctionType": "SUM", "limitOperatorType": ">", "limit": "20000"}
+    message["when"] = "amount > 20 or amount in (1500, 1)"
+    rule = parse_message(json.dumps(message), schema).rule
+    assert rule and parse_message(f"1: {rule.describe()}", schema).rule == rule
 
 
 @pytest.mark.parametrize(("text", "wrong", "reason"), MISTAKES)
