@@ -1,7 +1,7 @@
 // A plotly figure that is ready at once and draws when plotly is there. The first figure of a kernel asks it for plotly's
 // bundle, of five megabytes, and all share it: a page that is loaded again makes all its figures in the same second.
 // Then it asks for its state: what the kernel changed while the bundle came is in it.
-const AGAIN_MS = 5000;
+const AGAIN_MS = 5000, WAITING_MS = 2000;
 function ask(model, wanted, answered) {
   const heard = (message, buffers) => {
     if (message.answer !== wanted) return;
@@ -60,7 +60,13 @@ export default () => {
     },
     render({ model, el }) {
       let remove = () => {}, removed = false, place = null, sentence = null;
+      const note = document.createElement("p");
+      note.role = "status";
+      el.append(note);
+      const waiting = setTimeout(() => (note.textContent = model.get("_words").waiting), WAITING_MS);
       ready.then((figure) => {
+        clearTimeout(waiting);
+        note.remove();
         if (removed) return;
         remove = figure.render({ el });
         setTimeout(() => {  // as soon as it is drawn
@@ -69,7 +75,7 @@ export default () => {
           sentence = describe(el, model.get("_words"));
         }, 200);
       });
-      return () => { removed = true; place?.disconnect(); sentence?.disconnect(); remove(); };
+      return () => { removed = true; clearTimeout(waiting); note.remove(); place?.disconnect(); sentence?.disconnect(); remove(); };
     },
   };
 };

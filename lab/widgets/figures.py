@@ -44,8 +44,9 @@ class Figure(go.FigureWidget):
 
     @traitlets.default("_words")
     def _spoken(self) -> dict[str, str]:
-        """The words of plottext.js in the reader's language."""
+        """The words of figure.js and plottext.js in the reader's language."""
         return {
+            "waiting": say("This picture appears when the cell that is running has ended."),
             "plot": say("Plot"),
             "by": say("{y} by {x}"),
             "shown": say("shown: {names}"),

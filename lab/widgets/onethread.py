@@ -17,6 +17,8 @@ MESSAGES = ("comm_open", "comm_msg", "comm_close")
 
 def handle_widget_messages_on_main_thread(kernel: Any) -> None:
     """From now on, a kernel's main thread handles messages of widgets."""
+    from ipykernel.comm.comm import BaseComm  # not where a notebook runs in the browser
+
     loop, handlers = kernel.io_loop.asyncio_loop, kernel.shell_handlers
     waiting: deque[tuple[Callable, tuple, Future]] = deque()
 
@@ -39,5 +41,7 @@ def handle_widget_messages_on_main_thread(kernel: Any) -> None:
 
         return handle
 
+    # from 7.4 on, ipykernel puts messages for what a cell has made behind the cells that are queued, whatever JupyterLab says
+    BaseComm._reply_subshell_for = lambda self, data, subshell_id: subshell_id  # type: ignore[method-assign]
     handlers.update({kind: moved(handlers[kind]) for kind in MESSAGES})
     kernel.shell.events.register("post_execute", handle_waiting)

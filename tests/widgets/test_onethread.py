@@ -39,14 +39,19 @@ def printed(kernel: BlockingKernelClient, after: str) -> str:
 
 
 @contextmanager
-def kernel_with_button(first: str) -> Iterator[tuple[BlockingKernelClient, Callable[[], None]]]:
-    """A kernel that has run a cell, and what clicks on a button of its, as JupyterLab does, in a subshell."""
+def kernel_with_button(
+    first: str, made_in_cell: bool = False
+) -> Iterator[tuple[BlockingKernelClient, Callable[[], None]]]:
+    """A kernel that has run a cell, and what clicks on a button of its, as JupyterLab does, in a subshell, which made it unless a cell did."""
     manager, kernel = start_new_kernel()
     try:
         kernel.execute_interactive(first, timeout=PATIENCE_S)
         kernel.control_channel.send(kernel.session.msg("create_subshell_request", {}))
         subshell = kernel.get_control_msg(timeout=PATIENCE_S)["content"]["subshell_id"]
-        send(kernel, "execute_request", {"code": BUTTON, "silent": False}, subshell)
+        if made_in_cell:
+            kernel.execute(BUTTON)
+        else:
+            send(kernel, "execute_request", {"code": BUTTON, "silent": False}, subshell)
         button = printed(kernel, "made")
         click = {"method": "custom", "content": {"event": "click"}}
         yield kernel, lambda: send(kernel, "comm_msg", {"comm_id": button, "data": click}, subshell)
@@ -76,7 +81,7 @@ def test_so_it_is_if_another_thread_imports_the_widgets_first():
 
 def test_of_cells_that_run_one_after_the_other_each_lets_the_clicks_before_its_end_be_handled():
     """Else a figure of the first cell stays empty until all have run: its page asks for what it draws."""
-    with kernel_with_button("import time, lab.widgets") as (kernel, click):
+    with kernel_with_button("import time, lab.widgets", made_in_cell=True) as (kernel, click):
         for n in range(3):
             kernel.execute(f"print('cell', {n}, flush=True); time.sleep(1)")
         for n in range(3):
