@@ -293,7 +293,11 @@ def test_every_prediction_names_one_of_its_options():
 
 
 @pytest.mark.parametrize(("name", "needed"), [("5.5", "plan"), ("7.1", "studio"), ("8.4", "database")])
-@pytest.mark.parametrize("after", [(), (None,), ([1, 2],), (answer_of, answer_of)], ids=str)
+@pytest.mark.parametrize(
+    "after",
+    [(), (None,), ([1, 2],), (answer_of, answer_of)],
+    ids=["nothing", "None", "a list", "two functions"],
+)
 def test_a_check_that_lacks_what_it_needs_says_how_it_is_called(name, needed, after):
     """`lab.check("5.5", answer)` once met a TypeError of a lambda, and 7.1 named a function of this kit."""
     verdict = lab.check(name, answer_of(name), *after)
