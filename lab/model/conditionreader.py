@@ -25,7 +25,7 @@ EXAMPLE = "SUM(amount) per userId over 1 h > 500"
 _UNIT = r"(?:[^\W\d_]{1,3}|[$€£¥₩₹])"
 _WITH_UNIT = re.compile(rf"{_UNIT}?([0-9]{{1,30}}(\.[0-9]{{1,30}})?)({_UNIT}?)")
 # 20.000 and 1.500.000, as Europeans write 20,000 and 1,500,000
-_POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3}){0,9}\.[0-9]{2}0")
+POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3}){0,9}\.[0-9]{2}0")
 _ZEROS = {"k": "000", "m": "000000"}  # what people write instead of them
 
 
@@ -190,7 +190,7 @@ class ConditionReader(WhenReader):
         return super()._value(field, token)
 
     def _refuse_points_between_thousands(self, number: str, token: Token) -> None:
-        if _POINTS_BETWEEN_THOUSANDS.fullmatch(number) and not self.is_comma_before_digits():
+        if POINTS_BETWEEN_THOUSANDS.fullmatch(number) and not self.is_comma_before_digits():
             whole = number.replace(".", "")
             either = f"{number.rstrip('0').rstrip('.')} or {whole}" if number.count(".") == 1 else whole
             raise self.error_at(

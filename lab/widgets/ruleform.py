@@ -12,10 +12,10 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
-from lab.model.conditionreader import STORED_UNITS, TIMES
+from lab.model.conditionreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.filters import filter_json_value, filter_text
-from lab.model.language import say
+from lab.model.language import say, translated
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.sentence import parse_at_most, parse_further_conditions, parse_labels, parse_limit
@@ -275,9 +275,10 @@ class RuleForm(widgets.VBox):
         labels = self._read(self.labels, self.labels_said, parse_labels)
         if labels is None:
             labels = {"labels": self.labels.value.strip() or None}
-        limit: dict = {"limit": _number(self.limit.value)}
-        if "(" in self.limit.value or any(sign in self.limit.value.split() for sign in TIMES):
-            limit = self._read(self.limit, self.limit_said, parse_limit) or {"limit": self.limit.value}
+        limit, self.limit_said.value = {"limit": _number(self.limit.value)}, ""
+        in_words = "(" in self.limit.value or any(sign in self.limit.value.split() for sign in TIMES)
+        if in_words or POINTS_BETWEEN_THOUSANDS.fullmatch(self.limit.value.strip()):
+            limit = self._read(self.limit, self.limit_said, parse_limit) or {"limit": None}
         message = {
             "ruleId": _number(self.rule_id.value),
             "ruleState": self.state.value,
@@ -313,6 +314,8 @@ class RuleForm(widgets.VBox):
             return read(control.value, self.schema) if control.value.strip() else None
         except BadConditions as error:
             said.value = mark_errors(control.value, error)
+            if control is self.limit:  # of the others, the rule itself says what is wrong
+                said.value += f'<p class="lab-marked">{escape(translated(str(error)))}</p>'
             return None
 
 
@@ -326,9 +329,8 @@ def mark_errors(text: str, error: BadConditions) -> str:
     ...     print(mark_errors("action = login, country = KR", error))
     <p class="lab-marked">action = login<mark>,</mark> country = KR</p>
     """
-    around = CONTEXT
-    before, after = text[max(error.start - around, 0) : error.start], text[error.end : error.end + around]
-    wrong = text[error.start : error.end][:around] or "…"
+    before = text[max(error.start - CONTEXT, 0) : error.start]
+    wrong, after = text[error.start : error.end][:CONTEXT] or "…", text[error.end : error.end + CONTEXT]
     return f'<p class="lab-marked">{escape(before)}<mark>{escape(wrong)}</mark>{escape(after)}</p>'
 
 

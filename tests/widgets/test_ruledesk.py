@@ -156,6 +156,23 @@ def test_a_decimal_comma_in_the_form_is_refused_and_no_other_number(typed):
 
 
 @pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        ("20.000", "write 20 or 20000"),
+        (" 1.500.000 ", "write 1500000"),
+        ("5 × SUM(", "expected the name of a field"),
+    ],
+)
+def test_a_limit_that_is_read_as_words_says_why_it_is_refused(typed, reason):
+    """Else 20.000 would be 20, which a European does not mean."""
+    desk = RuleDesk(LOGINS)
+    desk.form.limit.value = typed
+    assert reason in desk.form.limit_said.value and desk.publish.disabled
+    desk.form.limit.value = "20.5"
+    assert desk.form.limit_said.value == "" and not desk.publish.disabled
+
+
+@pytest.mark.parametrize(
     ("typed", "limit"),
     [
         ("20,000,000.5", "20,000,000.5"),
