@@ -116,15 +116,14 @@ def check_topics_to_read(logs: FileLogs | KafkaLogs, *names: str) -> None:
 
 def create_compacted_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
     """A log that a command writes, of which a topic keeps the last record of each key; created if missing. Raises NoBroker, UnusableTopic."""
+    if not isinstance(logs, KafkaLogs):
+        logs.log(name).create()
+        return logs.log(name)
     from lab.logs.kafka import COMPACTED
 
-    if isinstance(logs, KafkaLogs):
-        topic = logs.log(name)
-        topic.create(1, COMPACTED)
-        return topic
-    folder = logs.log(name)
-    folder.create()
-    return folder
+    log = logs.log(name)
+    log.create(1, COMPACTED)
+    return log
 
 
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":

@@ -45,6 +45,7 @@ WARM_UP_BATCHES, WARM_UP_S = 8, 60
 DRAIN_MS = 4_000
 NEWEST_KIB = 100  # of the stats log, for the engine's cuts
 SLOW_BATCHES, SLOW_MS = 3, 40_000
+LOOK_S = 0.2
 PATIENCE_S = 120  # for the first result of each system
 Key = tuple[int, int]
 
@@ -179,27 +180,27 @@ def _query(
 
 def _warm_up(query: StreamingQuery, engine: StreamingQuery, logs: FileLogs) -> None:
     """Waits until the query's micro-batches and the engine's cuts are short."""
-    give_up = time.monotonic() + WARM_UP_S
-    while time.monotonic() < give_up:
+
+    def is_warm() -> bool:
         raise_if_ended(query)
         raise_if_ended(engine)
         cuts = len(logs.log("stats").newest(NEWEST_KIB))
-        if min(len(query.recentProgress), cuts) >= WARM_UP_BATCHES:
-            return
-        time.sleep(0.2)
+        return min(len(query.recentProgress), cuts) >= WARM_UP_BATCHES
+
+    wait_until(is_warm, WARM_UP_S)
 
 
-def wait_until(ready: Callable[[], object], seconds: float, every_s: float = 0.5) -> bool:
-    """Waits until something is so, for some seconds at most; returns whether it is.
+def wait_until(ready: Callable[[], object], seconds: float) -> None:
+    """Waits until something is so, for some seconds at most.
 
-    >>> looks = iter([0, 0, 1])
-    >>> wait_until(lambda: next(looks), 60, every_s=0), wait_until(lambda: 0, 0)
-    (True, False)
+    >>> looks = iter([0, 1, 0])
+    >>> wait_until(lambda: next(looks), 60)
+    >>> next(looks)
+    0
     """
     give_up = time.monotonic() + seconds
-    while not (is_ready := bool(ready())) and time.monotonic() < give_up:
-        time.sleep(every_s)
-    return is_ready
+    while not ready() and time.monotonic() < give_up:
+        time.sleep(LOOK_S)
 
 
 def plant_bursts(

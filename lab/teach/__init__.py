@@ -25,7 +25,7 @@ from lab.teach.judge import (
     function_name,
 )
 from lab.teach.learner import answer_text, limited_output, plain_value_or_failure
-from lab.teach.unruncells import unrun_definition, watch_cells
+from lab.teach.unruncells import note_definitions, unrun_definition
 
 if TYPE_CHECKING:
     from ipywidgets import VBox
@@ -182,4 +182,4 @@ def _answers() -> dict:
     return json.loads(ANSWERS.read_text())
 
 
-watch_cells()
+_progress.call_after_each_cell(note_definitions)

@@ -105,7 +105,7 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
     folder().mkdir(parents=True, exist_ok=True)
     (folder() / CONSENT).write_text(json.dumps({"learner": learner, "name": name}))
     _log({"state": "begin"})
-    _listen()
+    call_after_each_cell(_ran)
     who = say("the name {name}", name=repr(name)) if name else ""
     text = say(
         "From now on, each check and each error in a cell adds a line to\n{file}\n"
@@ -178,13 +178,13 @@ def _append(file: Path, line: dict) -> None:
         os.close(descriptor)
 
 
-def _listen() -> None:
-    """Has the notebook's kernel tell of cells that end with an error."""
+def call_after_each_cell(ran: Callable[[Any], None]) -> None:
+    """Has the notebook's kernel call this with the result of each cell; without a notebook nothing."""
     shell: Callable | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
     if shell and (kernel := shell()):
-        with suppress(ValueError):  # it does not listen yet
-            kernel.events.unregister("post_run_cell", _ran)
-        kernel.events.register("post_run_cell", _ran)
+        with suppress(ValueError):  # it does not call it yet
+            kernel.events.unregister("post_run_cell", ran)
+        kernel.events.register("post_run_cell", ran)
 
 
 def _ran(result: Any) -> None:
@@ -195,4 +195,4 @@ def _ran(result: Any) -> None:
 
 if _consent():
     _log({"state": "begin"})
-    _listen()
+    call_after_each_cell(_ran)

@@ -1,7 +1,6 @@
 """Cells of a notebook that Python could not read: what they define is still what it was before, and a check must not judge that."""
 
 import re
-import sys
 from typing import Any
 
 DEFINED = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
@@ -18,14 +17,8 @@ def unrun_definition(function: str) -> str:
     return _errors.get(function, "")
 
 
-def watch_cells() -> None:
-    """Has the notebook's kernel tell of cells that were not run; without a notebook nothing."""
-    ipython = sys.modules.get("IPython")
-    if ipython and (shell := ipython.get_ipython()):
-        shell.events.register("post_run_cell", _ran)
-
-
-def _ran(result: Any) -> None:
+def note_definitions(result: Any) -> None:
+    """Takes in which functions a cell defines, and whether it was run: `result` is what IPython says of it."""
     error = result.error_before_exec
     for name in DEFINED.findall(result.info.raw_cell or ""):
         _errors.pop(name, None)

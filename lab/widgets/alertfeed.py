@@ -130,7 +130,7 @@ class AlertFeed(Panel):
         for alert in alerts:
             self._alerts.append(alert)
             self._total += 1
-            named = alert.rule_id in self._by_time or len(self._by_time.keys() - {OTHERS}) < NAMED
+            named = alert.rule_id in self._by_time or len(self._by_time) < NAMED
             bins = self._by_time.setdefault(alert.rule_id if named else OTHERS, Counter())
             bins[alert.event_time // self._bin_ms] += 1
         self._coarsen()

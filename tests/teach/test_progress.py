@@ -154,15 +154,15 @@ def test_the_log_has_what_it_says_that_it_has_and_no_name_that_was_not_typed(fre
     assert len((fresh / file).read_text().splitlines()) == count
 
 
+def run_cells(*cells: str) -> str:
+    """What a notebook with these cells prints."""
+    runs = "".join(f"shell.run_cell({cell!r})\n" for cell in cells)
+    code = f"from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n{runs}"
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
 def test_an_error_of_a_cell_is_a_stumble(fresh):
-    code = """
-from IPython.core.interactiveshell import InteractiveShell
-shell = InteractiveShell.instance()
-shell.run_cell("import lab; lab.log_stumbles()")
-shell.run_cell("answer = nowhere")
-shell.run_cell("answer = (")
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    run_cells("import lab; lab.log_stumbles()", "answer = nowhere", "answer = (")
     [file] = fresh.glob("stumbles-*")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["state"] for line in lines] == ["begin", "error", "error"]
@@ -170,17 +170,14 @@ shell.run_cell("answer = (")
 
 
 def test_a_function_whose_newest_cell_was_not_run_is_not_judged(fresh):
-    code = """
-from IPython.core.interactiveshell import InteractiveShell
-shell = InteractiveShell.instance()
-shell.run_cell("import lab; lab.running_time()")
-shell.run_cell("def in_window(time, end, width): return end - width < time <= end")
-shell.run_cell("def in_window(time, end, width)\\n    return end - width <= time <= end")
-shell.run_cell("print('first', lab.check_function('3.2', in_window))")
-shell.run_cell("def in_window(time, end, width): return end - width <= time <= end")
-shell.run_cell("print('then', lab.check_function('3.2', in_window))")
-"""
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    said = run_cells(
+        "import lab; lab.running_time()",
+        "def in_window(time, end, width): return end - width < time <= end",
+        "def in_window(time, end, width)\n    return end - width <= time <= end",
+        "print('first', lab.check_function('3.2', in_window))",
+        "def in_window(time, end, width): return end - width <= time <= end",
+        "print('then', lab.check_function('3.2', in_window))",
+    )
     [first] = re.findall("^first (.*)", said, re.MULTILINE)
     assert first.startswith(
         "… the cell that defines in_window was not run (SyntaxError, line 1: expected ':')"
