@@ -26,7 +26,8 @@ FIRST_PAGE := $(firstword $(wildcard $(if $(LANGUAGE),notebooks/$(LANGUAGE)/00-s
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: java .venv/.ready ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
+setup: java ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
+	@$(MAKE) --no-print-directory --jobs=2 .venv/.kernels .venv/.jars
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "$(READY)",:)
 
 .PHONY: java
@@ -42,21 +43,25 @@ java: .venv/.made
 	  echo "Python 3.11 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
 	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1
 
-# all that does without Java
 .venv/.packages: .venv/.made requirements.txt requirements-dev.txt $(LOCK) pyproject.toml
 	@echo "Installing the pinned packages (a minute or two the first time)"
 	@$(PIP_INSTALL) $(if $(PREFETCHED),,--no-deps --require-hashes) -r $(LOCK)
 	@$(PIP_INSTALL) --no-deps --editable .
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
+	@touch $@
+
+# all that does without Java
+.venv/.kernels: .venv/.packages
 	@echo "Compiling the engine's kernels"
 	@$(PY) -c 'from lab.engine.loop.inprocess import compile_kernels; compile_kernels()'
 	@touch $@
 
-.venv/.ready: .venv/.packages
+# made while the kernels are compiled, and so without them
+.venv/.jars: .venv/.packages
 	@$(PY) -m lab.machine.jars
 	@echo "Laying out Spark's classes for a fast start"
-	@$(PY) -m lab.apps.faststart || true
+	@NUMBA_DISABLE_JIT=1 $(PY) -m lab.apps.faststart || true
 	@touch $@
 
 prefetch: setup ## put wheels and jars into prefetched/, for a room without network: make setup uses them
@@ -69,13 +74,13 @@ lab: setup ## open the lessons in JupyterLab (this machine only)
 	@.venv/bin/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/$(FIRST_PAGE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
-room: .venv/.packages ## open the control room, rules and alerts as one web page (this machine only; Java only for Spark)
+room: .venv/.kernels ## open the control room, rules and alerts as one web page (this machine only; Java only for Spark)
 	@JUPYTER_PATH="$(CURDIR)/notebooks" .venv/bin/voila notebooks/$(if $(LANGUAGE),$(LANGUAGE)/)control-room.ipynb --template=offline \
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
 # modules stay compiled: else each of the hundreds of processes that tests start compiles them anew
 test: export PYTHONDONTWRITEBYTECODE :=
-page: .venv/.packages ## make the control room as one HTML file that needs no Python: build/control-room.html
+page: .venv/.kernels ## make the control room as one HTML file that needs no Python: build/control-room.html
 	@$(PY) -m lab.page.build build
 
 build/book-env/.ready: book/requirements.txt
@@ -87,7 +92,7 @@ build/book-env/.ready: book/requirements.txt
 book: setup build/book-env/.ready ## make the book: all lessons with their outputs, docs and API as one site (20 minutes; ARGS=--no-execute: as last run)
 	@$(PY) -m book.make $(ARGS)
 
-lite: .venv/.packages ## make the lessons as a static site that runs in the browser, offline: build/lite (needs npm)
+lite: .venv/.kernels ## make the lessons as a static site that runs in the browser, offline: build/lite (needs npm)
 	@$(TOOLS) && build/tools/bin/pip install --quiet --disable-pip-version-check -r requirements-lite.txt
 	@$(PY) -m lab.teach.lite build/lite
 
@@ -101,7 +106,7 @@ test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)
 
 slow: export PYTHONDONTWRITEBYTECODE :=
-slow: setup ## the tests that take long each: lessons 2 to 6, 8 and 9, more random logs, brokers that go away, kills (18 minutes on a slow machine)
+slow: setup ## the tests that take long each: lessons 1 to 6, 8 and 9, more random logs, brokers that go away, kills (18 minutes on a slow machine)
 	@$(PY) -m pytest -n 3 --dist worksteal -m "slow and not soak and not browser" $(ARGS)
 
 browser: setup ## the lessons and the control room in a real browser (Chromium; 5 minutes)

@@ -50,6 +50,7 @@ def lean(tmp_path):
     return lab
 
 
+@pytest.mark.slow
 def test_files_are_replayed_and_other_places_name_the_extra(lean, tmp_path):
     (tmp_path / "events.csv").write_text("1,2013-01-01 00:00:00,25,12,CSH,51\n")
     (tmp_path / "rules.txt").write_text("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)\n")

@@ -56,6 +56,7 @@ def test_the_oldest_python_that_is_named_is_one_that_all_pins_take():
     assert f"Python {oldest} or newer" in makefile and f"Python {oldest} or newer" in readme
 
 
+@pytest.mark.slow
 def test_spark_s_connector_finds_everything_it_calls_in_the_installed_spark():
     """Maven gets the connector of a new Spark later than PyPI gets the rest, so it may be an older one."""
     connector = [jars.jar_path(c) for c in jars.GROUPS["kafka"] if c.startswith("org.apache.spark:")]

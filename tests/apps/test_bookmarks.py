@@ -46,6 +46,7 @@ def forget_topic_id(log: KafkaLog, reader: str = "") -> None:
     file.write_text(f"{name}\n{position}\n")
 
 
+@pytest.mark.slow
 def test_saved_alerts_of_a_topic_that_was_made_anew_are_not_read_from_its_middle(kafka, capsys):
     log = made(kafka, "alerts-saved", 3)
     command = ["alerts", "--json", "--alerts", repr(log), "--from", "saved"]

@@ -153,6 +153,7 @@ def test_a_table_of_an_older_version_gets_the_columns_it_lacks(logs, tmp_path):
     assert [row["conditions_json"] for row in rows(database)] == [None, told]
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(logs, url):  # noqa: F811
     count = 30_000
     for first in range(0, count, 2_000):

@@ -380,6 +380,7 @@ def test_parquet_with_the_kits_own_names_and_timestamps_gives_alerts(tmp_path):
     assert (alert.event_id, alert.aggregate, alert.event_time) == (2, Decimal("50.01"), 1714558800123)
 
 
+@pytest.mark.slow
 def test_parquet_is_read_a_batch_of_rows_at_a_time(tmp_path, monkeypatch):
     asked = []
     batches = pq.ParquetFile.iter_batches

@@ -450,12 +450,10 @@ def signalled(process: psutil.Process, number: signal.Signals, everybody: bool) 
     return family
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stops",
-    [
-        (signal.SIGKILL, signal.SIGTERM),
-        pytest.param((signal.SIGINT, signal.SIGHUP, signal.SIGTERM), marks=pytest.mark.slow),
-    ],
+    [(signal.SIGKILL, signal.SIGTERM), (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)],
     ids=["killed", "stopped"],
 )
 def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_stop_or_kill(

@@ -126,6 +126,7 @@ def topics_of(one: broker.Broker) -> set[str]:
     return {name for name in found if not name.startswith("__")}
 
 
+@pytest.mark.slow
 def test_capture_and_restrictions_need_the_topics_that_they_read_and_make_those_that_they_write(
     tmp_path, capsys, monkeypatch
 ):
@@ -195,6 +196,7 @@ def test_an_events_topic_that_somebody_names_is_not_made_and_similar_ones_are_to
     assert main(["run", "--logs", where]) == FAILED and "was not there" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rules_need_only_their_topic_and_of_a_topic_that_is_not_there_similar_ones_are_told(
     generous, tmp_path, monkeypatch, capsys
 ):

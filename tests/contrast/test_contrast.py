@@ -59,6 +59,7 @@ def test_the_textbook_processor_gives_the_alerts_of_the_reference(payments, func
     assert [tester.peekMapState("window", payee) for payee in range(4)] == [{}] * 4
 
 
+@pytest.mark.slow
 def test_the_textbook_processor_gives_the_alerts_of_the_reference_on_spark(spark, payments):
     control = message("SUM", ["beneficiaryId", "payeeId"]).replace("60", "20")
     _, reference = expected(payments, control)

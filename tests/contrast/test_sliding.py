@@ -69,6 +69,7 @@ def test_spark_gives_each_window_over_the_limit_once_when_the_watermark_has_pass
     assert sorted((row.slide_ms, row.end_ms, row.total) for row in found) == expected
 
 
+@pytest.mark.slow
 def test_state_grows_with_the_panes_of_an_event(spark, tmp_path):
     path = write_payments(tmp_path / "payments.jsonl", 3_000, seed=1, payees=1_000, beneficiaries=1_000)
     one, six = (cost_of_sliding(spark, path, 600_000, slide) for slide in (600_000, 100_000))

@@ -33,6 +33,7 @@ def test_both_ends_of_a_window_count_in_both_loops():
         assert oneprocess.evaluate_tuples(window, events, 60) == {2: 100, 3: 100, 4: 70}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["key-groups", "envelopes"])
 def test_a_step_on_spark_gives_the_alerts_of_the_reference(spark, name, lines, expected):
     step = steps.time_on_spark(spark, name, lines, RULE, events_per_batch=700)

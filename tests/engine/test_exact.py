@@ -67,6 +67,7 @@ def both(log: list[Entry]) -> tuple[list[str], list[str]]:
     return sorted(line for _, line in direct.found), sorted(a.to_json() for a in expected.alerts)
 
 
+@pytest.mark.slow
 def test_a_sum_of_a_thousand_large_values_is_less_than_a_limit_a_trifle_above_it():
     value = 9_200_000_000_000_000_000
     limits = [

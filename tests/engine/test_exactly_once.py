@@ -96,7 +96,8 @@ def uncommitted(logs: KafkaLogs) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("killed", ["before", pytest.param("after", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["before", "after"])
 def test_killed_at_its_commit_the_next_attempt_delivers_what_was_not_committed(kafka, tmp_path, killed):
     """
     before   commit  commit  8 in the topic ┊            8 aborted  8 commit …

@@ -105,6 +105,7 @@ def test_several_partitions_are_read_in_order_of_append_time(kafka, spark, tmp_p
     assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups))
 
 
+@pytest.mark.slow
 def test_a_flood_of_bad_records_does_not_stop_good_ones(kafka, spark, tmp_path):
     logs, good = topics(kafka.address, "flood"), events(200)
     publish(logs, RULES[0])
@@ -114,6 +115,7 @@ def test_a_flood_of_bad_records_does_not_stop_good_ones(kafka, spark, tmp_path):
     assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups))
 
 
+@pytest.mark.slow
 def test_a_backlog_is_taken_in_bounded_batches_that_do_not_change_the_alerts(kafka, spark, tmp_path):
     logs, lines = topics(kafka.address, "backlog", partitions=2), events(900)
     publish(logs, *RULES)

@@ -89,6 +89,7 @@ def test_twelve_partitions_give_the_alerts_of_one_log_order(kafka, spark, tmp_pa
     assert alerts > 500 and cuts > len(CHANGES)
 
 
+@pytest.mark.slow
 def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
     """Out of order, in seconds, a day ahead: read by them, each record once, and nobody waits for tomorrow."""
     now = now_ms()

@@ -127,7 +127,9 @@ def test_events_that_came_before_the_schema_said_so_can_be_taken_back(tmp_path):
         assert [json.loads(line)["eventId"] for line in stages.out["alerts"]] == [3]
 
 
-@pytest.mark.parametrize("function", ["MAX", "SUM", "UNIQUE_COUNT"])
+@pytest.mark.parametrize(
+    "function", ["MAX", *(pytest.param(more, marks=pytest.mark.slow) for more in ("SUM", "UNIQUE_COUNT"))]
+)
 def test_to_take_back_costs_a_walk_over_the_group_at_most_once(function, tmp_path, monkeypatch):
     """The largest event of a long group comes and goes again and again: see `tests.engine.test_blocks` for the steps."""
     rule = f"1: {function}(amount) per userId over 1 h > 1".encode()

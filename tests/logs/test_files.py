@@ -705,6 +705,7 @@ def test_one_log_may_be_used_by_threads(log, monkeypatch):
     assert check(log.read(), "abcd") == dict.fromkeys("abcd", 100)
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_nothing_and_repeat_nothing(log, monkeypatch):
     """SIGKILL at any moment; each puts its last batch again, as an engine does, and a tail reads on meanwhile."""
     monkeypatch.setattr(writer, "SEGMENT_BYTES", 1000)

@@ -145,6 +145,7 @@ def test_a_cluster_on_this_machine_has_a_secret_of_its_own_that_no_command_line_
     assert re.search(r"^SECRET [0-9a-f]{64}$", done.stdout, re.MULTILINE), done.stderr
 
 
+@pytest.mark.slow
 def test_a_cluster_of_several_hosts_without_a_secret_is_refused_with_what_to_do():
     program = "from lab.machine.session import session\nwith session('spark://127.0.0.1:1'): pass"
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)

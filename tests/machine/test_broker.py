@@ -47,7 +47,8 @@ def listens_at(pid: int) -> set[str]:
     return {socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN}
 
 
-@pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_what_was_acknowledged_is_there_after_a_stop_or_a_kill(kafka, how):
     produce(kafka, how, b"one")
     assert consume(kafka, how) == [b"one"]

@@ -101,6 +101,7 @@ def test_once_started_an_analyst_edits_and_a_reader_reads(db, capsys):
     assert "permission denied for table rules" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("db")
 def test_a_folder_with_one_file_of_all_passwords_is_brought_up_to_date():
     """As versions wrote it that had no user for capture."""

@@ -163,6 +163,7 @@ def test_all_of_a_workshop_s_cluster_share_a_secret():
         assert "shared:/home/lab" in service["volumes"]
 
 
+@pytest.mark.slow
 def test_the_workshop_s_jupyterlab_wants_a_token_and_a_host_s_own_name(tmp_path):
     """The image's command, on a port of its own; what a web page may do from a name that leads to this machine is nothing."""
     given = WORKSHOP["services"]["workshop"]["environment"]["JUPYTER_TOKEN"]

@@ -77,6 +77,7 @@ with session("local[1]") as spark:
 """
 
 
+@pytest.mark.slow
 def test_when_java_is_killed_the_error_says_so_and_another_session_starts():
     """As the system does it when memory is short. PySpark's own errors are a traceback and a refused connection."""
     command = [sys.executable, "-c", KILLED]
@@ -145,7 +146,7 @@ def test_workers_run_the_python_that_they_are_told(told, conf, found, monkeypatc
         ["run", "--logs", "logs"],
         ["broker", "start", "--folder", "b"],
         ["db", "start", "--folder", "d"],
-        ["rules", "list", "--logs", "kafka://127.0.0.1:9092"],
+        pytest.param(["rules", "list", "--logs", "kafka://127.0.0.1:9092"], marks=pytest.mark.slow),
         ["doctor", "--quick"],
     ],
 )

@@ -330,6 +330,7 @@ def running(url, logs, said):
         assert not thread.is_alive()
 
 
+@pytest.mark.slow
 def test_a_database_that_goes_and_comes_back_is_captured_on(logs, needs_postgres):
     with database.running_database() as postgres:
         said: list[str] = []

@@ -12,6 +12,7 @@ from tests.rulestore.whole import whole_loop
 from tests.waiting import wait_until
 
 
+@pytest.mark.slow
 def test_a_killed_capture_loses_and_repeats_nothing(logs, tmp_path):
     url, rng = f"sqlite:///{tmp_path}/rules.db", random.Random(1)
     store, control = RuleStore(url, PAYMENTS), logs.log("control")

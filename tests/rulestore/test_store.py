@@ -440,6 +440,7 @@ def test_who_may_replicate_copies_no_data_folder(postgres, as_user):
         psycopg2.connect(as_user(database.CAPTURE), connection_factory=PhysicalReplicationConnection)
 
 
+@pytest.mark.slow
 def test_users_with_few_rights_are_made_in_a_database_of_one_s_own(needs_postgres, tmp_path, capsys):
     with database.running_database() as postgres:
         own = new_database(postgres)

@@ -65,6 +65,7 @@ def test_the_script_reproduces_the_committed_files(name, side, tmp_path):
     assert (tmp_path / name / side).read_bytes() == (DATASETS / name / side).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_script_reproduces_the_committed_flights_which_depart_at_the_local_times_of_the_table(
     tmp_path, monkeypatch
 ):

@@ -53,8 +53,9 @@ LONG = re.compile(
     r"lab\.session\(|watch\(1\d|engine=\"reference\"|race\.race\(|alerts_when_cut\(bounds\)|lab\.RuleDesk\("
 )
 SAID = re.compile(r"\b(about|for)\s(a|five|ten|half a|\d+)\s(seconds?|minute)", re.IGNORECASE)
-# an everyday run has one lesson on Spark, and one without it
+# an everyday run has the control room and lesson 10
 SLOW = (
+    "01-dynamic-partitioning",
     "02-broadcast-rules",
     "03-custom-windows",
     "04-latency-of-sliding-windows",

@@ -10,6 +10,7 @@ EVERY = "1,(active),(paymentType),,(COUNT),,(>),(0),(1)"
 PLAN = [(2, "1,(pause)"), (0, EVERY), (1, "2,(active),(nobody),,(COUNT),,(>),(0),(1)")]
 
 
+@pytest.mark.slow
 def test_changes_are_answered_in_order_and_a_pause_holds_from_its_place_in_the_log(
     spark, tmp_path, monkeypatch
 ):
