@@ -1,29 +1,39 @@
 """The engine on the topics of a real broker."""
 
 import json
+import shutil
 import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
+from threading import Thread
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop import kafkaoutlet
 from lab.engine.loop.cut import Planner
+from lab.engine.loop.job import EngineId, Job
+from lab.engine.loop.kafkaoutlet import KafkaOutlet
 from lab.engine.records import kafkafeed
 from lab.engine.records.feeds import LogLost
-from lab.engine.spark import pipeline
+from lab.engine.spark import pipeline, runner
+from lab.engine.windows import shared
 from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
-from lab.logs.kafka import KafkaLog
+from lab.logs.kafka import WRITING, KafkaLog
 from lab.logs.partitions import PartitionOffsets
 from lab.machine import broker
 from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
 
 SETTINGS = Settings(key_groups=4)
+ATTEMPTS = 4  # of Spark's at a task
+AWAY_S = 12  # enough for all of them
 
 
 def read_all(spark, logs, folder) -> None:
@@ -231,6 +241,72 @@ def test_a_broker_that_goes_away_is_waited_for_once_the_engine_runs(kafka, tmp_p
     append(logs, events(3))
     while mark["events"] != {"0": 6}:
         mark = running.advance_mark(mark, None)
+
+
+@pytest.fixture
+def attempts(kafka, tmp_path, monkeypatch):
+    """Starts a thread with Spark's attempts at a batch, each in a new worker; they end with a broker that answers."""
+    logs = topics(kafka.address, f"attempts-{uuid4().hex[:8]}")
+    publish(logs, RULES[0])
+    job = Job(SETTINGS, logs, str(tmp_path), f"test-{uuid4().hex[:8]}", engine_id=EngineId("id", 0))
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
+    monkeypatch.setitem(WRITING, "message.timeout.ms", 2_000)
+    before = runner._before(job, runner._planner(job), 0)
+    monkeypatch.setattr(runner, "_before", lambda *of: before)  # as in a later batch, in which nobody is asked
+    monkeypatch.setattr(runner, "_batch_s", lambda job: inf)
+    failures = []
+
+    def attempt():
+        while len(failures) < ATTEMPTS:
+            kafkaoutlet.process_outlet.cache_clear()
+            runner._planners.clear()
+            try:
+                return runner.run_loop(job, 1)
+            except NoBroker as error:
+                failures.append(error)
+
+    threads = []
+
+    def start():
+        threads.append(Thread(target=attempt, daemon=True))
+        threads[-1].start()
+
+    yield SimpleNamespace(logs=logs, start=start, failures=failures)
+    if not broker.status(kafka.folder):
+        kafka.restart()
+    runner.tell_to_stop(job)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    shutil.rmtree(shared.private_folder(job.start_id), ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_an_answer_that_a_broker_did_not_take_before_it_went_away_waits_for_it(kafka, attempts, monkeypatch):
+    """Its cut has no events, which would be read again first, and wait."""
+    put = KafkaOutlet.put
+
+    def kill_and_put(*of):
+        monkeypatch.setattr(KafkaOutlet, "put", put)
+        broker.status(kafka.folder).kill()
+        put(*of)
+
+    monkeypatch.setattr(KafkaOutlet, "put", kill_and_put)
+    attempts.start()
+    wait_until(lambda: attempts.failures)
+    time.sleep(AWAY_S)
+    assert len(attempts.failures) == 1
+    kafka.restart()
+    wait_until(lambda: attempts.logs.log("acks").read())
+
+
+@pytest.mark.slow
+def test_an_attempt_that_begins_while_the_broker_is_away_waits_for_it(kafka, attempts):
+    broker.status(kafka.folder).kill()
+    attempts.start()
+    time.sleep(AWAY_S)
+    assert not attempts.failures
+    kafka.restart()
+    wait_until(lambda: attempts.logs.log("acks").read())
 
 
 def test_a_commit_that_a_broker_lost_is_made_again_while_nothing_new_comes(monkeypatch):

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,6 +50,7 @@ def run_loop(job: Job, batch_id: int) -> None:
         lease.check_lease(job.folder, job.lease)
         cuts.check_not_taken_over()
 
+    _wait_for_brokers(planner, over)
     outlet, pause = _outlet(job, cuts.taken, check), GATHER_S
     while not over():
         lease.check_lease(job.folder, job.lease)
@@ -62,6 +64,14 @@ def run_loop(job: Job, batch_id: int) -> None:
                     pause = GATHER_S if running.step() else min(2 * pause, REST_S)
                 job.logs.report_progress(mark_positions(cuts.mark["events"]))
             outlet.flush()
+
+
+def _wait_for_brokers(planner: Planner, over: Callable[[], bool]) -> None:
+    """Returns when the logs answer. An attempt that fails because a broker is away is one of few that a task has; so the next one waits."""
+    while not over():
+        with suppress(ConnectionError):
+            planner.current_ends()
+            return
 
 
 def _batch_s(job: Job) -> float:
