@@ -252,7 +252,9 @@ def attempts(kafka, tmp_path, monkeypatch):
     monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
     monkeypatch.setitem(WRITING, "message.timeout.ms", 2_000)
     before = runner._before(job, runner._planner(job), 0)
-    monkeypatch.setattr(runner, "_before", lambda *of: before)  # as in a later batch, in which nobody is asked
+    monkeypatch.setattr(
+        runner, "_before", lambda *of: before
+    )  # as in a later batch, in which nobody is asked
     monkeypatch.setattr(runner, "_batch_s", lambda job: inf)
     failures = []
 
