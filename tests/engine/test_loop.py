@@ -12,6 +12,7 @@ from lab.engine.checkpoint.cuts import CutLog, TakenOver
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import FOLDER as RULES
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop import epochs
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, FileLogs
 from lab.engine.loop.epochs import running_epoch
@@ -117,6 +118,23 @@ def test_an_attempt_that_lingers_is_stopped_when_another_has_taken_over(engine):
         lingering.cuts.check_not_taken_over()
     late.close()
     assert_same(engine)
+
+
+def test_an_attempt_that_another_overtakes_while_it_evaluates_delivers_nothing(engine, monkeypatch):
+    late, evaluate, delivered = Engine(engine.checkpoint.parent), epochs.evaluate_cut, []
+
+    def evaluate_overtaken(*of):
+        monkeypatch.setattr(epochs, "evaluate_cut", evaluate)
+        with engine.epoch():
+            pass
+        return evaluate(*of)
+
+    with pytest.raises(TakenOver), late.epoch() as lingering:
+        monkeypatch.setattr(epochs, "evaluate_cut", evaluate_overtaken)
+        lingering._deliver = lambda *of: delivered.append(of)
+        cut(lingering, engine, LOG[0])
+    late.close()
+    assert not delivered and len(engine.out("acks")) == 1
 
 
 def test_the_ledgers_that_a_long_epoch_needs_are_kept_until_the_next(engine, monkeypatch):
