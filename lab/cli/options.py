@@ -131,7 +131,7 @@ def add_service_options(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--master",
         metavar="URL",
-        help="Spark's master: local[4], spark://HOST:7077, yarn, k8s://… (this machine)",
+        help="Spark's master: local[4,4] (cores, attempts at a task), spark://HOST:7077, yarn, k8s://… (this machine)",
     )
     group.add_argument(
         "--conf",
