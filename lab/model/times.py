@@ -1,6 +1,6 @@
-"""Times as records write them, in ms since the epoch: whole and broken numbers of s, ms, us or ns, and ISO 8601.
+"""Times as records write them, in ms since the epoch: integer and fractional numbers of s, ms, us or ns, and ISO 8601.
 
-All are exact to the nanosecond, and what is finer than a millisecond is cut off towards the past.
+All are read exactly to the nanosecond, and then rounded down to a millisecond, towards the past.
 """
 
 import re

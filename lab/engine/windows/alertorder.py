@@ -22,7 +22,7 @@ def log_positions_of_rows(columns: Columns, rows: np.ndarray, control_messages_b
 
 
 def log_positions_of_due_alerts(until_ms: Sequence[int]) -> np.ndarray:
-    """Where that stands which was awaited until the given times, ms: behind all events that were logged then."""
+    """The log positions of alerts whose waits end at the given times, ms: after all events logged at that time."""
     return np.array([(time, 1, 0, 0, 0) for time in until_ms], np.int64).reshape(-1, 5)
 
 
