@@ -29,7 +29,8 @@ from lab.model.times import now_ms
 # "begin", the mark before it, because Spark writes only the end of a batch ahead; one at the end of an epoch of the loop has also "stopped", when that ended
 Mark = dict
 
-LOOK_S = 0.1  # while the cut takes nothing from a source with records, the clock is checked at most this often
+# while a cut takes nothing from a source with records, the clock is checked at most this often
+LOOK_S = 0.1
 LOOKS_MS = 1000
 WORTH_SHARING = 5_000  # records; less is read by one task
 

@@ -97,7 +97,9 @@ class FileLogs:
 
         for name in rows["topic"].unique().to_pylist():
             values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
-            self.log(name).put_batch_once(writer, cut_number, b"".join(map(_decompressed, values)), fingerprint)
+            self.log(name).put_batch_once(
+                writer, cut_number, b"".join(map(_decompressed, values)), fingerprint
+            )
 
     def outlet(self, writer: str) -> "FileOutlet":
         """Where a task delivers its cuts."""
