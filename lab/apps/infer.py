@@ -26,7 +26,7 @@ from lab.model.words import plain_text
 
 FEW_VALUES = 20
 MANY_NAMES = 100  # in one object: they are data, not names
-MAX_PARTS = 10  # of a path in its short name; then a number tells names apart
+MAX_PARTS = 10  # of a path in its short name; beyond that, numbers make names unique
 UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km")
 
 
@@ -198,7 +198,7 @@ def _worth_a_field(found: dict[Path, InferredField], doubts: list[str]) -> list[
 
 
 def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], doubts: list[str]) -> str:
-    """The unit that a name ends with, or the currency beside an amount."""
+    """The unit that a name ends with, or an amount's currency, from a field in the same object."""
     last = (split_name(one.path[-1]) or [""])[-1]
     if last in UNIT_WORDS and type != "string":
         return last

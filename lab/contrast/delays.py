@@ -40,7 +40,7 @@ from lab.stream.simulate import PlantedBurst
 PAIR = PlantedBurst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
 BURST_EVERY_S = (0.5, 0.9)  # at random, so that no slide is met always at the same point
 PLAYER_EVERY_S = 0.1
-# the first micro-batches compile: so many of the query, and cuts of the engine, or so long at most
+# The first micro-batches compile: waits for so many of the query, and as many cuts of the engine, for WARM_UP_S at most
 WARM_UP_BATCHES, WARM_UP_S = 8, 60
 DRAIN_MS = 4_000
 NEWEST_KIB = 100  # of the stats log, for the engine's cuts

@@ -47,7 +47,7 @@ ROOM_S = 0.1  # how often a full queue is checked
 
 
 class RecordProducer:
-    """Sends records to topics, and raises the error of the first one that the brokers did not take. `settings`: beside WRITING."""
+    """Sends records to topics, and raises the error of the first one that the brokers did not take. `settings`: in addition to WRITING."""
 
     def __init__(self, cluster: Cluster, topics: Iterable[str], settings: Mapping[str, object] = {}):
         self._producer = Producer({**cluster.librdkafka_properties, **WRITING, **settings})

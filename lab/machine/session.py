@@ -180,7 +180,7 @@ def _stop() -> None:
     context = SparkContext._active_spark_context
     if context is None:
         return
-    if _java_exit_code() is not None:  # there is nobody to tell
+    if _java_exit_code() is not None:  # Java, which would stop them, has ended
         SparkContext._active_spark_context = SparkSession._instantiatedSession = None
         return
     spark = SparkSession.builder.getOrCreate()
@@ -232,7 +232,7 @@ def _everywhere() -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # else every user of the machine may send the driver objects that Java makes anew
+        # without it, every user of the machine could send objects that the driver's Java deserializes
         "spark.authenticate": "true",
         "spark.network.crypto.enabled": "true",
         "spark.network.crypto.cipher": "AES/GCM/NoPadding",

@@ -25,7 +25,7 @@ FATES = ("evaluated", "storedLate", "duplicates", "droppedLate", "takenBack", "n
 COUNTS = ("records", "deadLetters", "unrouted", "routed", *FATES)
 
 ROUTES_TOLD, RULES_TOLD = 100, 1_000  # that a line of the stats log names; the others are summed up
-ROUTES_KEPT = 1_000  # that a reader tells apart
+ROUTES_KEPT = 1_000  # that a reader counts one by one
 NAME_CHARS, WARNINGS = 200, 5
 EXAMPLES, FIELDS_SHOWN, VALUE_CHARS = 3, 10, 60  # in a line; of a record; of a value
 
@@ -108,7 +108,7 @@ class RouteTally:
 
 
 class RouteTallies:
-    """The tallies of routes, each under its name (or the route itself), of at most so many; the others are summed up.
+    """The tallies of at most `at_most` routes, each under its name (or the route itself); all others are summed up.
 
     >>> tallies = RouteTallies()
     >>> tallies.add("payeeId", 1, 2, {"evaluated": 97, "duplicates": 3})

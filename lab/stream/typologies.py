@@ -33,7 +33,7 @@ class Typology:
 
 
 def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:
-    """Steps, and others so long after the last of them."""
+    """Steps, and more steps, whose times count from the last of the first ones."""
     end = steps[-1][0]
     return [*steps, *((end + after, event) for after, event in more)]
 

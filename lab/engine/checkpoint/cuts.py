@@ -260,7 +260,7 @@ def loop_marks_by_cut_number(folder: CheckpointFolder) -> dict[int, Mark]:
 
 
 def newest_loop_mark(folder: CheckpointFolder) -> Mark | None:
-    """The mark at the end of the newest cut, or at which an epoch without cuts begins; reads no more than it needs."""
+    """The mark at the end of the newest cut, or the beginning of an epoch without cuts; reads only as much as it needs."""
     for name in reversed(folder.names()):
         for line in reversed((folder.read(name) or b"").split(b"\n")[:-1]):
             record = _record(line) or {}

@@ -48,7 +48,7 @@ class CheckpointFolder:
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether it is on a disk of this machine, as far as its name tells."""
+        """Whether it is on a disk of this machine, as its name says."""
         return "://" not in self.where
 
     @property
@@ -146,7 +146,7 @@ class CheckpointFolder:
             os.close(file)
 
     def has_size_and_ending(self, name: str, size: int, ending: bytes) -> bool:
-        """Whether a file of this machine has so many bytes, and these at its end; False if it is not there."""
+        """Whether a file of this machine has `size` bytes and ends with `ending`; False if it is missing."""
         try:
             file = os.open(self.path / name, os.O_RDONLY)
         except FileNotFoundError:

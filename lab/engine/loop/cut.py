@@ -150,7 +150,7 @@ class Planner:
             cut = self._log_time_after(cut, there, begun)
         ends = self._before(cut, there, begun)
         if _any_source_skipped(begun, ends, there) and time.monotonic() > self._looked + LOOK_S:
-            self.events.sync_clock()  # is what is there stamped later than the clock says it is?
+            self.events.sync_clock()  # the records may be stamped later than the clock's time
             self.control.sync_clock()
             self._looked = time.monotonic()
         if _all_taken(begun, ends) and not is_due:
