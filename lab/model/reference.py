@@ -208,7 +208,7 @@ class Reference:
     def _take_back(self, event: dict[str, Any], route: Route, log_time: int) -> str:
         """The fate of a record that takes back the event with its id, time and group: from now on that event counts nowhere.
 
-        Time stays where the event has moved it, and others are still late if they come too long after it.
+        Time stays where the event has moved it, so other events are still late compared with it.
         """
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
