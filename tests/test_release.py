@@ -1,4 +1,4 @@
-"""What a wheel holds, tried from outside the repository. `make release` builds one, installs it and tries it."""
+"""What a wheel contains, tried outside the repository on a copy that is laid out as a wheel installs it. `make release` builds the wheel."""
 
 import os
 import shutil

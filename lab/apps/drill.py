@@ -67,7 +67,7 @@ class EvaluatedRecord(NamedTuple):
 
 
 class Drill(ScenarioLogs):
-    """A stream of payments that one steers, and an engine that one steps through and kills.
+    """A stream of payments and an engine, both under control: send payments, run single steps, kill the engine.
 
     `story`: what happened, in sentences, the newest last. `kills`: how many records each partition had at each kill, those
     of the control log first. `writes_ahead`: whether a cut's marks are on disk before anything is done with what it takes.
@@ -89,14 +89,14 @@ class Drill(ScenarioLogs):
         self._start()
 
     def close(self) -> None:
-        """Removes all that it wrote."""
+        """Removes everything that it wrote."""
         rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
         rmtree(self.folder, ignore_errors=True)
 
     # -- the engine ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """As a process that finds nothing but the disk."""
+        """Starts the engine with nothing but what is on disk."""
         self.starts += 1
         logs: Any = self  # which has `feed`
         self.job = Job(
@@ -117,20 +117,20 @@ class Drill(ScenarioLogs):
 
     @property
     def batch_number(self) -> int:
-        """Of the micro-batch that runs, or comes next."""
+        """The number of the micro-batch that runs, or comes next."""
         return self.done + 1
 
     def run_next_step(self) -> bool:
-        """The next step of the micro-batch; False if there is nothing to take."""
+        """Runs the next step of the micro-batch; returns False if there is nothing to take."""
         return getattr(self, f"_{self.next}")()
 
     def run_batch(self) -> None:
-        """Steps until a micro-batch is committed, or nothing is there to take."""
+        """Runs steps until a micro-batch is committed, or there is nothing to take."""
         while self.run_next_step() and self.next != "cut":
             pass
 
     def kill_and_restart(self) -> None:
-        """The process is gone, and another starts."""
+        """Kills the process, and starts another one."""
         was = self.next
         self.kills.append([len(of.records) for of in (*self.control.partitions, *self.events.partitions)])
         rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
@@ -191,8 +191,8 @@ class Drill(ScenarioLogs):
             if name == "alerts":
                 count, taken = len(keys), log.end() > before
         self.next = "commit"
-        told = {"number": self.batch_number, "count": count}
-        self.story.append(say((DELIVERED if taken else DELIVERED_BEFORE) if count else NO_ALERTS, **told))
+        values = {"number": self.batch_number, "count": count}
+        self.story.append(say((DELIVERED if taken else DELIVERED_BEFORE) if count else NO_ALERTS, **values))
         return True
 
     def _commit(self) -> bool:
@@ -215,7 +215,7 @@ class Drill(ScenarioLogs):
     # -- what is seen --------------------------------------------------------------------------------------------------
 
     def checkpoint_files(self) -> list[str]:
-        """What is in the checkpoint."""
+        """The names of the files in the checkpoint."""
         return [
             f"{log}/{name}"
             for log in ("offsets", "commits", "rules", "state")
@@ -224,12 +224,12 @@ class Drill(ScenarioLogs):
 
     @property
     def alerts(self) -> list[dict]:
-        """What was delivered."""
+        """The alerts that were delivered."""
         return [json.loads(line) for line in self.outs["alerts"].read()]
 
     @property
     def record_outcomes(self) -> Counter[str]:
-        """What the engine says of the records that it took."""
+        """How many records the engine has counted, by what became of them."""
         counts: Counter = Counter()
         for line in self.outs["stats"].read():
             stats = json.loads(line)
@@ -239,7 +239,7 @@ class Drill(ScenarioLogs):
         return counts
 
     def batch_of_record(self, partition: int, offset: int, log: str = "events") -> int | None:
-        """The micro-batch that a record was cut into, None if it was not yet."""
+        """The micro-batch whose cut took a record, None if none has yet."""
         marks = self.batch_ends()
         return next((n for n, end in enumerate(marks) if offset < int(end[log].get(str(partition), 0))), None)
 
@@ -259,7 +259,7 @@ class Drill(ScenarioLogs):
         ]
 
     def compare_with_reference(self) -> tuple[bool, str]:
-        """Whether what was delivered is what the reference gives over the same records, each once, in log order."""
+        """Whether the delivered alerts are those of the reference for the same records, and a sentence about it."""
         reference = Reference(PAYMENTS, key_groups=self.settings.key_groups)
         delivered = len({json.loads(line)["batch"] for line in self.outs["stats"].read()})
         for record in self.records_in_log_order(delivered):
@@ -292,7 +292,7 @@ class Drill(ScenarioLogs):
 
 
 def _natural_order(name: str) -> list[tuple[int, str]]:
-    """How files are sorted: 9 before 10.
+    """Sort key for names of files: 9 comes before 10.
 
     >>> sorted(["10", "9", "2-0.arrow", "10-0.arrow"], key=_natural_order)
     ['2-0.arrow', '9', '10', '10-0.arrow']
@@ -302,7 +302,7 @@ def _natural_order(name: str) -> list[tuple[int, str]]:
 
 
 def _again(before: dict[str, bytes], after: dict[str, bytes]) -> str:
-    """What to say of state files when there is no new one."""
+    """A phrase about the state files if there is no new one."""
     changed = [name for name, data in after.items() if before[name] != data]
     if changed:
         return say("{files} has different bytes than before", files=", ".join(changed))

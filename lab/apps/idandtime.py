@@ -1,4 +1,4 @@
-"""Which of the fields that were found is the id, and which the event time; and what is missing where none can be."""
+"""Chooses the id and the event time among inferred fields, and says what is missing if no field can be one."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ ID_WORDS = ("id", "uuid", "guid", "key", "number", "nr", "no")
 class IdAndTimeChooser:
     """Chooses the id and the event time among fields, which are stored by name. Adds to their doubts, and may change their types.
 
-    `missing`: sentences that say for what it found no field.
+    `missing`: a sentence for each of the two for which it found no field.
     """
 
     inferred_fields: dict[str, InferredField]
@@ -47,7 +47,7 @@ class IdAndTimeChooser:
     # -- the id
 
     def choose_id_fields(self, events_name: str) -> tuple[str, ...]:
-        """The field that tells events apart; of several the one that sounds most like it; none: nothing."""
+        """The field that identifies an event, of several the one whose name is most like an id, or fields that do so together; () if there are none."""
         singular = events_name.lower().rstrip("s")
 
         def rank(name: str) -> tuple:
@@ -72,11 +72,11 @@ class IdAndTimeChooser:
             or name_begins_or_ends_with(one, ID_WORDS)
         ]
         whole = (name for name in possible if self.inferred_fields[name].non_null_count == self.record_count)
-        if all(map(self._repeated, whole)) and (together := self._together()):
-            return together
+        if all(map(self._repeated, whole)) and (names := self._unique_combination()):
+            return names
         if not possible:
             self.missing.append(
-                "no id: no integer or text field that all records have is different in each record; "
+                "no id: no integer or text field is present in every record and different in each; "
                 "name the id with --id NAME"
             )
             return ()
@@ -84,10 +84,10 @@ class IdAndTimeChooser:
         self._doubt_id(id)
         return (id,)
 
-    def _together(self) -> tuple[str, ...]:
-        """The fields that tell events apart together: tries pairs, then triples, of the twelve fields that look most like it.
+    def _unique_combination(self) -> tuple[str, ...]:
+        """The fields that together identify an event: tries pairs, then triples, of the twelve fields that look most like ids.
 
-        Of several pairs the one whose names are about ids and counts, or that are texts: numbers may be measures.
+        Prefers names about ids and counts, then texts, because numbers may be measures. () if no combination is unique.
         """
 
         def rank(name: str) -> tuple:
@@ -127,7 +127,7 @@ class IdAndTimeChooser:
         return len(one.distinct_values) if one.distinct_values is not None else one.non_null_count
 
     def resolve_id_fields(self, names_or_paths: Sequence[str]) -> tuple[str, ...]:
-        """The fields that somebody says are the id. Raises ValueError."""
+        """The fields that a user has named as the id. Raises ValueError."""
         if len(names_or_paths) == 1:
             self._doubt_id(id := self._named_id(names_or_paths[0]))
             return (id,)
@@ -214,7 +214,7 @@ class IdAndTimeChooser:
         return wanted
 
     def use_as_time_field(self, name_or_path: str) -> str:
-        """The field that somebody says is the event time, in the unit that most of its values have. Raises ValueError."""
+        """The field that a user has named as the event time, in the unit of most of its values. Raises ValueError."""
         name = self._named("--time", name_or_path)
         one = self.inferred_fields[name]
         if self.fields[name].type != "time":

@@ -1,6 +1,6 @@
-"""What are these events? Looks at records and proposes a schema, with its doubts in words.
+"""Proposes a schema for records, and says what may be wrong with it.
 
-orders.jsonl ──► what is found at each path ──► fields, id, time ──► orders.toml, for people to correct
+orders.jsonl ──► the values at each path ──► fields, id, time ──► orders.toml, for people to correct
 """
 
 import re
@@ -26,7 +26,7 @@ from lab.model.words import plain_text
 
 FEW_VALUES = 20
 MANY_NAMES = 100  # in one object: they are data, not names
-MAX_PARTS = 10  # of a path in its short name; then a number tells names apart
+MAX_PARTS = 10  # of a path in its short name; beyond that, numbers make names unique
 UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km")
 
 
@@ -93,7 +93,7 @@ def infer(
 ) -> SchemaProposal:
     """Proposes a schema for JSON lines, from the first 50,000. Raises ValueError if none is a record.
 
-    `texts`: all values are texts, as the cells of CSV are; `id`, `time`: fields, by name or path, that are those.
+    `texts`: all values are texts, as the cells of CSV are; `id`, `time`: the fields of the id and of the event time, by name or path.
     """
     read = read_sample(lines, texts)
     found, records = read.fields, read.record_count
@@ -175,7 +175,7 @@ def _no_records(read: SampledRecords) -> str:
 
 
 def _worth_a_field(found: dict[Path, InferredField], doubts: list[str]) -> list[InferredField]:
-    """What is no object, not in an object of countless names, and without texts that no field can have."""
+    """The fields that a schema can have: no objects, nothing in an object with very many names, no texts that are too long."""
     below = Counter(path[:-1] for path in found)
     crowded = {path for path, count in below.items() if count > MANY_NAMES and path}
     for path in crowded:
@@ -198,7 +198,7 @@ def _worth_a_field(found: dict[Path, InferredField], doubts: list[str]) -> list[
 
 
 def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], doubts: list[str]) -> str:
-    """The unit that a name ends with, or the currency beside an amount."""
+    """The unit that a name ends with, or an amount's currency, from a field in the same object."""
     last = (split_name(one.path[-1]) or [""])[-1]
     if last in UNIT_WORDS and type != "string":
         return last
@@ -215,7 +215,7 @@ def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], do
 
 
 def _names(paths: list[Path]) -> dict[Path, str]:
-    """Short names: the last of each path, and as much before it as tells it from others."""
+    """Short names: the last part of each path, and as many parts before it as make the name unique."""
 
     def joined(path: Path, parts: int) -> str:
         return re.sub(r"[^\w.-]+", "_", "_".join(path[-parts:]))[:MAX_NAME] or "_"
@@ -237,7 +237,7 @@ def _names(paths: list[Path]) -> dict[Path, str]:
 
 
 def _examples(one: InferredField, type: str, unit: str) -> tuple[str, ...]:
-    """All values of a text or a number that has few, else the first one."""
+    """Examples of a field's values: all values if a text or an integer has few, otherwise the first one."""
     few = one.distinct_values if type in ("string", "long") else None
     if few and 1 < len(few) <= FEW_VALUES and one.non_null_count >= 5 * len(few):
         return tuple(_example(value, type, unit) for value in sorted(few, key=str))

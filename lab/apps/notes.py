@@ -19,10 +19,10 @@ from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.tallies import WARNINGS
 from lab.model.times import now_ms, rounded_duration_words
 
-JUST_NOW_MS = 3_000  # an engine that gets events says more than once in so long
-AGAIN_S = 20.0  # a kind of thing is said this often at most
+JUST_NOW_MS = 3_000  # an engine that gets events writes to the stats log more often than this
+AGAIN_S = 20.0  # a notice of one kind is shown at most this often
 STALE_S = 60.0  # there is a cut at least this often while events wait
-NEW_S = 60.0  # an engine that has run for so long is not ended by what a log says of another
+NEW_S = 60.0  # an engine that has run for longer does not stop because a log shows another engine
 SHOWN = 200  # characters of a reason
 FAR_AHEAD_MS = 60_000
 ENOUGH, SAMPLE = 100, 1_000  # records that make a path worth missing, and that are looked at
@@ -91,7 +91,7 @@ class EngineMonitor:
         self._found_foreign: dict[str, int] = {}  # sentences, and how often they were found in a row
         self._group_taken = False  # by another program, as was said
         self._newest: tuple[dict | None, float] = None, clock()  # the newest cut, and since when it is
-        # paths are looked at once; the kit's own schemas have optional fields that nobody misses
+        # paths are checked once; the kit's own schemas have optional fields that nobody misses
         self._schema = None if schema in SCHEMAS.values() else schema
 
     def read(self) -> Counter[str]:
@@ -123,12 +123,12 @@ class EngineMonitor:
         return new
 
     def _others(self, lines: Iterable[dict]) -> list[dict]:
-        """What engines with other checkpoints said."""
+        """The stats of engines with other checkpoints."""
         self._id = mine = self._id or (read_record(self._checkpoint) or {}).get("id")
         return [stats for stats in lines if stats.get("engine", {}).get("id", mine) != mine]
 
     def check_no_other_engine(self) -> None:
-        """Raises TwoEngines if another engine is at work on the topics, as far as they tell; folders have a lock."""
+        """Raises TwoEngines if the newest line of the stats topic comes from another engine that runs now. Folders have a lock."""
         if isinstance(self._logs, FileLogs):
             return
         log = self._logs.log("stats")
@@ -173,7 +173,7 @@ class EngineMonitor:
                 self._schema = None
 
     def _losses(self) -> Iterator[str]:
-        """What to say of routes that lose many of their events, and have lost more since that was said."""
+        """Notices about routes that lose many of their events, and have lost more since the last such notice."""
         for name, tally in self.report.routes.routes_with_notable_loss()[:WARNINGS]:
             if tally.lost_count > self._lost.get(name, 0) and self._due(f"route {name}"):
                 self._lost[name] = tally.lost_count
@@ -197,14 +197,14 @@ class EngineMonitor:
         return f"{count:,} dead letter{'s' * (count > 1)}: {reason} ({first} {letter['place']})"
 
     def _ahead(self, done: dict | None) -> Iterator[str]:
-        """What to say of a log whose time runs ahead of this computer's, by the last cut."""
+        """A notice if the log time of the last cut is far ahead of this computer's clock."""
         ahead_ms = done["cut"] - done["at"] if done else 0
         if ahead_ms >= FAR_AHEAD_MS and self._due("ahead"):
             ahead = rounded_duration_words(ahead_ms)
             yield f"log times are {ahead} ahead of this computer's clock; a producer's or broker's clock may be wrong: see docs/kafka.md"
 
     def _stale(self, done: dict | None) -> Iterator[str]:
-        """What to say of events that wait although no cut comes."""
+        """A notice if events wait although no cut comes."""
         now = self._clock()
         if done != self._newest[0]:
             self._newest = done, now
@@ -219,7 +219,7 @@ class EngineMonitor:
                     )
 
     def _foreign(self) -> Iterator[str]:
-        """What to say, once, of what another program has put into the folders that the engine reads."""
+        """Notices, each once, about what another program has put into the folders that the engine reads."""
         if not isinstance(self._logs, FileLogs):
             return
         found = [sentence for name in APPEND for sentence in _foreign_in(self._logs.log(name), APPEND[name])]
@@ -228,18 +228,18 @@ class EngineMonitor:
         self._found_foreign = {sentence: self._found_foreign.get(sentence, 0) + 1 for sentence in found}
 
     def _refused_commits(self) -> Iterator[str]:
-        """What to say, once, if the consumer group cannot follow because it is another program's."""
+        """A notice, once, if the consumer group cannot follow the engine because other programs have joined it."""
         if isinstance(self._logs, KafkaLogs) and not self._group_taken and self._due("group"):
             cluster = self._logs.cluster
             self._group_taken = cluster.group_has_members()
             if self._group_taken:
                 yield (
                     f"consumer group {cluster.consumer_group} has active members, so the brokers refuse the engine's commits, and "
-                    "the group's lag is not the engine's; nothing else needs them: name a group of its own in lab.toml (group = …)"
+                    "the group's lag is not the engine's; results are not affected. Set a group of its own in lab.toml (group = …)"
                 )
 
     def lag(self) -> int | None:
-        """Records of the events topic that no finished micro-batch has taken; None if nobody knows, as with files."""
+        """How many records of the events topic no finished micro-batch has taken; None if that is unknown, as with files."""
         if isinstance(self._logs, FileLogs) or self._away or not (done := cut_mark(self._checkpoint)):
             return None
         try:
@@ -249,7 +249,7 @@ class EngineMonitor:
         return sum(max(end - done["events"].get(str(number), 0), 0) for number, end in ends.items())
 
     def close(self) -> None:
-        """Lets go of the logs."""
+        """Closes the logs."""
         self._letters.close()
 
 
@@ -259,13 +259,13 @@ def _foreign_in(log: FileLog, append: str) -> Iterator[str]:
     segment, size = log.bytes_without_row()
     if size:
         yield (
-            f"the last {size:,} bytes of {segment} are not read, and the next append removes them: no append of this kit wrote them "
-            f"completely; {append.format(file='FILE', log=log)} appends what a file has"
+            f"the last {size:,} bytes of {segment} are not read, and the next append removes them: they do not come from a "
+            f"complete append; {append.format(file='FILE', log=log)} appends what a file has"
         )
 
 
 def create_time_notice(logs: FileLogs | KafkaLogs) -> str:
-    """What to say if the events' topic has its producers' times; nothing if its broker says when a record was logged."""
+    """A notice if records of the events topic have their producers' times; "" if its broker says when a record was logged."""
     if isinstance(logs, FileLogs):
         return ""
     with closing(logs.log("events")) as events:

@@ -1,4 +1,4 @@
-"""Sliding windows on Spark beside the engine, live: how long each takes to say what it saw.
+"""Sliding windows on Spark and the engine on the same live stream: how long each takes to report a fraud.
 
     crossing event        window's end        an event after it has been read        result written
           ●───── wait ──────┤──────────────── watermark and micro-batches ─────────────────┤
@@ -40,7 +40,7 @@ from lab.stream.simulate import PlantedBurst
 PAIR = PlantedBurst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
 BURST_EVERY_S = (0.5, 0.9)  # at random, so that no slide is met always at the same point
 PLAYER_EVERY_S = 0.1
-# the first micro-batches compile: so many of the query, and cuts of the engine, or so long at most
+# The first micro-batches compile: waits for so many of the query, and as many cuts of the engine, for WARM_UP_S at most
 WARM_UP_BATCHES, WARM_UP_S = 8, 60
 DRAIN_MS = 4_000
 NEWEST_KIB = 100  # of the stats log, for the engine's cuts
@@ -72,13 +72,13 @@ class Delays:
 
 @dataclass(frozen=True)
 class LogAndFiles:
-    """What a player plays to: the engine's log, and files for Spark."""
+    """Where a player writes: the engine's log, and files for Spark."""
 
     log: FileLog
     parts: FilePerAppend
 
     def append(self, lines: Sequence[str | bytes]) -> None:
-        """Appends the same to both."""
+        """Appends the lines to both."""
         self.log.append(lines)
         self.parts.append(lines)
 
@@ -99,7 +99,7 @@ def race_sliding(
     >>> race_sliding(spark, [1_000, 5_000])[1].slide_ms  # doctest: +SKIP
     1000
     """
-    # 0: the engine; pair -> when it was out
+    # 0: the engine; pair -> the time of its first result
     outs: dict[int, dict[Key, int]] = {slide: {} for slide in (0, *slides_ms)}
     with (
         tempfile.TemporaryDirectory(prefix="lab-sliding-", ignore_cleanup_errors=True) as name,
@@ -166,7 +166,7 @@ def _query(
     slides_ms: Sequence[int],
     outs: dict[int, dict[Key, int]],
 ):
-    """Starts the one with sliding windows; it notes when each pair was out first."""
+    """Starts the query with sliding windows; `outs` gets the time of the first result for each pair."""
 
     def note(rows: DataFrame, _batch_id: int) -> None:
         found, now = rows.collect(), now_ms()
@@ -191,7 +191,7 @@ def _warm_up(query: StreamingQuery, engine: StreamingQuery, logs: FileLogs) -> N
 
 
 def wait_until(ready: Callable[[], object], seconds: float) -> None:
-    """Waits until something is so, for some seconds at most.
+    """Waits until `ready` returns something true, for `seconds` at most.
 
     >>> looks = iter([0, 1, 0])
     >>> wait_until(lambda: next(looks), 60)
@@ -210,7 +210,9 @@ def plant_bursts(
     seconds: float,
     until: Callable[[], object] = bool,
 ) -> None:
-    """Asks for bursts, each after a random time between two, for some seconds or until something is so.
+    """Asks a player for bursts, for `seconds` or until `until` returns something true.
+
+    `every_s`: the shortest and the longest pause between two bursts; each pause is a random time between them.
 
     >>> planted = []
     >>> class AskedPlayer:

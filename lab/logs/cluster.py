@@ -174,7 +174,7 @@ class Cluster:
     def made_anew_error(self, topic: str, remedy: str) -> TopicMadeAnew:
         """The exception to raise for a topic with another id than the one that was read before; `remedy`: what its reader can do."""
         return TopicMadeAnew(
-            f"topic {topic} on {self.address} is another one than was read before: it was deleted and made anew, or this is "
+            f"topic {topic} on {self.address} is not the topic that was read before: it was deleted and created again, or this is "
             f"another cluster; {remedy}"
         )
 

@@ -85,7 +85,7 @@ class FileLog:
         fingerprint: int,
         repeated_batches: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
-        """Appends batch `number` (`join_halves` lines) of a writer that numbers its batches in ascending order, unless the log has the batch.
+        """Appends batch `number` (lines as `join_lines` joins them) of a writer that numbers its batches in ascending order, unless the log has the batch.
 
         `fingerprint`: 31 bits that identify the batch's input; when a batch is put again, times in `data` may differ. Raises
         BatchConflict if the log has a different batch with this number, or a later batch that is not in `repeated_batches`: (number,

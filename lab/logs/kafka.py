@@ -47,7 +47,7 @@ ROOM_S = 0.1  # how often a full queue is checked
 
 
 class RecordProducer:
-    """Sends records to topics, and raises the error of the first one that the brokers did not take. `settings`: beside WRITING."""
+    """Sends records to topics, and raises the error of the first one that the brokers did not take. `settings`: in addition to WRITING."""
 
     def __init__(self, cluster: Cluster, topics: Iterable[str], settings: Mapping[str, object] = {}):
         self._producer = Producer({**cluster.librdkafka_properties, **WRITING, **settings})
@@ -55,7 +55,7 @@ class RecordProducer:
         self._lost: tuple[Message, KafkaError] | None = None
 
     def fatal_errors(self) -> AbstractContextManager[None]:
-        """Raises what ended the producer, which no longer tells which topic that was about."""
+        """Raises the error that ended the producer, and names all topics, because the producer does not say which one it is about."""
         return self._cluster.translate_fatal_errors(self._topics)
 
     def send(
@@ -69,12 +69,12 @@ class RecordProducer:
                 self._producer.poll(ROOM_S)
 
     def note_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Takes in what the brokers say of a record. Calls nothing: a producer that ends calls this while its error is being raised."""
+        """Notes whether the brokers took a record. Calls nothing: a producer that ends calls this while its error is being raised."""
         if error is not None and self._lost is None:
             self._lost = message, error
 
     def run_delivery_callbacks(self) -> None:
-        """Takes in what the brokers have said so far."""
+        """Runs the delivery callbacks for the answers of the brokers so far."""
         self._producer.poll(0)
 
     def raise_lost(self) -> None:
@@ -128,7 +128,7 @@ class KafkaLog:
         return partitions
 
     def _similar_topics(self) -> str:
-        """What somebody may have meant: topics of similar names, or some of all."""
+        """Topics that the user may have meant: those with similar names, or else some of all."""
         with self.cluster.translate_errors(self.topic):
             found = self.cluster.admin_client.list_topics(timeout=clusters.ANSWER_S).topics
         names = sorted(name for name in found if not name.startswith("__"))  # those are Kafka's own
@@ -252,14 +252,14 @@ class KafkaLog:
             raise self.cluster.made_anew_error(self.topic, remedy)
 
     def wait_for_transactions(self) -> None:
-        """Waits until those have ended that are open now: they hide all records after their first."""
+        """Waits until the transactions that are open now have ended: each hides all records after its first."""
         partitions = PartitionOffsets(self.cluster, self.topic)
         written = partitions.end_offsets(committed=False)
         while any(end < written[number] for number, end in partitions.end_offsets().items()):
             time.sleep(ROOM_S)
 
     def newest_returns_all(self, max_records: int) -> bool:
-        """Whether `newest` of so many gives all records there are."""
+        """Whether `newest` with this `max_records` returns all records of the log."""
         partitions = PartitionOffsets(self.cluster, self.topic)
         starts, ends = partitions.start_offsets(), partitions.end_offsets()
         return max(end - starts[number] for number, end in ends.items()) <= max_records // len(ends)

@@ -63,7 +63,7 @@ def advance_expired_positions(
     for partition, offset in wanted.items():
         if offset > ends.get(partition, -1):
             raise ValueError(
-                f"{log} has no position {position_text({partition: offset})}: it ends at {position_text(ends)}; was it made anew?"
+                f"{log} has no position {position_text({partition: offset})}: it ends at {position_text(ends)}; was it deleted and created again?"
             )
     return {partition: max(start, wanted.get(partition, start)) for partition, start in starts.items()}
 

@@ -60,12 +60,12 @@ def session(
     log: Path | None = None,
     object_store: bool = False,
 ) -> Iterator[SparkSession]:
-    """Spark, tuned. Sessions of a process share it, and its settings are the first one's; the last one ends it, and Java.
+    """A tuned Spark session. All sessions of a process share one Spark, with the settings of the first; the last one ends it, and Java.
 
-    `master`: `local[N]` (`local[3,4]`, or what `spark-submit` was told), `local-cluster[2,1,1024]` (separate executor
-    processes), or any cluster's address. `log`: where what Java and the workers say is kept. `object_store`: it reaches
-    s3a://, as AWS_ENDPOINT_URL and AWS_ACCESS_KEY_ID and so on say. Spark that somebody else
-    started in this process is used and left as it is. Raises RuntimeError if Spark does not start.
+    `master`: `local[N]` (by default `local[3,4]`, or the master of `spark-submit`), `local-cluster[2,1,1024]` (separate executor
+    processes), or a cluster's address. `log`: the file for the output of Java and the workers. `object_store`: whether it reaches
+    s3a://, with AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on from the environment. If another program has
+    started Spark in this process, the session uses it and does not end it. Raises RuntimeError if Spark does not start.
 
     Spark's ports answer only those who know a secret: on this machine it is random, new for each session, and in no file,
     argument or environment; a cluster of several hosts has one of its own, in its `spark-defaults.conf`.
@@ -102,7 +102,7 @@ def is_spark_submitted() -> bool:
 
 
 def python_of_workers(conf: dict[str, str]) -> str:
-    """The Python that Spark's workers run: as Spark was told, else the one that runs this."""
+    """The Python that Spark's workers run: the one that Spark's settings name, or else the one of this process."""
     return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
@@ -151,7 +151,7 @@ def _java(conf: SparkConf, log: JavaLog):
 
 
 def _give_secret(conf: SparkConf) -> None:
-    """Sets the secret of a cluster on this machine. Raises RuntimeError if another has none; Spark makes all others' itself."""
+    """Sets the secret of a `local-cluster`. Raises RuntimeError if a spark:// cluster needs one and has none; Spark makes all others."""
     master = conf.get("spark.master", "")
     if master.startswith("local-cluster"):
         conf.setIfMissing("spark.authenticate.secret", secrets.token_hex(32))
@@ -180,18 +180,18 @@ def _stop() -> None:
     context = SparkContext._active_spark_context
     if context is None:
         return
-    if _java_exit_code() is not None:  # there is nobody to tell
+    if _java_exit_code() is not None:  # Java, which would stop them, has ended
         SparkContext._active_spark_context = SparkSession._instantiatedSession = None
         return
     spark = SparkSession.builder.getOrCreate()
     for query in spark.streams.active:
         query.stop()
-    _ends_by_itself(context._accumulatorServer)
+    _shut_down_in_background(context._accumulatorServer)
     spark.stop()
 
 
-def _ends_by_itself(server: Any) -> None:
-    """Has nobody wait for a server of PySpark's, which looks only once a second whether it is to end."""
+def _shut_down_in_background(server: Any) -> None:
+    """Makes the shutdown of a server of PySpark's return at once: the server checks only once a second whether it should end."""
     shutdown = server.shutdown
     server.shutdown = lambda: Thread(target=shutdown, daemon=True).start()
 
@@ -232,7 +232,7 @@ def _everywhere() -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # else every user of the machine may send the driver objects that Java makes anew
+        # without it, every user of the machine could send objects that the driver's Java deserializes
         "spark.authenticate": "true",
         "spark.network.crypto.enabled": "true",
         "spark.network.crypto.cipher": "AES/GCM/NoPadding",
@@ -268,7 +268,7 @@ def _on_this_machine(scratch: str, groups: Sequence[str]) -> dict[str, str]:
 
 
 def _on_hosts(conf: dict[str, str], groups: Sequence[str]) -> dict[str, str]:
-    """Spark brings the jars of its Kafka sink, and so on, to the other hosts; `spark.jars` of the user's stands for all."""
+    """Settings for other hosts: Spark sends them the jars that it needs, unless the user's `spark.jars` names all."""
     encrypted = {"spark.io.encryption.enabled": "true"}
     if "spark.jars" in conf:
         return encrypted

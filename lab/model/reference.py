@@ -113,9 +113,9 @@ class Reference:
                 del history[key]
 
     def _forget_out_of_reach(self, route: Route, widest_ms: int) -> None:
-        """A route whose widest window was `widest_ms` until now forgets what that no longer reached anywhere.
+        """Forgets the events of a route that its previous widest window, `widest_ms`, no longer reached in any key-group.
 
-        Counted back from the newest event of the whole log: what one key-group knows depends on how many there are.
+        Counted back from the newest event of the whole log, because the newest of a key-group depends on how many key-groups there are.
         """
         if self.newest_of_log is None:
             return
@@ -206,9 +206,9 @@ class Reference:
         return "evaluated", None
 
     def _take_back(self, event: dict[str, Any], route: Route, log_time: int) -> str:
-        """What becomes of a record that takes back the event with its id, time and group: from now on that counts nowhere.
+        """The fate of a record that takes back the event with its id, time and group: from now on that event counts nowhere.
 
-        It has moved time forward, and it keeps its place among the events of which others are late.
+        Time stays where the event has moved it, so other events are still late compared with it.
         """
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
@@ -229,7 +229,7 @@ class Reference:
         return "notHeld"
 
     def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:
-        """A plain rule is judged at the events that count for it, every other at each event of its groups."""
+        """Whether a rule is evaluated at an event: a plain one if the event counts for it, every other one always."""
         return not rule.is_plain or self._counts(rule, rule.aggregations[0], group, current)
 
     def _evaluate(
@@ -304,7 +304,7 @@ class Reference:
     # -- absence -------------------------------------------------------------------------------------------------------
 
     def _wait(self, event: dict[str, Any], rules: tuple[Rule, ...], live: bool, may_alert: bool) -> None:
-        """The event ends what waits for one like it, and one may be awaited after it."""
+        """Ends the waits of its group that the event fulfils; if it `may_alert`, it may also start a wait."""
         for rule in rules:
             if not rule.absence or rule.state != "ACTIVE":
                 continue
@@ -317,7 +317,7 @@ class Reference:
                 self.waits.append(AbsenceWait(self.log_time_reached, rule, group, event_id, time, live, told))
 
     def advance_to(self, time: int) -> None:
-        """All that was logged before `time`, ms, has been taken: tells what was awaited up to an earlier time, and never came."""
+        """Raises the alerts of `absence` whose wait ended before `time`, ms: all records logged before it have been read."""
         self.log_time_reached = max(self.log_time_reached, time)
         for wait in [wait for wait in self.waits if wait.until_log_time < self.log_time_reached]:
             self.waits.remove(wait)

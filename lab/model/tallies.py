@@ -1,4 +1,4 @@
-"""What became of the events of each route: counted by whoever evaluates, told by the stats log, read by whoever shows it.
+"""How many events of each route were evaluated, duplicates, late and so on: counted during evaluation, and written to the stats log.
 
     "routes": {"payeeId": {"rule": 1, "rules": 2, "routed": 100, "evaluated": 97, "duplicates": 3, "example": {...}}, ...}
 
@@ -19,19 +19,19 @@ from lab.model.field import Id
 from lab.model.rules import Route
 from lab.model.words import escape_control_characters
 
-# of an event on a route; the last two of a record that takes one back: it was held, it was not
+# of an event on a route; the last two of a record that takes an event back: the event was stored, it was not
 FATES = ("evaluated", "storedLate", "duplicates", "droppedLate", "takenBack", "notHeld")
 # of a log: records = deadLetters + unrouted (no route has a group for them) + routed; the fates are summed over all routes
 COUNTS = ("records", "deadLetters", "unrouted", "routed", *FATES)
 
 ROUTES_TOLD, RULES_TOLD = 100, 1_000  # that a line of the stats log names; the others are summed up
-ROUTES_KEPT = 1_000  # that a reader tells apart
+ROUTES_KEPT = 1_000  # that a reader counts one by one
 NAME_CHARS, WARNINGS = 200, 5
 EXAMPLES, FIELDS_SHOWN, VALUE_CHARS = 3, 10, 60  # in a line; of a record; of a value
 
 
 def is_loss_worth_reporting(lost: int, routed: int) -> bool:
-    """Whether people should know: more than 1 %."""
+    """Whether people should know of a loss: if it is more than 1 %."""
     return 100 * lost > routed
 
 
@@ -73,16 +73,16 @@ class RouteTally:
 
     @property
     def lost_count(self) -> int:
-        """Events that no rule of the route has seen again or at all."""
+        """The number of duplicates, and of late events that were dropped."""
         return self.counts["duplicates"] + self.counts["droppedLate"]
 
     @property
     def has_notable_loss(self) -> bool:
-        """Whether that is worth telling."""
+        """Whether the route lost so many events that people should know."""
         return is_loss_worth_reporting(self.lost_count, self.record_count)
 
     def warning(self, name: str) -> str:
-        """What the route of this name lost, with an example where duplicates are many."""
+        """A sentence about what the route with this name lost, with an example if there are many duplicates."""
         share = f"{100 * self.lost_count / self.record_count:.1f}"
         duplicates, late = self.counts["duplicates"], self.counts["droppedLate"]
         rules = (
@@ -108,7 +108,7 @@ class RouteTally:
 
 
 class RouteTallies:
-    """The tallies of routes, each under its name (or the route itself), of at most so many; the others are summed up.
+    """The tallies of at most `at_most` routes, each under its name (or the route itself); all others are summed up.
 
     >>> tallies = RouteTallies()
     >>> tallies.add("payeeId", 1, 2, {"evaluated": 97, "duplicates": 3})
@@ -146,14 +146,14 @@ class RouteTallies:
         tally.counts.update(counts)
 
     def add_stats(self, stats: dict) -> None:
-        """Adds what a line of the stats log tells, which may be an older one that tells nothing."""
+        """Adds the counts of a line of the stats log; lines of older versions have none."""
         for name, told in stats.get("routes", {}).items():
             counts = {fate: told.get(fate, 0) for fate in FATES}
             self.add(name, told["rule"], told["rules"], counts, told.get("example"))
         self.others.update({fate: stats.get("otherRoutes", {}).get(fate, 0) for fate in FATES})
 
     def to_stats(self) -> dict[str, Any]:
-        """As a line of the stats log tells it: the routes that lost most by name, the sums of the others."""
+        """The members of a line of the stats log: the routes that lost most, by name, and the sums of the others."""
         routes = list(self.by_route.items())
         told = nlargest(ROUTES_TOLD, routes, key=lambda each: (each[1].lost_count, each[1].record_count))
         others = Counter(self.others)
@@ -175,7 +175,7 @@ class RouteTallies:
         return sorted(many, key=lambda each: -each[1].lost_count)
 
     def warnings(self) -> Iterator[str]:
-        """A sentence for each of these, of many only for the first ones."""
+        """A warning for each of these routes, or for the first ones and how many more there are."""
         losing = self.routes_with_notable_loss()
         for name, tally in losing[:WARNINGS]:
             yield tally.warning(name)

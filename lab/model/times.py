@@ -1,6 +1,6 @@
-"""Times as records write them, in ms since the epoch: whole and broken numbers of s, ms, us or ns, and ISO 8601.
+"""Times as records write them, in ms since the epoch: integer and fractional numbers of s, ms, us or ns, and ISO 8601.
 
-All are exact to the nanosecond, and what is finer than a millisecond is cut off towards the past.
+All are read exactly to the nanosecond, and then rounded down to a millisecond, towards the past.
 """
 
 import re
@@ -13,7 +13,7 @@ from lab.model.jsontext import exact_decimal
 NUMBERS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # unit -> digits after the point down to a nanosecond
 TEXTS = {"iso": "2024-05-01T10:00:00.123+09:00", "utc": "2024-05-01 10:00:00.123"}  # unit -> an example
 UNITS = (*NUMBERS, *TEXTS)
-DIGITS = 19  # a number of nanoseconds has at most so many
+DIGITS = 19  # that a number of nanoseconds has at most
 NS_PER_MS = 1_000_000
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
 DURATION_MS = {"ms": 1, "s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}

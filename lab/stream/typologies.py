@@ -33,7 +33,7 @@ class Typology:
 
 
 def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:
-    """Steps, and others so long after the last of them."""
+    """Steps, and more steps, whose times count from the last of the first ones."""
     end = steps[-1][0]
     return [*steps, *((end + after, event) for after, event in more)]
 
@@ -209,7 +209,7 @@ TYPOLOGIES = (
     ),
     Typology(
         "attack from one network",
-        "many actions out of one network, told once an hour",
+        "many actions out of one network, reported once an hour",
         "COUNT(events where ip in 192.0.2.0/24) over 1 h >= 10, at most 1 per 1 h",
         lambda w, a, n: [
             (i * 10_000, w.event(1 + (a + i) % ACCOUNTS, "login_failed", ip=f"192.0.2.{i + 1}"))

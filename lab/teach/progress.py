@@ -4,7 +4,7 @@
                 └─► stumbles-7f3a9c.jsonl  a line for each check and each error, if `lab.log_stumbles()` was called
                     └─► hand-in-7f3a9c.jsonl  a copy for an instructor, beside the notebook: `lab.hand_in()`
 
-A line is one append, so that several kernels can write at once, and whoever is killed leaves whole lines. Both files are in
+A line is one append, so that several kernels can write at once, and a kernel that is killed leaves complete lines. Both files are in
 `$LAB_DATA`, else in `lab` in `$XDG_DATA_HOME` or `~/.local/share`. Nothing leaves the machine.
 """
 
@@ -26,7 +26,7 @@ from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.teach.replay import answer_to_text
 
 SOLVED, CONSENT, STUMBLES = "solved.jsonl", "log.json", "stumbles-{}.jsonl"
-SAID, ANSWER = 200, 100  # characters that a line of the log has of each at most
+SAID, ANSWER = 200, 100  # characters of each that a line of the log has at most
 LARGEST = 1 << 20  # bytes of a saved file that are read
 LONGEST_ANSWER = 48 << 10  # characters of a right answer; a longer one cannot be checked again
 _boards: "WeakSet[Any]" = WeakSet()  # what shows progress in this kernel; each has `update()`
@@ -50,17 +50,17 @@ def record_result(exercise: str, verdict: Verdict, answer: str) -> None:
 
 
 def register_board(board: Any) -> None:
-    """`board.update()` is called after each check in this kernel, as long as there is such a board."""
+    """Has `board.update()` called after each check in this kernel, as long as the board exists."""
     _boards.add(board)
 
 
 def saved_progress() -> str:
-    """What was solved here, as a file to load elsewhere."""
+    """The solved exercises, as the content of a file that `load_progress` reads elsewhere."""
     return "".join(f"{json.dumps({'exercise': name})}\n" for name in sorted(solved_exercises()))
 
 
 def load_progress(content: bytes, known_exercises: Container[str]) -> int:
-    """Marks the known exercises as solved that a saved file has as solved; returns how many are new."""
+    """Marks the known exercises that a saved file lists as solved; returns how many are new."""
     named = set()
     for line in content[:LARGEST].decode(errors="replace").splitlines():
         with suppress(BadRecord):
@@ -73,7 +73,7 @@ def load_progress(content: bytes, known_exercises: Container[str]) -> int:
 
 
 def forget_progress_and_stop_log() -> str:
-    """Forgets what was solved, and stops the log of stumbles; says what it did. The log itself stays where it is.
+    """Forgets the solved exercises, and stops the log of stumbles; says what it did. Does not delete the log.
 
     >>> forget_progress_and_stop_log()  # doctest: +SKIP
     'Forgot 5 solved exercises. Stumbles are not logged.'
@@ -94,9 +94,9 @@ def forget_progress_and_stop_log() -> str:
 
 
 def log_stumbles(on: bool = True, name: str = "") -> Verdict:
-    """Keeps a log of stumbles from now on, in all lessons on this machine; `on=False`: no longer. Says where, and of what.
+    """Starts the log of stumbles for all lessons on this machine, or stops it with `on=False`; says where it is and what it contains.
 
-    `name`: how the learner wants to be called in it; without one it has a random number only.
+    `name`: the name of the learner in the log; without one, the log has only a random number.
     """
     if not on:
         (folder() / CONSENT).unlink(missing_ok=True)
@@ -145,7 +145,7 @@ def stumbles_file(learner_id: str) -> Path:
 
 
 def read_json_lines(file: Path) -> Iterator[dict]:
-    """The objects of a file of JSON lines; lines that are none are passed over, and a file that is not there has none."""
+    """The objects of a file of JSON lines. Ignores lines that are no objects; a missing file has none."""
     try:
         text = file.read_text(errors="replace")
     except (FileNotFoundError, NotADirectoryError):
@@ -179,10 +179,10 @@ def _append(file: Path, line: dict) -> None:
 
 
 def call_after_each_cell(ran: Callable[[Any], None]) -> None:
-    """Has the notebook's kernel call this with the result of each cell; without a notebook nothing."""
+    """Has the notebook's kernel call `ran` with the result of each cell. Does nothing outside a notebook."""
     shell: Callable | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
     if shell and (kernel := shell()):
-        with suppress(ValueError):  # it does not call it yet
+        with suppress(ValueError):  # it was not registered
             kernel.events.unregister("post_run_cell", ran)
         kernel.events.register("post_run_cell", ran)
 

@@ -19,7 +19,9 @@ from lab.logs.partitions import PartitionOffsets
 from lab.model.alerts import Alert
 from tests.topics import delete_topic
 
-OTHER = "is another one than was read before: it was deleted and made anew, or this is another cluster; "
+OTHER = (
+    "is not the topic that was read before: it was deleted and created again, or this is another cluster; "
+)
 
 
 @pytest.fixture(autouse=True)

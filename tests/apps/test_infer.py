@@ -275,7 +275,9 @@ UNFINISHED = [{"kind": "a", "n": number, "seen": "1 May"} for number in range(20
 def test_without_an_id_or_a_time_the_file_has_the_rest_and_says_how_to_name_them():
     made = proposal([{"kind": "a", "seen": "1 May"}] * 20)
     text = made.toml()
-    assert "MISSING: no id: no integer or text field that all records have" in text and "--id NAME" in text
+    assert (
+        "MISSING: no id: no integer or text field is present in every record" in text and "--id NAME" in text
+    )
     assert "MISSING: no event time: no field is ISO 8601 text" in text and "--time NAME" in text
     assert "[fields.kind]" in text and 'id = ""' in text
     with pytest.raises(ValueError, match="no id: .*; no event time: "):

@@ -236,7 +236,7 @@ def test_what_another_program_has_put_into_a_log_s_folder_is_said_once(notes, tm
     assert said == [
         f"{orders} is not part of the log {events}, so it is not read: lab simulate --events {orders} --to {events} appends what it has",
         (
-            f"the last 21 bytes of {segment} are not read, and the next append removes them: no append of this kit wrote them completely; "
+            f"the last 21 bytes of {segment} are not read, and the next append removes them: they do not come from a complete append; "
             f"lab simulate --events FILE --to {events} appends what a file has"
         ),
         f"{rules} is not part of the log {control}, so it is not read: lab rules add {rules} --rules {control} appends what it has",

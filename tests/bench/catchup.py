@@ -91,7 +91,8 @@ def print_rates(runs: Mapping[int, Sequence[Run]], console: Console) -> None:
 
 def print_account(runs: Mapping[int, Sequence[Run]], console: Console) -> None:
     """Where the time of an event goes, and the CPU of each process, in µs."""
-    table = Table("µs an event", *(f"{partitions} partitions, tasks" for partitions in runs), title="Account")
+    heads = (f"{n} partition{'s' * (n > 1)}, {n} task{'s' * (n > 1)}" for n in runs)
+    table = Table("µs an event", *heads, title="Account")
     columns = [[account(one) for one in of] for of in runs.values()]
     for name in columns[0][0]:
         table.add_row(name, *(f"{median(one[name] for one in of):.2f}" for of in columns))
@@ -102,10 +103,10 @@ def account(one: Run) -> dict[str, float]:
     """µs an event: stages of tasks, added up where several run at once, all of the time, and CPU by process."""
     micro = 1e6 / one.events
     named = {"planMs": "plan", "decodeMs": "read, decode", "routeMs": "route", "evaluateMs": "evaluate"}
-    told = {name: sum(stats.get(of, 0) for stats in one.stats) / 1000 for of, name in named.items()}
-    told["all, by the clock"] = one.seconds
-    told |= {f"CPU of {name}": seconds for name, seconds in one.cpu.items()}
-    return {name: micro * seconds for name, seconds in told.items()}
+    spent = {name: sum(stats.get(of, 0) for stats in one.stats) / 1000 for of, name in named.items()}
+    spent["all, by the clock"] = one.seconds
+    spent |= {f"CPU of {name}": seconds for name, seconds in one.cpu.items()}
+    return {name: micro * seconds for name, seconds in spent.items()}
 
 
 def print_amdahl(runs: Mapping[int, Sequence[Run]], console: Console) -> None:

@@ -166,7 +166,7 @@ def test_a_topic_that_is_deleted_and_made_anew_is_told_from_one_whose_records_ha
     logs.cluster.admin_client.delete_topics(["events-anew"])["events-anew"].result()
     wait_until(partial(is_made_empty, logs.log("events")))
     append(logs, events(1))
-    with pytest.raises(TopicMadeAnew, match="topic events-anew on .* was deleted and made anew"):
+    with pytest.raises(TopicMadeAnew, match="topic events-anew on .* was deleted and created again"):
         planner.advance_mark(mark, None)
     with pytest.raises(
         LogLost, match="events-anew/0: the brokers have lost records that the engine has read"

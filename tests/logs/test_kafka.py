@@ -163,7 +163,7 @@ def test_a_topic_that_was_made_anew_is_another_one(kafka):
         assert tail.read() == ["one", "two", "three"]
         delete_topic(log)
         topic(kafka, "anew").publish(["four", "five"], "de")
-        with pytest.raises(TopicMadeAnew, match="topic anew on .* is another one than was read before"):
+        with pytest.raises(TopicMadeAnew, match="topic anew on .* is not the topic that was read before"):
             running.end_offsets()  # shorter, so it is looked at now
         assert tail.read() == ["four", "five"]
         assert tail.read() == []

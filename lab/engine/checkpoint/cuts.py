@@ -48,7 +48,7 @@ class CutLog:
     """The newest epoch, taken over by this attempt; where that is saved, the next one.
 
     `before`: the mark at which the first epoch begins, None if there was one. `lease`: the one under which the attempt runs.
-    Raises ValueError if there should be a file and is none, TakenOver if a later epoch or start has begun meanwhile. `taken`: the cuts that earlier attempts left, to be carried out again.
+    Raises ValueError if a file that should be there is missing, TakenOver if a later epoch or start has begun meanwhile. `taken`: the cuts that earlier attempts left, to be carried out again.
     `mark`, `number`: where the next cut begins, and its number.
 
     >>> import tempfile
@@ -76,7 +76,7 @@ class CutLog:
         self._tidy()
 
     def _take_over(self, before: Mark | None) -> bool:
-        """Whether it has; False if somebody else wrote there meanwhile."""
+        """Takes the newest epoch over; returns False if another attempt has written there meanwhile."""
         torn = b""
         for name in reversed(self._folder.names()):
             epoch = _epoch(name)
@@ -121,7 +121,7 @@ class CutLog:
         return self._append(data, whole, *(() if whole else records), attempt)
 
     def _tidy(self) -> None:
-        """Removes the files of epochs that nobody needs."""
+        """Removes the files of epochs that are no longer needed."""
         names = self._folder.names()
         if _epoch(names[-1]) > self.epoch:  # its file may have been removed while this attempt stood still
             raise TakenOver(f"epoch {self.epoch} of {self._folder}: epoch {_epoch(names[-1])} has begun")
@@ -137,7 +137,7 @@ class CutLog:
         return cut
 
     def _append(self, found: bytes, whole: int, *records: dict) -> bool:
-        """Adds to what was found in the file, of which `whole` bytes are records; False if something else is there now."""
+        """Adds records to the file if it is still as it was found; returns whether it did. `whole`: how many of its bytes are records."""
         lines = list(map(_line, records))
         self._size, self._ending = whole + sum(map(len, lines)), lines[-1]
         return self._folder.append_if_unchanged(
@@ -166,7 +166,7 @@ class CutLog:
             raise self._taken_over()
 
     def end_epoch(self) -> None:
-        """No cut comes after this; a second time does nothing."""
+        """Ends the epoch: no cut comes after this. A second call does nothing."""
         if not self.ended:
             end = self.mark | {"stopped": now_ms()}
             self._add({"end": end, "number": self.number})
@@ -176,20 +176,20 @@ class CutLog:
         self.mark, self.ended = end | {"number": self.number - 1, "epoch": self.epoch}, True
 
     def mark_epoch_saved(self) -> None:
-        """The state file of the epoch is there: nobody carries out its cuts again."""
+        """Records that the state file of the epoch is written, so that its cuts are not carried out again."""
         assert self.ended, "an epoch is saved after its end"
         self._add({"saved": True})
         self.is_saved = True
 
     def begin_next_epoch(self) -> None:
-        """Begins the epoch after this one, which is saved. Raises TakenOver if somebody else has."""
+        """Begins the epoch after this one, which is saved. Raises TakenOver if another attempt has begun it."""
         assert self.is_saved, "an epoch begins after the one before is saved"
         if not self._begin(self.mark):
             raise self._taken_over()
         self._tidy()
 
     def close_to_tasks(self) -> None:
-        """No task of this start, or an earlier one, begins the epoch after this one. Raises TakenOver if one has."""
+        """Keeps the tasks of this start, and of earlier ones, from beginning the epoch after this one. Raises TakenOver if one has."""
         if not self._begin(self.mark, closed=self._lease):
             raise self._taken_over()
 
@@ -215,7 +215,7 @@ def _end(records: list[dict], epoch: int, where: str) -> Mark:
 
 
 def may_have_cuts_after_epoch(folder: CheckpointFolder, epoch: int, lease: str) -> bool:
-    """Whether tasks may have left cuts after an epoch, or still take some: none do once the start with the lease has closed them."""
+    """Whether tasks may have added cuts after an epoch, or may still add some: not once the start with the lease has closed it to them."""
     names = folder.names()
     return bool(names) and _epoch(names[-1]) > epoch and not is_closed_to_tasks(folder, lease)
 
@@ -260,7 +260,7 @@ def loop_marks_by_cut_number(folder: CheckpointFolder) -> dict[int, Mark]:
 
 
 def newest_loop_mark(folder: CheckpointFolder) -> Mark | None:
-    """The mark at the end of the newest cut, or at which an epoch without cuts begins; reads no more than it needs."""
+    """The mark at the end of the newest cut, or the beginning of an epoch without cuts; reads only as much as it needs."""
     for name in reversed(folder.names()):
         for line in reversed((folder.read(name) or b"").split(b"\n")[:-1]):
             record = _record(line) or {}
@@ -291,13 +291,13 @@ def _line(record: dict) -> bytes:
 
 
 def _record(line: bytes) -> dict | None:
-    """None: it is torn or damaged."""
+    """The record of a line; None if the line is torn or damaged."""
     checksum, _, text = line.partition(b" ")
     return json.loads(text) if checksum == b"%08x" % crc32(text) else None
 
 
 def _records(data: bytes, where: str) -> tuple[list[dict], int]:
-    """The records of a file, and how many bytes they are; a torn tail is passed over. Raises ValueError for any other damage.
+    """The records of a file, and how many bytes they are; a torn tail is ignored. Raises ValueError for any other damage.
 
     >>> data = _line({"attempt": 0}) + _line({"attempt": 1})
     >>> _records(data[:-1], "…")

@@ -1,6 +1,7 @@
 """A folder that outlives processes: on this disk, or anywhere `pyarrow.fs` reaches (S3, HDFS, ...).
 
-What the engine itself keeps beside Spark's logs in a checkpoint goes through here: a name gets its bytes at once or not at all.
+The engine reads and writes its own files in a checkpoint through it: each is written completely or not at all. Spark writes its logs
+there itself.
 """
 
 import fcntl
@@ -47,7 +48,7 @@ class CheckpointFolder:
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether it is on a disk of this machine, as far as its name tells."""
+        """Whether it is on a disk of this machine, as its name says."""
         return "://" not in self.where
 
     @property
@@ -78,7 +79,7 @@ class CheckpointFolder:
         return fs.LocalFileSystem(), str(self.path)
 
     def read(self, name: str) -> bytes | None:
-        """The bytes under a name, None if there are none."""
+        """The content of a file, None if it is missing."""
         system, folder = self._place
         try:
             with system.open_input_file(f"{folder}/{name}") as file:
@@ -87,7 +88,7 @@ class CheckpointFolder:
             return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Gives a name its bytes, in place of any before."""
+        """Writes a file, or replaces it: completely or not at all."""
         system, folder = self._place
         if self.is_object_store:  # an object appears whole when its stream is closed
             with system.open_output_stream(f"{folder}/{name}") as file:
@@ -145,7 +146,7 @@ class CheckpointFolder:
             os.close(file)
 
     def has_size_and_ending(self, name: str, size: int, ending: bytes) -> bool:
-        """Whether a file of this machine has so many bytes, and these at its end; False if it is not there."""
+        """Whether a file of this machine has `size` bytes and ends with `ending`; False if it is missing."""
         try:
             file = os.open(self.path / name, os.O_RDONLY)
         except FileNotFoundError:
@@ -156,10 +157,10 @@ class CheckpointFolder:
             os.close(file)
 
     def names(self) -> list[str]:
-        """The names there are, sorted; none where there is no folder.
+        """The names of the files, sorted; empty if there is no folder.
 
         A file system may leave out a name of a folder that changes while it is listed: of a file that is made before another is
-        removed, it may show neither. So a folder is listed until two listings are alike. An object store shows what there is.
+        removed, it may show neither. So a folder is listed until two listings are alike. The listing of an object store is exact.
         """
         found = self._listing()
         while not self.is_object_store and (again := self._listing()) != found:
@@ -174,7 +175,7 @@ class CheckpointFolder:
         return sorted(file.base_name for file in found if file.is_file and not file.base_name.startswith("."))
 
     def remove(self, name: str) -> None:
-        """Takes a name away; what is not there is passed over."""
+        """Removes a file; does nothing if it is missing."""
         system, folder = self._place
         try:
             system.delete_file(f"{folder}/{name}")

@@ -50,7 +50,7 @@ class FolderLock:
             os.pwrite(descriptor, note.encode().ljust(128), 0)
 
     def release(self) -> None:
-        """Lets go; a second time does nothing."""
+        """Releases the lock. A second call does nothing."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -61,7 +61,7 @@ class FolderLock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process of this machine holds the lock on a folder; looking at it takes it from nobody who has it.
+    """Whether a process of this machine holds the lock on a folder. The check does not take the lock from it.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())

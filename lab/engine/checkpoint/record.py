@@ -22,7 +22,8 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.times import now_ms
 
 RECORD, VERSION = "lab.json", 6  # VERSION: of what the engine keeps in a checkpoint
-OLDEST = 4  # that it goes on from: there the number of a cut and of an epoch is that of its micro-batch
+# the oldest version that the engine continues from: its cuts and epochs have the numbers of their micro-batches
+OLDEST = 4
 
 BEFORE = {
     1: "whose windows are in Spark's state store",
@@ -37,7 +38,7 @@ def read_record(checkpoint: Path | str) -> dict | None:
         return None
     try:
         record = json.loads(text)
-        version = record.get("version", 1)  # the first records did not tell
+        version = record.get("version", 1)  # the first records had none
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{checkpoint}/{RECORD} is not the record of a checkpoint: {error}") from None
     if version < OLDEST:
@@ -52,12 +53,12 @@ def read_record(checkpoint: Path | str) -> dict | None:
 
 
 def new_id_fields() -> dict[str, str | int]:
-    """What a record says of a checkpoint's id: itself, and when it was made, ms."""
+    """The fields of a record with a new checkpoint's id, and when that was made, ms."""
     return {"id": uuid4().hex, "id_since": now_ms()}
 
 
 def write_record(checkpoint: Path | str, record: dict) -> None:
-    """Replaces the record, at once or not at all."""
+    """Replaces the record, completely or not at all."""
     CheckpointFolder(checkpoint).write(RECORD, json.dumps(record).encode())
 
 
@@ -73,7 +74,7 @@ class BatchProgress:
 
     @classmethod
     def read(cls, checkpoint: Path | str) -> "BatchProgress":
-        """As they are now."""
+        """Reads it from the logs of batches."""
         return cls(*(_last(CheckpointFolder(checkpoint) / log) for log in ("offsets", "commits")))
 
 
@@ -82,7 +83,7 @@ def _last(log: CheckpointFolder) -> int | None:
 
 
 def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
-    """The end of a planned micro-batch as Spark wrote it ahead: a mark, or, of one that runs the loop, no more than a number."""
+    """The end of a planned micro-batch as Spark wrote it ahead: a mark, or only a number if the batch runs the loop."""
     text = (CheckpointFolder(checkpoint) / "offsets").read(str(batch_id))
     if text is None:
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is gone: Spark keeps the last hundred")
@@ -103,7 +104,7 @@ def runs_loop(end: Mapping) -> bool:
     >>> runs_loop({"batch": 17}), runs_loop({"cut": 5, "ledger": ""})
     (True, False)
     """
-    return end.keys() <= {"batch", "epoch"}  # as version 5 called it
+    return end.keys() <= {"batch", "epoch"}  # version 5 called it `epoch`
 
 
 def mark_at_end_of(checkpoint: Path | str, epoch: int) -> dict:
@@ -151,9 +152,9 @@ def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
 
 
 def batch_fingerprint(end: Mapping) -> int:
-    """Tells two micro-batches of one number apart, by the mark at their end: 31 bits of its log time and positions.
+    """Distinguishes micro-batches of the same number by the mark at their end: 31 bits of its log time and positions.
 
-    What a micro-batch gives is a function of that mark and of the batches before it, but for the times at which it ran.
+    The results of a micro-batch depend only on that mark and on the batches before it, except for the times at which it ran.
 
     >>> mark = {"cut": 5, "at": 7, "events": {"0": 120}, "control": {"0": 60}, "ledger": ""}
     >>> batch_fingerprint(mark) == batch_fingerprint(mark | {"at": 8}), batch_fingerprint(mark) == batch_fingerprint(mark | {"cut": 6})

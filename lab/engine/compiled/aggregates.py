@@ -1,13 +1,14 @@
 """Running aggregates: how each follows a window whose two ends move.
 
-    kind        its lanes, int64s                       an event enters or leaves
-    COUNTED     n                                       n ± 1
-    SUMMED      n, high, low                            sum ± value; the sum is high · 2³² + low and never overflows
-    MEAN        n, high, low                            the same
-    SQUARED     n, high, low, 4 limbs                   the sum of the squares ± value² as well, 32 bits a limb
-    DISTINCT    n                                       a table says how many events have a value; n ± 1 at 0 ↔ 1
-    LOWEST      head, tail, known                       a queue of the events that are not yet beaten by a newer one
-    HIGHEST     head, tail, known                       the same
+    kind          its lanes, int64s, after `start`        an event enters or leaves
+    COUNT         n                                       n ± 1
+    COUNT_SINCE   n, reset                                the same, for events after the one at which the rule last fired
+    SUM           n, high, low                            sum ± value; the sum is high · 2³² + low and never overflows
+    MEAN          n, high, low                            the same
+    SQUARES       n, high, low, 4 limbs                   the sum of the squares ± value² as well, 32 bits a limb
+    DISTINCT      n                                       a table says how many events have a value; n ± 1 at 0 ↔ 1
+    LOWEST        head, tail, known                       a queue of the events that are not yet beaten by a newer one
+    HIGHEST       head, tail, known                       the same
 
 All lanes are exact: a value that leaves is subtracted to the last bit. `measure_of_accumulator` gives the aggregate as integer part and fraction.
 """

@@ -26,10 +26,11 @@ from lab.engine.records.feeds import Feed, LogLost, Positions
 from lab.model.times import now_ms
 
 # {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
-# "begin", the mark before it, as Spark writes ahead where a batch ends; one at the end of an epoch of the loop has also "stopped", when that ended
+# "begin", the mark before it, because Spark writes only the end of a batch ahead; one at the end of an epoch of the loop has also "stopped", when that ended
 Mark = dict
 
-LOOK_S = 0.1  # sources that wait are looked at this often
+# while a cut takes nothing from a source with records, the clock is checked at most this often
+LOOK_S = 0.1
 LOOKS_MS = 1000
 WORTH_SHARING = 5_000  # records; less is read by one task
 
@@ -56,7 +57,7 @@ class ReadingWork:
 
 
 class Planner:
-    """Chooses cuts, and says what they consist of. Runs on the driver."""
+    """Chooses cuts, and plans the work of their reading tasks."""
 
     def __init__(
         self,
@@ -85,22 +86,25 @@ class Planner:
         return beginning | {"number": -1, "epoch": -1}
 
     def next_absence_check_ms(self, start: Mark) -> int | None:
-        """When there is a cut though nothing has come, where nobody knows what is awaited: once a second, if a rule says `absence`."""
+        """The log time after which there is a cut even without records, for a caller that does not know the open waits.
+
+        A second after `start` if a rule in force says `absence`, otherwise None.
+        """
         saved = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)
         rules = saved.ledger.book.rules.values()
         awaits = any(rule.absence and rule.state == "ACTIVE" for rule in rules)
         return start["cut"] + LOOKS_MS if awaits else None
 
     def current_ends(self) -> Ends:
-        """All that is there now: how far a run goes that ends when it has read it."""
+        """The current ends of all sources."""
         return Ends(*self.events.ends_of_both(self.control))
 
     def clock(self) -> int:
-        """A log time: `current_ends`, if it is asked afterwards, misses nothing that was logged before."""
+        """A log time, ms: a later call of `current_ends` includes every record that was logged before it."""
         return max(self.events.clock(), self.control.clock())
 
     def wait_for_records(self, start: Mark, timeout_s: float) -> bool:
-        """Whether something has come after a mark, as far as the logs have told without being asked."""
+        """Waits until there may be records after a mark, for `timeout_s` at most; returns whether there may be."""
         control = self.control.wait_for_records(mark_positions(start["control"]), 0)
         return control or self.events.wait_for_records(mark_positions(start["events"]), timeout_s)
 
@@ -146,7 +150,7 @@ class Planner:
             cut = self._log_time_after(cut, there, begun)
         ends = self._before(cut, there, begun)
         if _any_source_skipped(begun, ends, there) and time.monotonic() > self._looked + LOOK_S:
-            self.events.sync_clock()  # is what is there stamped later than the clock says it is?
+            self.events.sync_clock()  # the records may be stamped later than the clock's time
             self.control.sync_clock()
             self._looked = time.monotonic()
         if _all_taken(begun, ends) and not is_due:
@@ -156,7 +160,7 @@ class Planner:
         return self._mark(start, cut, begun, ends)
 
     def _with_new_sources(self, begun: Ends, there: Ends) -> Ends:
-        """`begun`, and the sources that are new, at their beginnings: the cut after this one takes of them."""
+        """`begun` with the new sources at their beginnings; the next cut takes records from them."""
         events, control = (
             {**{number: start for number, start in feed.starts().items() if number in of}, **at}
             for feed, of, at in zip((self.events, self.control), there, begun)
@@ -164,7 +168,7 @@ class Planner:
         return Ends(events, control)
 
     def _before(self, log_time: int, there: Ends, begun: Ends) -> Ends:
-        """How far the sources had come before a log time, and no less than they have been read."""
+        """The ends of the sources before a log time, but not before what has been read already."""
         events, control = (
             {
                 number: max(end, at.get(number, 0))
@@ -175,7 +179,7 @@ class Planner:
         return Ends(events, control)
 
     def _log_time_after(self, log_time: int, there: Ends, begun: Ends) -> int:
-        """A log time, not before the given one, that all that is there was logged before: the clock may be behind."""
+        """A log time after every existing record, and no earlier than the given one, because the clock may be behind."""
         step = 1
         while not _all_taken(self._before(log_time, there, begun), there):
             log_time, step = log_time + step, 2 * step
@@ -188,7 +192,7 @@ class Planner:
         )
 
     def _within_limit(self, low: int, high: int, begun: Ends, there: Ends, limit: int) -> tuple[int, Ends]:
-        """The latest log time before which at most `limit` records are to take, and the ends there."""
+        """The latest log time with at most `limit` new records before it, and the ends there."""
         before_low, before_high = begun, there
         while high - low > 1:
             middle = (low + high) // 2
@@ -235,7 +239,7 @@ class Planner:
         return sorted(changes, key=lambda change: (change.log_time, change.source))
 
     def _check(self, begun: Ends, there: Ends, cut: int) -> None:
-        """Raises LogLost if what comes next in a source is gone. Readers find out what goes later."""
+        """Raises LogLost if the next records of a source are gone. Readers notice records that expire later."""
         feeds = ("events", self.events), ("control", self.control)
         for (name, feed), at, ends in zip(feeds, begun, there):
             for number, start in feed.starts().items():
@@ -266,12 +270,12 @@ class Planner:
         )
 
     def plan_reading(self, start: Mark, end: Mark) -> list[ReadingWork]:
-        """What the tasks have to do between two marks; a batch with many records is shared among them."""
+        """The work of the reading tasks between two marks; many records are shared among several tasks."""
         begun, ends = mark_positions(start["events"]), mark_positions(end["events"])
         ranges = [
             (number, begun[number], last)
             for number, last in ends.items()
-            if last > begun.get(number, last)  # there is nothing of a source where it enters
+            if last > begun.get(number, last)  # a new source has no records in its first cut
         ]
         size = sum(self.events.estimated_records(*each) for each in ranges)
         tasks = self.settings.parallelism if size > WORTH_SHARING else 1
@@ -295,7 +299,7 @@ class Planner:
 
 
 def mark_positions(saved: Mapping[str, int]) -> Positions:
-    """As a mark has them."""
+    """The positions of a log in a mark, with integers as the numbers of the sources."""
     return {int(number): position for number, position in saved.items()}
 
 
@@ -304,7 +308,7 @@ def _all_taken(begun: Ends, ends: Ends) -> bool:
 
 
 def _any_source_skipped(begun: Ends, ends: Ends, there: Ends) -> bool:
-    """Whether there is a source with records of which none is taken."""
+    """Whether a source has new records, and none of them is taken."""
     return any(
         ends[log][number] <= at.get(number, 0) < there[log][number]
         for log, at in enumerate(begun)

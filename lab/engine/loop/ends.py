@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 READ = ("events", "control")
 WRITTEN = ("alerts", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
-ROW_BYTES = 1 << 18  # of lines, before they are pressed
+ROW_BYTES = 1 << 18  # of lines, before compression
 LINES_AT_FIRST = 100  # of the stats topic
 CLOCKS_MS = 60_000  # those of two hosts may differ by so much
 
@@ -59,12 +59,12 @@ class FileLogs:
         return self.elsewhere.get(name, self.folder / name)
 
     def create(self) -> None:
-        """Makes the folders that are not there."""
+        """Creates the folders that are missing."""
         for name in LOGS:
             make_folder(self.log_folder(name))
 
     def topic(self, name: str) -> str:
-        """What rows for the log are marked with."""
+        """The topic that rows for the log name."""
         return name
 
     def feed(self, name: str) -> "Feed":
@@ -74,10 +74,10 @@ class FileLogs:
         return FileFeed(self.log_folder(name))
 
     def report_progress(self, events: Positions) -> None:
-        """Micro-batches up to here are done; a folder need not know."""
+        """Does nothing: only topics have a consumer group that shows progress."""
 
     def sink(self, output: "DataFrame", checkpoint: CheckpointFolder, writer: str) -> "DataStreamWriter":
-        """What a checkpoint with the id `writer` gives is appended once for each micro-batch, however often the batch runs."""
+        """A query that appends the output of each micro-batch once, however often the batch runs; `writer`: the checkpoint's id."""
         return output.writeStream.foreachBatch(partial(self._write, checkpoint=checkpoint, writer=writer))
 
     def _write(self, output: "DataFrame", batch_id: int, checkpoint: CheckpointFolder, writer: str) -> None:
@@ -86,9 +86,9 @@ class FileLogs:
             self.write(rows, end["number"], writer, batch_fingerprint(end))
 
     def to_sink_rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[bytes]]:
-        """Keys and values of the rows that carry lines to `write`: many in one, pressed, as Spark copies each a dozen times."""
+        """Keys and values of the rows that carry lines to `write`: many lines in a row, compressed, because Spark copies each row a dozen times."""
         data = memoryview(lines.data)
-        values = [_pressed(data[at : at + ROW_BYTES]) for at in range(0, len(data), ROW_BYTES)]
+        values = [_compressed(data[at : at + ROW_BYTES]) for at in range(0, len(data), ROW_BYTES)]
         return [""] * len(values), values
 
     def write(self, rows: "pa.Table", cut_number: int, writer: str, fingerprint: int) -> None:
@@ -97,29 +97,31 @@ class FileLogs:
 
         for name in rows["topic"].unique().to_pylist():
             values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
-            self.log(name).put_batch_once(writer, cut_number, b"".join(map(_unpressed, values)), fingerprint)
+            self.log(name).put_batch_once(
+                writer, cut_number, b"".join(map(_decompressed, values)), fingerprint
+            )
 
     def outlet(self, writer: str) -> "FileOutlet":
         """Where a task delivers its cuts."""
         return FileOutlet(self, writer)
 
     def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple[FileLog, Batch]]:
-        """Each log that has micro-batches of a checkpoint, and its last one; they are known however long ago they were."""
+        """Each log that has micro-batches of a checkpoint, and the last of these, however old it is."""
         for log in map(self.log, WRITTEN):
             if last := log.last_batch(writer):
                 yield log, last
 
 
-def _pressed(data: memoryview) -> bytes:
+def _compressed(data: memoryview) -> bytes:
     import pyarrow as pa
 
-    pressed = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(pressed, "lz4") as stream:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "lz4") as stream:
         stream.write(data)
-    return pressed.getvalue().to_pybytes()
+    return sink.getvalue().to_pybytes()
 
 
-def _unpressed(data: bytes) -> bytes:
+def _decompressed(data: bytes) -> bytes:
     import pyarrow as pa
 
     with pa.CompressedInputStream(pa.BufferReader(data), "lz4") as stream:
@@ -143,7 +145,7 @@ class FileOutlet:
             log.put_batch_once(self.writer, cut.number, lines.data, fingerprint, redelivered)
 
     def flush(self) -> None:
-        """Does nothing: `put` has written all."""
+        """Does nothing: `put` has written everything."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ class KafkaLogs:
         return KafkaLog(self.cluster, self.topic(name))
 
     def topic(self, name: str) -> str:
-        """What the log is called there."""
+        """The name of the log's topic."""
         return self.topics.get(name, name)
 
     def create(self, event_partitions: int = 1, named_events: bool = True) -> bool:
@@ -272,7 +274,7 @@ class KafkaLogs:
             yield self.log("stats"), Batch(writer_id(writer), last["batch"], _fingerprint(last))
 
     def _newest_cuts(self, writer: str, since_ms: int, enough: Callable[[list[dict]], bool]) -> list[dict]:
-        """The newest lines of the stats log that tell of cuts of a checkpoint: enough of them, or all since a time."""
+        """The newest lines of the stats log about cuts of a checkpoint: as many as are `enough`, or all since a time."""
         log, asked = self.log("stats"), LINES_AT_FIRST
         while True:
             lines = list(_readable(log.newest(asked)))
@@ -283,7 +285,7 @@ class KafkaLogs:
             asked *= 10
 
     def sink(self, output: "DataFrame", checkpoint: CheckpointFolder, writer: str) -> "DataStreamWriter":
-        """A record for each line, keyed; delivered at least once, so nobody asks which batch of what checkpoint it is."""
+        """A query that writes a keyed record for each line, at least once, so it needs no id of the batch or the checkpoint."""
         properties = {f"kafka.{name}": value for name, value in self.cluster.java_properties.items()}
         return output.writeStream.format("kafka").options(**properties)
 
@@ -301,7 +303,7 @@ def _readable(lines: list[str]) -> Iterator[dict]:
 
 
 def check_tasks_can_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
-    """Raises ValueError if Spark's tasks are where they do not reach the logs."""
+    """Raises ValueError if Spark's tasks run where they cannot reach the logs."""
     if isinstance(logs, FileLogs) and not master.startswith("local"):
         raise ValueError(
             f"logs in folders are on this machine, Spark's tasks on {master} are on others: use topics, "

@@ -1,4 +1,4 @@
-"""The engine as a loop that knows nothing of Spark: cut, read, decode, route, evaluate, deliver, and now and then save.
+"""The engine as a loop that knows nothing of Spark: cut, read, decode, route, evaluate, deliver, and save from time to time.
 
     ┌────────────────────────── an epoch ──────────────────────────┐
     cut ─► written ahead ─► read, decode, route ─► evaluate ─► deliver         again and again; a pure function of the cut
@@ -22,7 +22,7 @@ from lab.engine.windows.evaluate import TaskOutput, Windows
 from lab.engine.windows.windowstate import WindowState
 from lab.model.times import now_ms
 
-ASK_S = 1.0  # logs that tell of nothing are asked this often
+ASK_S = 1.0  # logs that report nothing new are asked this often
 
 # `redelivered`: cuts that an earlier attempt may have delivered already
 Deliver = Callable[[Cut, TaskOutput, frozenset[CutId]], None]
@@ -39,7 +39,7 @@ class Epoch:
         self._resumed, self._asked = 0, 0.0
 
     def wait_until_cut_due(self, timeout_s: float) -> bool:
-        """Whether a step may take a cut; waits for that, for so many seconds at most."""
+        """Waits until a step may take a cut, for `timeout_s` at most; returns whether it may."""
         due = self._windows.due_ms
         return (
             time.monotonic() > self._asked + ASK_S
@@ -82,10 +82,10 @@ class Epoch:
 
 @contextmanager
 def running_epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) -> Iterator[Epoch]:
-    """An attempt at an epoch of an engine with one task: first what earlier attempts cut, then as many steps as are asked for.
+    """An attempt at an epoch of an engine with one task: carries out the cuts of earlier attempts, then the caller's steps.
 
-    At the end it is saved, unless an error is raised; with the same `cuts`, the next call runs the next epoch. Another attempt
-    that begins meanwhile takes it over, and this one raises TakenOver at its next step.
+    At the end the epoch is saved, unless an error is raised; with the same `cuts`, the next call runs the next epoch. If another
+    attempt begins meanwhile, it takes the epoch over, and this one raises TakenOver at its next step.
     """
     if cuts.is_saved:
         cuts.begin_next_epoch()

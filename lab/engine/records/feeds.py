@@ -3,7 +3,7 @@
     source 0   ──●──●───●●──►     positions: bytes of a file log, offsets of a Kafka partition
     source 1   ────●───●────►
 
-A feed tells how far a source was at a log time, and reads ranges. Effective log time: never less than that of the records
+A feed says where a source ended at a log time, and reads ranges. Effective log time: never less than that of the records
 before it in its source, nor than `floor`, the time of the cut before.
 """
 
@@ -25,7 +25,7 @@ from lab.model.times import now_ms
 
 Positions = dict[int, int]  # source -> position
 
-PAUSE_S = 0.003  # between two looks whether lines have come; longer the longer none have
+PAUSE_S = 0.003  # between two checks for new lines; it grows while there are none
 AT_ONCE = 1 << 22  # bytes of a file log that are decoded at once
 
 
@@ -38,21 +38,21 @@ class Records(Protocol):
 
     @property
     def source(self) -> int:
-        """Its number."""
+        """The number of its source."""
 
     @property
     def log_time(self) -> np.ndarray:
-        """Effective, ms, of each record."""
+        """The effective log time of each record, ms."""
 
     @property
     def data(self) -> bytes:
-        """One record a line; nothing if that cannot be had."""
+        """The records, one a line; empty if that is impossible, so that only `lines` has them."""
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
-        """(place, record) of each."""
+        """(place, record) for each record."""
 
     def places(self, lines: Sequence[int]) -> list[str]:
-        """Where some lines of `data`, counted from 0, stand for people."""
+        """The places of some lines of `data`, counted from 0, as text for people."""
 
 
 class Feed(Protocol):
@@ -64,34 +64,34 @@ class Feed(Protocol):
     divisible: bool = False
 
     def clock(self) -> int:
-        """A log time, ms: `ends`, if it is asked afterwards, misses nothing that was logged before."""
+        """A log time, ms: a later call of `ends` includes every record that was logged before it."""
 
     def starts(self) -> Positions:
         """Where each source begins."""
 
     def sync_clock(self) -> None:
-        """Sets the clock by what is in the log: called when there are records that it takes for future ones."""
+        """Sets the clock by the newest record of the log: called if records are later than the clock."""
 
     def ends(self) -> Positions:
-        """How far each source has come."""
+        """Where each source ends."""
 
     def ends_of_both(self, other: "Feed") -> tuple[Positions, Positions]:
         """The ends of this log and another one."""
         return self.ends(), other.ends()
 
     def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
-        """Whether a source may have gone beyond a position, once it has, or so many seconds have passed."""
-        return True  # who cannot tell is asked
+        """Waits until a source may have records after `starts`, for `timeout_s` at most; returns whether one may."""
+        return True  # a feed that cannot wait: the caller asks for the ends
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
-        """How far each had come before a log time (ms), none further than `ends`; nobody asks about records before `starts`."""
+        """The end of each source before a log time (ms), at most that in `ends`; `starts`: where the caller has read up to."""
 
     def may_be_replaced(self) -> bool:
         """Whether another log may have taken this one's place since the last call."""
         return False
 
     def has_read(self, positions: Positions, log_time: int) -> bool:
-        """Whether reading up to a log time can have come to these positions; if not, this is another log than was read."""
+        """Whether a reader of this log can be at these positions at a log time; if not, another log has taken its place."""
         return True  # topics have ids
 
     def estimated_records(self, source: int, start: int, end: int) -> int:
@@ -131,7 +131,7 @@ class LooseLines:
                 yield str(number), line.removesuffix(b"\r")
 
     def places(self, lines: Sequence[int]) -> list[str]:
-        """Their numbers, from 1."""
+        """The numbers of the lines, from 1."""
         return [str(line + 1) for line in lines]
 
 
@@ -152,7 +152,7 @@ class FileRecords:
         yield from zip(self.places(kept), (lines[number].removesuffix(b"\r") for number in kept))
 
     def places(self, lines: Sequence[int]) -> list[str]:
-        """As the log tells them."""
+        """The places as the log writes them."""
         if not len(lines):
             return []
         starts = np.append(0, np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n")) + 1)
@@ -191,7 +191,7 @@ class PartitionRecords:
 
     @property
     def data(self) -> bytes:
-        """One record a line, as far as that is possible; else nothing."""
+        """The records, one a line; empty if a record contains a line break."""
         return join_unless_multiline(self.values)
 
     def lines(self) -> Iterator[tuple[str, bytes]]:

@@ -1,8 +1,7 @@
 """The parent of Spark's Python workers: it imports what they need before it forks them, so that each starts at once.
 
-Spark has a worker collect garbage after each task. What is imported here is frozen first: to walk all of it again
-each time took three quarters of a worker's CPU at a few hundred events a second. So is what a worker's first tasks bring
-along, compiled kernels above all.
+Spark has a worker collect garbage after each task. To walk all imported objects each time took three quarters of a worker's CPU at a
+few hundred events a second, so they are frozen first. So is what a worker's first tasks add, above all compiled kernels.
 
 SIGTERM, which a service manager sends to every process of a service, and SIGHUP do not reach it or its workers: Java ends them, by
 closing their pipes, when the engine has stopped in order.
@@ -21,7 +20,7 @@ _began = 0.0
 
 
 def freeze_what_stays(phase: str, _info: dict[str, int]) -> None:
-    """`gc` tells it of each collection: what survives one between two tasks that took long, later ones pass over."""
+    """`gc` calls this when a collection starts and ends. What survives a long one between two tasks is frozen: later ones skip it."""
     global _began
     if phase == "start":
         _began = time.thread_time()

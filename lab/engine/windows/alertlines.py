@@ -1,4 +1,4 @@
-"""Alerts as lines of JSON, all of a batch at once: columns are put together, no alert is an object of its own.
+"""Alerts as lines of JSON, all of a batch at once: columns of text are joined, without an object for each alert.
 
 row, rule, group, aggregate   ──►   {"alertId":"1.2. … .7fbfe0f0…","ruleId":1, … }     as `Alert.to_json` writes it
 """
@@ -111,7 +111,7 @@ def withdrawal_lines(
 
 
 def first_row_of_each_alert(store: RouteStore, alert_rows: np.ndarray) -> np.ndarray:
-    """Where each alert begins: of a rule that is not plain it has a row for each value. What was suppressed is none."""
+    """The first row of each alert that is not suppressed. The alert of a rule that is not plain has a row for each value."""
     if not len(store.numbers.rules_with_conditions):
         return np.arange(len(alert_rows))
     another = np.diff(alert_rows[:, layout.ROW]) | np.diff(alert_rows[:, layout.RULE])
@@ -122,8 +122,8 @@ def first_row_of_each_alert(store: RouteStore, alert_rows: np.ndarray) -> np.nda
 def _after_aggregate(
     operator: str, limit: str, rule: Rule, conditions: Iterable[MeasuredCondition] = ()
 ) -> str:
-    said = f"{conditions_member(conditions)}{severity_title_labels_members(rule)}"
-    return f'","operator":"{operator}","limit":"{limit}"{said}'
+    members = f"{conditions_member(conditions)}{severity_title_labels_members(rule)}"
+    return f'","operator":"{operator}","limit":"{limit}"{members}'
 
 
 def _of_conditions(
@@ -159,7 +159,7 @@ def _of_conditions(
 
 
 def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) -> Exact | None:
-    """What an aggregation measured: a decimal where that is exact."""
+    """The value that an aggregation measured: a decimal if that is exact, otherwise a fraction."""
     if row is None or of is None:
         return None
     scale = measure_scale(of, store.schema)
@@ -198,7 +198,7 @@ def event_id_texts(store: RouteStore, columns: Columns, rows: np.ndarray) -> Eve
 def _events(
     store: RouteStore, columns: Columns, alerts: np.ndarray, rules: list[Rule], which: np.ndarray
 ) -> pa.Array | str:
-    """For each alert the fields of its event that its rule wants there, as they stand in its JSON."""
+    """For each alert the part of its JSON with the event fields that its rule includes."""
     if not any(rule.event_fields for rule in rules):
         return ""
     texts = np.full(len(alerts), "", object)
@@ -233,9 +233,9 @@ def event_fields_json(
 def _groups(
     store: RouteStore, columns: Columns, alerts: np.ndarray, rules: list[Rule], which: np.ndarray
 ) -> tuple[list[str], pa.Array, pa.Array]:
-    """For each alert its key, what its id has of its group, and its JSON from the key up to the aggregate.
+    """For each alert its key, the part of its id that comes from its group, and its JSON from the key up to the aggregate.
 
-    A group is looked at once for each order of the keys.
+    A group is written once for each order of the keys.
     """
     orders = list(dict.fromkeys(rule.keys for rule in rules))
     order = np.array([orders.index(rule.keys) for rule in rules])[which]
@@ -249,10 +249,10 @@ def _groups(
         keys[mine] = [shorten_key(text) for text in texts.to_pylist()]
         groups[mine] = jsons.to_pylist()
     hashes = pa.array([f".{group_hash(group)}" for group in groups], TEXT)
-    told = _joined(
+    jsons = _joined(
         '"key":', quote_json(pa.array(keys, TEXT)), ',"group":', pa.array(groups, TEXT), ',"aggregate":"'
     )
-    return keys[again.to_numpy()].tolist(), hashes.take(again), told.take(again)
+    return keys[again.to_numpy()].tolist(), hashes.take(again), jsons.take(again)
 
 
 class GroupTexts(NamedTuple):
@@ -294,15 +294,15 @@ def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which:
     texts = np.empty(len(alerts), object)
     for number, (function, scale) in enumerate(distinct):
         mine = np.flatnonzero(kind == number)
-        told = _reported(AGGREGATES[function], scale, alerts if len(distinct) == 1 else alerts[mine])
+        values = _reported(AGGREGATES[function], scale, alerts if len(distinct) == 1 else alerts[mine])
         if len(distinct) == 1:
-            return told
-        texts[mine] = told.to_pylist()
+            return values
+        texts[mine] = values.to_pylist()
     return pa.array(texts, TEXT)
 
 
 def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
-    """What alerts of one aggregate tell; `scale`: digits after the point of what it measures."""
+    """The values of one aggregate as alerts report them, as text; `scale`: digits after the point of what it measures."""
     if aggregate.to_reported is Decimal:
         return _decimals(alerts[:, layout.HIGH_PART], alerts[:, layout.LOW_PART], scale)
     high, low, numerator, denominator = alerts[:, layout.HIGH_PART :].T
@@ -345,6 +345,6 @@ def join_halves(high: int, low: int) -> int:
 
 
 def _fraction(measure: list[int], scale: int) -> Fraction:
-    """What the columns of an alert from HIGH_PART on say."""
+    """The value in the columns of an alert from HIGH_PART on."""
     high, low, numerator, denominator = measure
     return (join_halves(high, low) + Fraction(numerator, denominator)) / 10**scale

@@ -14,7 +14,7 @@ from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 
 
 def log_positions_of_rows(columns: Columns, rows: np.ndarray, control_messages_before: int) -> np.ndarray:
-    """Where in the log the given rows stand. `control_messages_before`: control messages of the cut before them."""
+    """The log positions of rows. `control_messages_before`: control messages of the cut before them."""
     heard, source, place = (np.asarray(columns[name])[rows] for name in (HEARD, SOURCE, PLACE))
     return np.column_stack(
         (heard, np.zeros(len(rows), np.int64), np.full(len(rows), control_messages_before), source, place)
@@ -22,12 +22,12 @@ def log_positions_of_rows(columns: Columns, rows: np.ndarray, control_messages_b
 
 
 def log_positions_of_due_alerts(until_ms: Sequence[int]) -> np.ndarray:
-    """Where that stands which was awaited until the given times, ms: behind all events that were logged then."""
+    """The log positions of alerts whose waits end at the given times, ms: after all events logged at that time."""
     return np.array([(time, 1, 0, 0, 0) for time in until_ms], np.int64).reshape(-1, 5)
 
 
 def sort_by_log_position(lines: KeyedLines, positions: Sequence[np.ndarray]) -> KeyedLines:
-    """Keys and lines by their places.
+    """Sorts keys and lines by their log positions.
 
     >>> columns = {HEARD: np.array([5, 6]), SOURCE: np.array([0, 0]), PLACE: np.array([0, 1])}
     >>> lines = KeyedLines(["", "", ""], JoinedLines(["6", "5", "until 5"]))

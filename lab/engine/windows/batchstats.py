@@ -1,4 +1,4 @@
-"""What a task counts in one micro-batch, and the line of the stats log that tells it."""
+"""What a task counts in one micro-batch, and the line of the stats log that contains it."""
 
 import json
 from collections import Counter
@@ -46,7 +46,7 @@ class BatchStats:
 
     @property
     def stored_events(self) -> int:
-        """Events that were stored, on all routes."""
+        """How many events were stored, on all routes."""
         return int(self._by_key_group.sum())
 
     def count_store_events(
@@ -70,7 +70,7 @@ class BatchStats:
         return StoreCounts(store, counts, by_key_group, fired, suppressed, example)
 
     def add(self, counts: StoreCounts) -> None:
-        """Takes in the counts of one store's events."""
+        """Adds the counts of one store's events."""
         rules, fates = counts.store.rules, dict(zip(FATES, counts.fate_counts.tolist()))
         self.counts.update(fates)
         self._routes.add(counts.store.route, rules[0].rule_id, len(rules), fates, counts.duplicate_example)
@@ -84,7 +84,7 @@ class BatchStats:
                 by_rule[f"{rules[row].rule_id}.{rules[row].version}"] += int(of_rows[row])
 
     def add_absence_alerts(self, alerts: Iterable[Alert]) -> None:
-        """Takes in alerts that no event of the batch raised."""
+        """Adds alerts that no event of the batch raised."""
         for alert in alerts:
             self.counts["alerts"] += 1
             self._by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1

@@ -36,7 +36,7 @@ def is_intact(data: bytes) -> bool:
 
 
 def _places(data: bytes) -> list[int]:
-    """Where the checksum stands: in the first and in the last metadata. What rows contain lies between them."""
+    """The places of the checksum: in the first and in the last metadata. The rows lie between them."""
     return sorted({at + len(PLACE) for at in (data.find(PLACE), data.rfind(PLACE)) if at >= 0})
 
 

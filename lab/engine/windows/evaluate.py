@@ -97,7 +97,7 @@ class Windows:
         return self.memory_file(f"{store_number}-{rule.rule_id}-{rule.version}")
 
     def open_waits(self, plans: Iterable[RoutePlan]) -> None:
-        """For the rules in force that say `absence`: what they await, as shared memory has it; what others did is gone."""
+        """Opens the waits of the rules in force that say `absence`, and removes those of other rules from shared memory."""
         before, self.waits = self.all_waits, {}
         for number, rule in active_absence_rules_by_store(plans):
             waits = Waits(self.waits_file(number, rule), rule, self.stores[number].key_columns)
@@ -107,12 +107,12 @@ class Windows:
 
     @property
     def all_waits(self) -> list[Waits]:
-        """Of all rules that say `absence`."""
+        """The waits of all rules that say `absence`."""
         return [each for of in self.waits.values() for each in of]
 
     @property
     def due_ms(self) -> int | None:
-        """The log time after which there is something to tell though nothing comes; None if there is not."""
+        """The log time after which an alert of `absence` is due even without new events; None without open waits."""
         return min((each.due_ms for each in self.all_waits if each.due_ms is not None), default=None)
 
     def evaluate(
@@ -170,9 +170,10 @@ class Windows:
     def _evaluate(
         self, stats: BatchStats, after: int, newest: int, part: tuple[int, int, Sequence[Envelope]]
     ) -> tuple[StoreCounts, KeyedLines, list[DueAlert], np.ndarray]:
-        """`part`: the number of a store, the seq of its first event, its events, which come `after` so many control messages.
+        """Evaluates the events of one store that lie between two control messages.
 
-        `newest`: event time of the log before. Also returns the places of the lines, if events can be taken back.
+        `part`: the number of the store, the seq of its first event, its events. `after`: how many control messages precede them.
+        `newest`: the newest event time of the log before them. Also returns the log positions of the lines if events can be taken back.
         """
         number, seq, envelopes = part
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
@@ -197,8 +198,8 @@ class Windows:
     def _change(self, changes: Sequence[tuple[Change, int]], never: list[DueAlert]) -> list[Acknowledgement]:
         """Carries out control messages that have no event of these stores between them; returns their acknowledgements.
 
-        Each with the newest event time of the whole log before it: where a route's widest window grows, events go that the one
-        before did not reach from there, whichever key-group they are in (`Reference._forget_out_of_reach`).
+        `changes`: each with the newest event time of the whole log before it. If a route's widest window grows, its store forgets the
+        events that the previous window, counted back from that time, no longer reached, in all key-groups (`Reference._forget_out_of_reach`).
         """
         if not changes:
             return []
@@ -222,7 +223,7 @@ class Windows:
         return acks
 
     def _end_waits(self, ack: dict) -> None:
-        """What a rule awaited that a message has just changed is awaited no more."""
+        """Ends the waits of a rule that a message has changed, or all waits if the message clears the state."""
         for number, waits in self.waits.items() if ack["status"] == "accepted" else ():
             self.waits[number] = [
                 each
@@ -232,7 +233,7 @@ class Windows:
             ]
 
     def _sync_stores(self, before: dict[int, dict[int, int]], forgotten: dict[int, int]) -> None:
-        """Makes the stores those of the ledger; `before`: store -> when each of its rules had joined."""
+        """Creates, changes and removes stores as the ledger says; `before`: store -> when each of its rules had joined."""
         plans = {plan.entry.store: plan for plan in self.ledger.plans}
         for number in self.stores.keys() - plans.keys():
             arrays.remove_store(self.stores.pop(number).path)
@@ -270,7 +271,7 @@ def active_absence_rules_by_store(plans: Iterable[RoutePlan]) -> list[tuple[int,
 
 
 def _lines(alerts: Iterable[Alert]) -> KeyedLines:
-    """Their keys and JSON, with the time of now in live logs."""
+    """Keys and JSON of alerts; in live logs their alert time is the current time."""
     now = now_ms()
-    told = [alert if alert.log_time is None else replace(alert, alert_time=now) for alert in alerts]
-    return KeyedLines([alert.key for alert in told], JoinedLines(alert.to_json() for alert in told))
+    timed = [alert if alert.log_time is None else replace(alert, alert_time=now) for alert in alerts]
+    return KeyedLines([alert.key for alert in timed], JoinedLines(alert.to_json() for alert in timed))

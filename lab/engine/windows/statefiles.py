@@ -3,14 +3,14 @@
     epoch 1   epoch 2   …   epoch 8        each epoch adds one file a task: the events it stored, the resets
       ▪         ▪       …      ▪      ──►  ▬  eight files of a level merge into one of the next
 
-So few files remain, each event is rewritten O(log n) times, and files wholly older than the widest window go. An epoch that
+So few files remain, each event is rewritten O(log n) times, and files wholly older than the widest window are removed. An epoch that
 stored nothing leaves an empty file: a file that is missing is a loss. A file is written from the arrays in memory; it is read
 only to rebuild them. Its name says what it covers:
 
     state/000000017-000000010-00000-00007.arrow       epochs 10 … 17 of key-groups 0 … 7
 
 A task that owns other key-groups than those reads what concerns it: rescaling moves nothing. A file of an epoch that
-was not saved is passed over, and written again, the same, when that epoch runs again.
+was not saved is ignored, and written again with the same content when that epoch runs again.
 
 >>> pyarrow.feather.read_table("checkpoint/state/000000017-000000010-00000-00007.arrow")      # doctest: +SKIP
 """
@@ -155,10 +155,10 @@ def find_epoch_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int
 def stores_to_table(
     parts: Sequence[tuple[int, Columns, Columns]], waits: Iterable[tuple[int, Columns]] = ()
 ) -> pa.Table:
-    """The events and resets of stores as one table, and what is awaited; a reset's row has a `rule`, an event's has none.
+    """The events, resets and waits of stores as one table; a reset's row has a `rule`, an event's has none.
 
-    `parts`: (store, events, resets), as `RouteStore.export_events_and_resets` returns them; resets also with `joined`. `waits`: (store, what
-    `Waits.export` gives).
+    `parts`: (store, events, resets), as `RouteStore.export_events_and_resets` returns them; resets also with `joined`. `waits`: (store,
+    what `Waits.export` returns).
     """
     of_stores: list[tuple[int, Columns]] = []
     for store, events, resets in parts:
@@ -224,7 +224,7 @@ class StateFiles:
                 level=meta["level"],
                 size_bytes=data.size,
                 event_count=sum(meta["events"].values()),
-                # a file of an engine from before it was told has at least these
+                # files of earlier versions do not say it; it is at least the newest time of their own events
                 newest_event_ms=meta.get(
                     "newestOfLog", max((time for *_, time in meta["newest"]), default=BEFORE_ALL)
                 ),
@@ -298,7 +298,7 @@ class StateFiles:
 
 @contextmanager
 def _readable(where: str) -> Iterator[None]:
-    """What is done in it reads a file that anything may have happened to, on a disk or on its way here."""
+    """Reads in this block may meet a damaged file. Turns their errors into a ValueError that names the file."""
     try:
         yield
     except StateFileMissing:
@@ -329,7 +329,7 @@ def _data(folder: CheckpointFolder, name: str) -> pa.Buffer:
     if data is None:
         raise StateFileMissing(f"{folder}/{name}")
     if not checksum.is_intact(data):
-        raise ValueError("its bytes are not those that its checksum is of")
+        raise ValueError("its checksum does not match its content")
     return pa.py_buffer(data)
 
 

@@ -67,7 +67,7 @@ class Waits:
 
     @property
     def awaited_until_ms(self) -> int:
-        """Until when something is awaited, ms; before all times if nothing is."""
+        """When the wait of the newest entry ends, ms; BEFORE_ALL without entries."""
         entries = self.arrays.scalars[loop.ENTRIES]
         return int(self.arrays.entries[entries - 1, loop.AT]) + self.rule.window_ms if entries else BEFORE_ALL
 
@@ -76,7 +76,7 @@ class Waits:
     def add_events(
         self, store: RouteStore, columns: Columns, fates: np.ndarray, first_seq: int
     ) -> list[DueAlert]:
-        """Takes in what `store.evaluate(columns, first_seq, …)` did, and returns the alerts of which that shows that they are due."""
+        """Adds the events that `store.evaluate(columns, first_seq, …)` has evaluated. Returns the alerts that they show to be due."""
         count = len(fates)
         starts = np.ones(count, bool)
         column, bit = store.numbers.when_bits[store.rules.index(self.rule)].tolist()
@@ -105,7 +105,7 @@ class Waits:
             columns.get(TAKEN, np.zeros(count, np.int64)),
             *_bytes(pa.array(texts, pa.large_string())),
         )
-        return self._told(self._follow(rows))
+        return self._due_alerts(self._follow(rows))
 
     def _follow(self, rows: loop.WaitRows) -> np.ndarray:
         arrays, new, text = self.arrays, len(rows.fates), len(rows.texts)
@@ -121,13 +121,13 @@ class Waits:
         if size[loop.HEAD] == size[loop.ENTRIES]:
             return []
         passed = np.empty(size[loop.ENTRIES] - size[loop.HEAD], np.int64)
-        return self._told(
+        return self._due_alerts(
             passed[
                 : loop.advance_head(self.arrays, self.rule.window_ms, reached_log_ms, newest_event_ms, passed)
             ]
         )
 
-    def _told(self, passed: np.ndarray) -> list[DueAlert]:
+    def _due_alerts(self, passed: np.ndarray) -> list[DueAlert]:
         arrivals = self.arrays.entries[passed, loop.AT].tolist()
         return [
             (at + self.rule.window_ms, self._alert(e))
@@ -137,7 +137,7 @@ class Waits:
     def _alert(self, e: int) -> Alert:
         arrays, rule = self.arrays, self.rule
         entry = arrays.entries[e]
-        # files of an earlier version have the first two
+        # files of an earlier version have only the first two
         group, event_id, told, *_ = f"{self._text(e)}\n\n".split("\n")
         values = json.loads(group)
         return Alert(
@@ -166,7 +166,7 @@ class Waits:
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _make_room(self, entries: int, text: int) -> None:
-        """For so many more, without those that matter no more."""
+        """Makes room for so many more entries and bytes of text, and drops the entries that are no longer needed."""
         old = self.arrays
         kept = np.zeros(old.scalars[loop.ENTRIES], np.uint8)
         loop.mark_needed_entries(old, kept)
@@ -178,7 +178,7 @@ class Waits:
     # -- state files ---------------------------------------------------------------------------------------------------
 
     def export(self, first_seq: int, end_seq: int) -> Columns:
-        """The entries with first_seq ≤ seq < end_seq that matter."""
+        """The entries with first_seq ≤ seq < end_seq that are still needed."""
         arrays = self.arrays
         seqs = arrays.entries[: arrays.scalars[loop.ENTRIES], loop.SEQ]
         first, end = (bisect_left(seqs, seq) for seq in (first_seq, end_seq))  # NumPy's would copy the column
@@ -199,7 +199,7 @@ class Waits:
         return columns | {f"key:{name}": entry[:, loop.KEY + k] for k, name in enumerate(self.key_columns)}
 
     def load(self, columns: Columns) -> None:
-        """Takes in what `export` gave, in order of seq."""
+        """Adds the entries that `export` returned, in order of seq."""
         flags, count = columns["waits"], len(columns["waits"])
         key = [columns[f"key:{name}"] for name in self.key_columns]
         self._follow(
@@ -221,7 +221,7 @@ class Waits:
 
 
 def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) -> pa.Array:
-    """What is kept of events to tell of them later: group, id and fields, each as JSON or empty."""
+    """What later alerts need of events, as one text each: group, id and fields, each as JSON or empty."""
     _, groups = group_texts(store, columns, rule.keys, rows)
     empty = pa.array([""] * len(rows), groups.type)
     ids = empty if store.schema.has_numeric_id else event_id_texts(store, columns, rows).as_json
@@ -230,7 +230,7 @@ def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) ->
 
 
 def _bytes(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where the text of each row begins, and at last ends, and the bytes; of a null there are none."""
+    """The offset of each row's text, with the end of the last one, and the bytes; a null has no bytes."""
     texts = pc.fill_null(texts.cast(pa.large_string()), "")
     _, offsets, data = texts.buffers()
     offset = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]

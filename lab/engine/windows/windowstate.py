@@ -1,11 +1,11 @@
-"""A task's windows between epochs: in shared memory for the next one, in state files for whoever comes after a crash.
+"""A task's windows between epochs: in shared memory for the next one, in state files for recovery after a crash.
 
     lock the note ─► memory is that of the epoch before? ─► evaluate in log order ─► write the state file ─► note the epoch
                           no: read the state files
 
 The arrays are in shared memory, so it does not matter which of Spark's Python workers a task gets. The note is empty while
-somebody changes them: whoever finds it so, or finds another epoch in it, rebuilds them from the files. So a task that is
-killed, runs twice or runs again gives the same rows and the same file.
+a task changes them. A task that finds it empty, or finds another epoch in it, rebuilds the arrays from the files. So a task
+that is killed, runs twice or runs again gives the same rows and the same file.
 """
 
 import json
@@ -127,7 +127,7 @@ class WindowState:
         )
 
     def _rebuild(self, plans: dict[int, RoutePlan]) -> None:
-        """Fills empty stores with what the files hold."""
+        """Fills empty stores from the files of the chain."""
         parts: dict[int, list[pa.Table]] = {number: [] for number in plans}
         for file in self.chain:
             rows = self.files.read(file)
@@ -207,7 +207,7 @@ class WindowState:
             ),
         ]
         assert all(file.last_epoch < first for file in self.chain[:-1]), "an epoch is in one file of a chain"
-        # the epoch that made it so is saved, and what is written tells who may still want to read it that it is late
+        # The epoch that replaced these files is saved. A late attempt that would still read them finds the file just written: StaleEpoch
         for name in self.garbage:
             self.files.folder.remove(name)
         self.garbage = [file.name for file in dropped if self._is_own(file)]
@@ -245,7 +245,7 @@ class WindowState:
 
 
 def _columns(rows: pa.Table) -> Columns:
-    """A table's columns as arrays; what is null in all of its rows is not there."""
+    """A table's columns as arrays, without those that are null in all rows."""
     columns: Columns = {}
     for name, values in zip(rows.column_names, rows.combine_chunks().columns):
         if values.null_count == 0:
@@ -255,7 +255,7 @@ def _columns(rows: pa.Table) -> Columns:
     return columns
 
 
-_open: dict[tuple[Path, int, int], WindowState] = {}  # what this worker has at hand
+_open: dict[tuple[Path, int, int], WindowState] = {}  # the windows that this worker has opened
 
 
 def open_windows(
