@@ -13,10 +13,11 @@ from lab.model.attributes import MAX_WINDOW_SECONDS
 from lab.model.conditions import BadConditions, Token
 from lab.model.field import Field
 from lab.model.filters import filter_json_value
+from lab.model.refusals import CLAUSES
 from lab.model.rule import UNIT_SECONDS
 from lab.model.times import duration_words, parse_duration_ms
 from lab.model.when import when_text
-from lab.model.whenreader import CLAUSES, WhenReader
+from lab.model.whenreader import WhenReader
 
 STORED_UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
 TIMES, DIVIDED = ("×", "*", "x"), ("÷", "/")

@@ -23,9 +23,9 @@ from typing import Any
 from lab.model.attributes import BadRule, read_action, read_labels, read_severity, read_title
 from lab.model.conditionreader import ConditionReader
 from lab.model.conditions import Token
+from lab.model.refusals import CLAUSES
 from lab.model.schema import Schema
 from lab.model.when import when_text
-from lab.model.whenreader import CLAUSES
 
 MAX_CONDITIONS = 4  # of a rule
 OF_CLAUSES = "when, at most, then, severity, title, labels or with"

@@ -41,6 +41,7 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
         "model/sentence",
         "model/conditionreader",
         "model/whenreader",
+        "model/refusals",
         "model/clock",
         "model/filters",
         "model/messages",
