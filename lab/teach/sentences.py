@@ -42,6 +42,7 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
         "model/conditionreader",
         "model/whenreader",
         "model/refusals",
+        "model/numberreader",
         "model/clock",
         "model/filters",
         "model/messages",

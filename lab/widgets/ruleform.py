@@ -12,10 +12,10 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
-from lab.model.conditionreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.filters import filter_json_value, filter_text
 from lab.model.language import say, translated
+from lab.model.numberreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
 from lab.model.refusals import EXAMPLES as WHEN_EXAMPLES
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema

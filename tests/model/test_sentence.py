@@ -413,7 +413,7 @@ def test_a_message_may_be_a_sentence_after_the_id_and_a_mistake_keeps_its_place(
 def test_what_is_said_of_at_most_alone_can_be_typed_there():
     with pytest.raises(BadConditions, match=r"^write 1 per 1 h \(at"):
         parse_at_most("once per hour", LOGINS)
-    with pytest.raises(BadConditions, match=r"^write 3 per 1 d \(at"):
+    with pytest.raises(BadConditions, match=r"in whole s, min, h or d: write 3 per 1 d \(at"):
         parse_at_most("3 per day", LOGINS)
 
 
