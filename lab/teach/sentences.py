@@ -46,6 +46,7 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
         "model/clock",
         "model/filters",
         "model/messages",
+        "model/textmessages",
         "model/attributes",
         "model/aggregation",
     ),
