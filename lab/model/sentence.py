@@ -216,7 +216,8 @@ class _SentenceReader(ConditionReader):
             raise self.error_at(str(error), token) from None
 
     def at_most(self) -> dict[str, Any]:
-        said = "at most " if self.place else ""
+        # `at most`, unless what is read is only what follows it
+        said = "".join(f"{token.text.lower()} " for token in self.tokens[: self.place][-2:])
         self._refuse_often(said)
         alerts = self._whole("how many alerts")
         self._words("expected per and a duration, such as per 10 min", "per")
