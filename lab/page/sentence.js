@@ -361,8 +361,8 @@ class SentenceReader extends WhenReader {
     if (!token.isWord(...Object.keys(OFTEN))) return;
     this.take();
     if (this.next.isWord("per", "every", "each", "in", "within")) this.take();
-    const { count, unit } = this._takeDuration(), per = unit ? durationAsGiven(count, unit) : "1 h";
-    throw this.refuse(`write at most ${OFTEN[token.text.toLowerCase()]} per ${per}`, token);
+    const { count, unit } = this._takeDuration(), often = `at most ${OFTEN[token.text.toLowerCase()]} per ${unit ? durationAsGiven(count, unit) : "1 h"}`;
+    throw this.refuse(`write ${often}`, token);
   }
 
   _then(rule) {

@@ -92,6 +92,14 @@ def test_with_a_reset_an_alert_uses_up_all_first_events_that_came_before_it():
     assert ids(rule(**SEQUENCE), events) == [2, 3, 5]
 
 
+def test_with_a_reset_an_alert_uses_up_first_events_of_later_times_that_arrived_before_it():
+    events = actions((10, "failed"), (30, "failed"), (20, "login"), (40, "login"))
+    counting = SEQUENCE | {"window": "1h"}
+    resetting = counting | {"aggregatorFunctionType": "COUNT_WITH_RESET"}
+    assert ids(rule(**resetting), [dict(event) for event in events]) == [2]
+    assert ids(rule(**counting), events) == [2, 3]
+
+
 def test_the_first_time_is_a_count_of_0_without_the_current_event():
     first = COUNT | {"limitOperatorType": "=", "limit": 0, "window": "30m", "excludeCurrent": True}
     message = rule(**first | {"groupingKeyNames": ["userId", "country"]})
@@ -171,6 +179,12 @@ def test_at_most_so_many_alerts_are_given_in_a_window_and_the_others_are_counted
         reference.event(json.dumps(event).encode())
     assert [alert.event_id for alert in reference.alerts] == [0, 1, 4]
     assert reference.suppressed == {"1.1": 3}
+
+
+def test_at_most_is_counted_back_from_the_events_own_time_so_that_events_out_of_order_raise_more():
+    words = "1: COUNT(events) per userId over 1 min >= 1, at most 1 per 1 h"
+    assert ids(words, [{"at": at} for at in (60, 59, 58)]) == [0, 1, 2]
+    assert ids(words, [{"at": at} for at in (58, 59, 60)]) == [0]
 
 
 def test_a_suppressed_alert_resets_a_count():
