@@ -15,9 +15,9 @@ from lab.logs.reading import SkippedLines, parse_records
 from lab.model.alerts import Alert
 from lab.model.answers import parse_ack
 from lab.model.hints import condition_hints
-from lab.model.messages import SENTENCE
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
+from lab.model.textmessages import SENTENCE
 from lab.model.words import escape_control_characters, plain_text
 
 if TYPE_CHECKING:

@@ -4,42 +4,70 @@ SUM(amount) per payer over 1 h > 5 × SUM(amount) over 30 d ÷ 30   ──►   
 """
 
 import re
-from decimal import Decimal
 from typing import Any
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SYMBOLS
-from lab.model.attributes import MAX_WINDOW_SECONDS
 from lab.model.conditions import BadConditions, Token
-from lab.model.field import Field
 from lab.model.filters import filter_json_value
-from lab.model.rule import UNIT_SECONDS
-from lab.model.times import duration_words, parse_duration_ms
+from lab.model.numberreader import DIVIDED, TIMES, NumberReader
+from lab.model.refusals import CLAUSES
 from lab.model.when import when_text
-from lab.model.whenreader import CLAUSES, WhenReader
 
-STORED_UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
-TIMES, DIVIDED = ("×", "*", "x"), ("÷", "/")
 NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 EXAMPLE = "SUM(amount) per userId over 1 h > 500"
-_UNIT = r"(?:[^\W\d_]{1,3}|[$€£¥₩₹])"
-_WITH_UNIT = re.compile(rf"{_UNIT}?([0-9]{{1,30}}(\.[0-9]{{1,30}})?)({_UNIT}?)")
-# 20.000 and 1.500.000, as Europeans write 20,000 and 1,500,000
-POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3}){0,9}\.[0-9]{2}0")
-_ZEROS = {"k": "000", "m": "000000"}  # what people write instead of them
 
 
-class ConditionReader(WhenReader):
+class ConditionReader(NumberReader):
     """Reads from left to right, each token once; what it gives is attributes of a message."""
 
     def read_condition(self, with_route: bool = False) -> dict[str, Any]:
+        first = self.upcoming_token
+        if first.is_sign("("):
+            raise self.error_at(
+                "conditions have no brackets: join all by and, or all by or; or write several rules", first
+            )
         condition = self.read_aggregation(with_route)
+        self.refuse_route()
         sign = self.take_token()
         if instead := self.sign_instead(sign):
             raise self.error_at(f"write {instead}: {instead} 500", sign)
         if sign.kind != "sign" or sign.text not in NAMES:
             raise self.error_at(f"expected one of {' '.join(NAMES)} and a limit", sign)
-        return condition | {"limitOperatorType": NAMES[sign.text]} | self.read_limit()
+        limit = self.read_limit()
+        if "limitOf" in limit:
+            self._refuse_root(first)
+        return condition | {"limitOperatorType": NAMES[sign.text]} | limit
+
+    def _refuse_root(self, function: Token) -> None:
+        if function.is_word("stddev"):
+            raise self.error_at(
+                "STDDEV is a root, which is not compared with another aggregate: take VARIANCE", function
+            )
+
+    def refuse_route(self) -> None:
+        """Refuses `per` and `where` in places where they cannot stand, and says where they do."""
+        if self.upcoming_token.is_word("per"):
+            raise self.error_at(
+                f"per and its fields stand once, before the first over or within, as in {EXAMPLE}"
+            )
+        if self.upcoming_token.is_word("where"):
+            raise self.misplaced_where(self.upcoming_token)
+
+    def misplaced_where(self, where: Token) -> BadConditions:
+        return self.error_at(
+            "where and its conditions stand in the brackets, as in COUNT(events where …), or before per and over; "
+            "a condition on the event that alerts follows a comma: , when …",
+            where,
+        )
+
+    def refuse_condition_on_event(self) -> None:
+        """Refuses a comparison of a field, and says that it is a clause."""
+        if self.upcoming_token.text in self.schema.names and self.is_comparison_ahead():
+            raise self._not_in_when(self.upcoming_token)
+
+    def _not_in_when(self, name: Token) -> BadConditions:
+        return self.error_at(f"a condition on the event itself follows a comma: , when {name.text} …", name)
 
     def _inside_brackets(self) -> dict[str, Any]:
         """`where`, if there is one, and the closing bracket."""
@@ -75,19 +103,19 @@ class ConditionReader(WhenReader):
         name = self.take_token()
         if name.kind != "word" or name.text.upper() not in AGGREGATES:
             if name.kind == "word" and name.text in self.schema.names and not with_route:
-                raise self.error_at(
-                    f"a condition on the event itself follows a comma: , when {name.text} …", name
-                )
+                raise self._not_in_when(name)
             known = ", ".join(AGGREGATES)
             raise self.error_at(
                 f"expected a function with what it is of, as in {EXAMPLE}; there are {known}", name
             )
         function = name.text.upper()
-        self._sign("(", f"expected ( after {function}, as in {function}(…)")
+        argument = "events" if AGGREGATES[function].argument_kind == "events" else "…"
+        self._sign("(", f"expected ( after {function}, as in {function}({argument})")
         of: dict[str, Any] = {"aggregatorFunctionType": function} | self._of(function)
         of |= self._inside_brackets()
         if with_route:
             of |= self._of_route()
+        self.refuse_route()
         expected = "expected over and a window, such as over 10 min"
         if with_route and "groupingKeyNames" not in of:
             expected = "expected per and fields, or over and a window, such as over 10 min"
@@ -118,8 +146,10 @@ class ConditionReader(WhenReader):
         return {"aggregateFieldName": names[0]}
 
     def _refuse_foreign_argument(self, function: str) -> None:
-        """Refuses counts of other languages, COUNT(*) and COUNT(DISTINCT ip), and says what to write."""
+        """Refuses COUNT(action = pay), and counts of other languages, COUNT(*) and COUNT(DISTINCT ip), and says what to write."""
         token = self.upcoming_token
+        if AGGREGATES[function].argument_kind == "events":
+            self.refuse_comparison_in(function)
         if token.text in self.schema.names:
             return
         if token.is_word("distinct"):
@@ -128,6 +158,12 @@ class ConditionReader(WhenReader):
             token.is_sign(")") or token.is_word("*", "event")
         ):
             raise self.error_at(f"write {function}(events)", token)
+
+    def refuse_comparison_in(self, function: str) -> None:
+        """Refuses a comparison in the brackets of a count."""
+        token = self.upcoming_token
+        if token.text in self.schema.names and self.is_comparison_ahead():
+            raise self.error_at(f"write {function}(events where {token.text} …)", token)
 
     def _names(self) -> list[str]:
         """Fields with commas between them; the first word of a clause is none of them, unless it is a field."""
@@ -149,21 +185,33 @@ class ConditionReader(WhenReader):
 
     def read_limit(self) -> dict[str, Any]:
         limit: dict[str, Any] = {"limit": "1"}
+        self._refuse_brackets_of_limit()
         if not self.token_ahead(1).is_sign("("):
             limit = {"limit": self._amount("a limit")}
             if not self.upcoming_token.is_word(*TIMES):
                 if self.upcoming_token.kind == "word" and not self.upcoming_token.is_word(
                     "and", "or", *CLAUSES
                 ):
+                    self.refuse_route()
+                    self.refuse_condition_on_event()
                     raise self.error_at(
                         "expected and, or, × or a comma after the limit, a number without blanks and units"
                     )
                 return limit
             self.take_token()
+        self._refuse_brackets_of_limit()
+        self._refuse_root(self.upcoming_token)
+        if self.upcoming_token.is_word("count_with_reset"):
+            raise self.error_at("COUNT_WITH_RESET is no limit: take COUNT")
         of = limit["limitOf"] = self.read_aggregation()
+        self._refuse_factor(of["aggregatorFunctionType"])
         if self.upcoming_token.is_word(*DIVIDED):
             self.take_token()
             of["dividedBy"] = self._whole("a divisor")
+            self._refuse_factor(of["aggregatorFunctionType"])
+        if self.upcoming_token.kind == "word" and re.match("[+-][0-9]", self.upcoming_token.text):
+            sign = self.upcoming_token.text[0]
+            raise self.error_at(f"write a blank after {sign}, as in {sign} 5")
         if self.upcoming_token.is_word("+", "-"):
             minus = self.take_token().text.strip("+")
             if self.upcoming_token.text.startswith(("+", "-")):
@@ -171,88 +219,16 @@ class ConditionReader(WhenReader):
             of["plus"] = minus + self._amount("a number")
         return limit
 
-    def _amount(self, what: str) -> str:
-        number, token = self._number(what), self.tokens[self.place - 1]
-        self._refuse_points_between_thousands(token.text, token)
-        group = token.text.lstrip("+-")
-        while self.is_comma_before_digits():
-            digits = self.token_ahead(1).text
-            if not re.fullmatch("[0-9]{1,3}", group) or not re.fullmatch(r"[0-9]{3}(\.[0-9]{1,60})?", digits):
-                raise self.error_at("expected commas only before three digits each, such as 20,000,000.5")
-            self.take_token()
-            group = self.take_token().text
-            number += group
-        return number
+    def _refuse_brackets_of_limit(self) -> None:
+        if self.upcoming_token.is_sign("("):
+            raise self.error_at("a limit has no brackets: write > 5 × SUM(amount) over 30 d ÷ 30")
 
-    def _value(self, field: Field, token: Token) -> str | int | Decimal:
-        if field.is_number_or_time and field.scale != 3:  # with three decimals, 20.000 is how 20 is shown
-            self._refuse_points_between_thousands(token.text, token)
-        return super()._value(field, token)
-
-    def _refuse_points_between_thousands(self, number: str, token: Token) -> None:
-        if POINTS_BETWEEN_THOUSANDS.fullmatch(number) and not self.is_comma_before_digits():
-            whole = number.replace(".", "")
-            either = f"{number.rstrip('0').rstrip('.')} or {whole}" if number.count(".") == 1 else whole
-            raise self.error_at(
-                f"a point stands before decimals, not between thousands: write {either}", token
-            )
-
-    def _whole(self, what: str) -> int:
-        number = self._number(f"{what}, a whole number")
-        if not re.fullmatch("[0-9]{1,18}", number):
-            raise self.error_at("expected a whole number", self.tokens[self.place - 1])
-        return int(number)
-
-    def _number(self, what: str) -> str:
-        token = self.take_token()
-        if token.kind != "word" or not re.fullmatch(r"[+-]?[0-9][0-9_]{0,60}(\.[0-9]{1,60})?", token.text):
-            raise self._not_plain(what, token)
-        return token.text.replace("_", "")
-
-    def _not_plain(self, what: str, token: Token) -> BadConditions:
-        if re.fullmatch("[0-9.]{1,60}%", token.text):
-            return self.error_at("a percentage is written as a number: 0.3 for 30 %", token)
-        self._refuse_points_between_thousands(token.text, token)
-        if number := self._without_unit(token):
-            self._refuse_points_between_thousands(number, token)
-            return self.error_at(f"a number has no unit and no currency: write {number}", token)
-        return self.error_at(
-            f"expected {what}, such as 500, without units and without signs between the digits", token
-        )
-
-    def _without_unit(self, token: Token) -> str:
-        """The number in $1,000, EUR 500, 500EUR or 20M; empty if the token is none of these."""
-        text = token.text
-        if re.fullmatch(_UNIT, text):
-            text = self.take_token().text
-        while self.is_comma_before_digits():
-            self.take_token()
-            text += self.take_token().text
-        match = _WITH_UNIT.fullmatch(text)
-        zeros = _ZEROS.get(match[3].lower(), "") if match else ""
-        return "" if not match or zeros and match[2] else match[1] + zeros
-
-    def read_duration(self) -> str:
-        duration, more = self._one_duration(), self.upcoming_token
-        ms = parse_duration_ms(duration)
-        while self.upcoming_token.kind == "word" and re.match("[0-9]", self.upcoming_token.text):
-            ms += parse_duration_ms(self._one_duration())
-        if self.upcoming_token is not more:
-            raise self.error_at(f"expected one number and one unit: write {duration_words(ms)}", more)
-        return duration
-
-    def _one_duration(self) -> str:
-        token = number = self.take_token()
-        match = re.fullmatch("([0-9]{1,12})([a-z]*)", token.text.lower()) if token.kind == "word" else None
-        unit = match[2] if match else ""
-        if match and not unit and self.upcoming_token.kind == "word":
-            unit = self.upcoming_token.text.lower()
-            token = self.take_token()
-        if not match or unit not in STORED_UNITS:
-            raise self.error_at("expected a duration in whole s, min, h or d, such as 90 min", token)
-        if not 0 < int(match[1]) * UNIT_SECONDS[STORED_UNITS[unit]] <= MAX_WINDOW_SECONDS:
-            raise self.error_at("expected a duration from 1 s to 3660 d", number)
-        return f"{match[1]}{STORED_UNITS[unit]}"
+    def _refuse_factor(self, function: str) -> None:
+        """Refuses a factor after the aggregate."""
+        if self.upcoming_token.is_word(*TIMES):
+            number = self.token_ahead(1).text
+            factor = number if re.fullmatch(r"[0-9]{1,30}(\.[0-9]{1,30})?", number) else "5"
+            raise self.error_at(f"the factor stands first: {factor} × {function}(…)")
 
     def _words(self, reason: str, *words: str) -> None:
         for word in words:

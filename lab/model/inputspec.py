@@ -71,6 +71,21 @@ def _value(field: Field, schema: Schema, required: bool) -> Json:
     return {"description": said, **made}
 
 
+def control_message_texts(schema: Schema) -> str:
+    """Says which texts a control message may be instead of JSON, with an example of each.
+
+    >>> from lab.model.schema import LOGINS
+    >>> control_message_texts(LOGINS).partition(", or")[0]
+    'Instead of JSON, a rule may be its id, a colon and a sentence, such as `7: COUNT(events) per userId over 10 min >= 5`'
+    """
+    others = (name for name in schema.names if name not in (*schema.id_fields, schema.time_field))
+    key = next(others, schema.id_fields[0])
+    return (
+        f"Instead of JSON, a rule may be its id, a colon and a sentence, such as `7: COUNT(events) per {key} over 10 min >= 5`, "
+        f"or the demo's line of text, such as `7,(active),({key}),,,(COUNT),(>=),(5),(10)`: docs/rules.md."
+    )
+
+
 def control_message_json_schema(schema: Schema) -> Json:
     names: Json = {"type": "array", "items": {"enum": list(schema.names)}, "uniqueItems": True}
     keys = names | {"maxItems": MAX_KEYS}
@@ -128,7 +143,11 @@ def control_message_json_schema(schema: Schema) -> Json:
     }
     attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})
     most: Json = {"type": "integer", "minimum": 1, "maximum": MAX_ALERTS}
-    attributes["atMost"] = {"type": "object", **closed_object({"alerts": most, "per": window}, {})}
+    attributes["atMost"] = {
+        "type": "object",
+        "description": "at most so many alerts per group at events within `per`, counted back from the time of each event",
+        **closed_object({"alerts": most, "per": window}, {}),
+    }
     attributes["absence"] = {
         "type": "boolean",
         "description": "alert at an event after which none that counts is logged within the window",

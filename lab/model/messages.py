@@ -31,24 +31,20 @@ from lab.model.attributes import (
     read_title,
     read_window_ms,
 )
-from lab.model.conditionreader import EXAMPLE
 from lab.model.conditions import BadConditions
 from lab.model.jsontext import BadRecord
 from lab.model.rule import Rule
 from lab.model.schema import Schema
-from lab.model.sentence import MAX_CONDITIONS, parse_rule_sentence
+from lab.model.sentence import MAX_CONDITIONS
+from lab.model.textmessages import LINE_ATTRIBUTES, SENTENCE, line_attributes, sentence_attributes
 from lab.model.when import When
-from lab.model.words import expected_message, short_json, unknown_name_message
+from lab.model.words import expected_message, unknown_name_message
 
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
 GROWS = 16  # times that a rule, as it is written, may be as long as its message
 SAID = ("severity", "title", "labels", "eventFields")  # what every alert of the rule carries
-_PLAIN_CELLS = (
-    *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
-    *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
-)
 AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent")
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
 LIMIT_OF = (*AGGREGATION, "dividedBy", "plus")
@@ -58,7 +54,16 @@ ABSENCE = {"aggregatorFunctionType": "COUNT", "limitOperatorType": "EQUAL", "lim
 AT_MOST = ("alerts", "per")
 MAX_ALERTS = 1_000_000  # that a rule gives at most in some time
 _DEFINITION = (
-    *(*_PLAIN_CELLS[2:], "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", *JOINED, "atMost"),
+    *(
+        *LINE_ATTRIBUTES[2:],
+        "windowMinutes",
+        "filter",
+        "where",
+        "excludeCurrent",
+        "limitOf",
+        *JOINED,
+        "atMost",
+    ),
     "absence",
     *("when", "action", "ttl", *SAID),
 )
@@ -68,8 +73,6 @@ COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
 COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
 OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
 OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
-SENTENCE = re.compile(r"\s*(?P<id>[0-9]{1,19})(?:\s+(?P<state>[A-Za-z]{1,9}))?\s*:(?P<rule>.*)", re.DOTALL)
-SENTENCE_EXAMPLE = f"7: {EXAMPLE}"
 
 T = TypeVar("T")
 
@@ -105,9 +108,9 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
         if jsontext.looks_like_json_object(text):
             given = jsontext.parse_json_object(text)
         elif sentence := SENTENCE.match(text):
-            given = _read_words(sentence, schema)
+            given = sentence_attributes(sentence, schema)
         else:
-            given = _read_plain(text)
+            given = line_attributes(text)
         message = build_message(given, schema)
         if message.rule and len(text) > MAX_MESSAGE_BYTES // GROWS:
             _check_reads_back(message.rule)
@@ -127,31 +130,6 @@ def _check_reads_back(rule: Rule) -> None:
 
 def as_bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
-
-
-def _read_words(sentence: re.Match, schema: Schema) -> dict[str, Any]:
-    """The attributes of `7: SUM(amount) over 1 h > 500`, or of `7 PAUSE: …`."""
-    rule_id, state = sentence["id"], sentence["state"]
-    in_place = " " * sentence.start("rule") + sentence["rule"]  # so that mistakes are told with their places
-    return {"ruleId": int(rule_id), "ruleState": state or "ACTIVE"} | parse_rule_sentence(in_place, schema)
-
-
-def _read_plain(text: str) -> dict[str, Any]:
-    cells = [re.sub(r"^\((.*)\)$", r"\1", cell.strip()).strip() for cell in text.split(",")]
-    if len(cells) > len(_PLAIN_CELLS) or not re.fullmatch("[+-]?[0-9]{1,30}", cells[0]):
-        example = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
-        raise BadRule(
-            f"{short_json(text)} is neither a JSON object, nor a sentence such as {SENTENCE_EXAMPLE}, nor plain text such as {example}"
-        )
-    given: dict = {name: cell for name, cell in zip(_PLAIN_CELLS, cells, strict=False) if cell}
-    if given.get("ruleState", "").upper() == "CONTROL":
-        raise BadRule(
-            'ruleState: no plain text for control, send {"ruleState": "CONTROL", "controlType": ...}'
-        )
-    given["ruleId"] = int(cells[0])
-    for name in {"groupingKeyNames", "unique"} & given.keys():
-        given[name] = [part.strip() for part in given[name].split("&")]
-    return given
 
 
 def build_message(given: dict, schema: Schema) -> Message:
@@ -307,11 +285,10 @@ def _inside(
 ) -> T:
     """Reads an object inside a message; what is wrong with it says where."""
     if not isinstance(given, dict):
-        raise BadRule(
-            expected_message(
-                where, given, 'an object such as {"aggregatorFunctionType": "COUNT", "window": "10m", ...}'
-            )
-        )
+        example = '{"aggregatorFunctionType": "COUNT", "window": "10m", ...}'
+        if allowed is AT_MOST:
+            example = '{"alerts": 1, "per": "10m"}'
+        raise BadRule(expected_message(where, given, f"an object such as {example}"))
     try:
         for name in given:
             if name not in allowed:

@@ -23,11 +23,13 @@ from typing import Any
 from lab.model.attributes import BadRule, read_action, read_labels, read_severity, read_title
 from lab.model.conditionreader import ConditionReader
 from lab.model.conditions import Token
+from lab.model.numberreader import duration_words_as_given
+from lab.model.refusals import CLAUSES
 from lab.model.schema import Schema
 from lab.model.when import when_text
-from lab.model.whenreader import CLAUSES
 
 MAX_CONDITIONS = 4  # of a rule
+OFTEN = {"once": 1, "one": 1, "twice": 2, "two": 2}  # what people write for a number of alerts
 OF_CLAUSES = "when, at most, then, severity, title, labels or with"
 
 
@@ -110,6 +112,7 @@ class _SentenceReader(ConditionReader):
         self.take_token()
         of: dict[str, Any] = {"absence": True, "aggregatorFunctionType": "COUNT"}
         self._sign("(", "what is not to come stands as NO(events), or as NO(events where …)")
+        self.refuse_comparison_in("NO")
         self._words("expected events, as in NO(events)", "events")
         of |= self._inside_brackets()
         of |= self._of_route()
@@ -137,7 +140,7 @@ class _SentenceReader(ConditionReader):
         first = self.take_token()
         clause = first.text.lower()
         if first.is_word("where", "filter"):
-            raise self.error_at("where and its conditions stand before per and over", first)
+            raise self.misplaced_where(first)
         if first.kind != "word" or clause not in CLAUSES:
             raise self.error_at(f"expected {OF_CLAUSES} after the comma", first)
         if CLAUSES[clause] in rule:
@@ -213,14 +216,32 @@ class _SentenceReader(ConditionReader):
             raise self.error_at(str(error), token) from None
 
     def at_most(self) -> dict[str, Any]:
+        # `at most`, unless what is read is only what follows it
+        said = "".join(f"{token.text.lower()} " for token in self.tokens[: self.place][-2:])
+        self._refuse_often(said)
         alerts = self._whole("how many alerts")
         self._words("expected per and a duration, such as per 10 min", "per")
-        return {"atMost": {"alerts": alerts, "per": self.read_duration()}}
+        return {"atMost": {"alerts": alerts, "per": self.read_duration(f"{said}{alerts} per ")}}
+
+    def _refuse_often(self, said: str) -> None:
+        """Refuses `once per hour`, `twice a day`, and says how it is written."""
+        token = self.upcoming_token
+        if not token.is_word(*OFTEN):
+            return
+        self.take_token()
+        if self.upcoming_token.is_word("per", "every", "each", "in", "within"):
+            self.take_token()
+        count, unit, *_ = self.take_duration()
+        per = duration_words_as_given(count, unit) if unit else "1 h"
+        raise self.error_at(f"write {said}{OFTEN[token.text.lower()]} per {per}", token)
 
     def end(self, rule: dict[str, Any] | None = None) -> None:
         """Refuses anything after the end. `rule`: the rule so far; after a clause or an absence, no further condition may follow."""
         if self.upcoming_token.kind == "end":
             return
+        self.refuse_route()
+        if rule and "when" not in rule:
+            self.refuse_condition_on_event()
         if rule and (rule.get("absence") or rule.keys() & CLAUSES.values()):
             raise self.error_at(f"expected a comma and {OF_CLAUSES}, or the end")
         raise self.error_at(f"expected and, or, a comma and {OF_CLAUSES}, or the end")

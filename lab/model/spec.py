@@ -3,7 +3,11 @@
 `lab spec` prints the page for a schema of events, docs/asyncapi.yaml is that of payments.
 """
 
-from lab.model.inputspec import control_message_json_schema, event_json_schema
+from lab.model.inputspec import (
+    control_message_json_schema,
+    control_message_texts,
+    event_json_schema,
+)
 from lab.model.jsonschema import Json
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.outputspec import (
@@ -45,7 +49,9 @@ def json_schemas_by_log(schema: Schema) -> dict[str, Json]:
         "deadLetters": dead_letter(),
         "stats": statistics_json_schema(),
     }
-    return {name: {"description": LOGS[name][1], **of} for name, of in made.items()}
+    said = {name: what for name, (_, what) in LOGS.items()}
+    said["control"] += f" {control_message_texts(schema)}"
+    return {name: {"description": said[name], **of} for name, of in made.items()}
 
 
 def asyncapi_document(schema: Schema, version: str) -> Json:

@@ -10,25 +10,18 @@ import sys
 from dataclasses import replace
 from decimal import Decimal
 from ipaddress import ip_network
-from typing import NoReturn
 
 from lab.model.clock import SHOWS, LocalTimePart
-from lab.model.conditions import BadConditions, Token, TokenReader, parse_token_value, quote_if_needed
+from lab.model.conditions import BadConditions, Token, parse_token_value
 from lab.model.field import Field, Value
 from lab.model.filters import Filter, canonical_filter
+from lab.model.refusals import RefusingReader
 from lab.model.schema import Schema
 from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Network, OtherField, When, join_conditions
-from lab.model.words import short_json
 
 # comparisons of one condition; brackets in brackets; values of one list
 MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000
 LOCAL_TIME_FIELDS = {part: Field(part, "long") for part in SHOWS}  # what a clock shows, as fields of its name
-WORDS = ("in", "not", "is", "startswith")  # that compare
-# the first word of a clause of a rule's sentence, and the attribute that it gives
-CLAUSES = {"when": "when", "at": "atMost", "then": "action", "severity": "severity"}
-CLAUSES |= {"title": "title", "labels": "labels", "with": "eventFields"}
-AFTER_CONDITION = ("and", "or", "where", "per", "over", "within", *CLAUSES)  # words of such a sentence
-EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null'
 
 
 def parse_when(text: str, schema: Schema) -> When:
@@ -64,14 +57,13 @@ def parse_filter(text: str, schema: Schema) -> Filter:
     return filter
 
 
-class WhenReader(TokenReader):
+class WhenReader(RefusingReader):
     """Reads a condition from left to right, each token once."""
 
     def __init__(self, text: str, schema: Schema):
-        super().__init__(text)
-        self.schema, self.comparisons, self.most_values = schema, 0, MAX_VALUES
+        super().__init__(text, schema)
+        self.comparisons, self.most_values = 0, MAX_VALUES
         self.too_many: Token | None = None  # the first comparison beyond those that a condition has
-        self.last: tuple[Token, Token] | None = None  # the field and the last value of the comparison before
 
     def read_event_condition(self) -> When:
         """A whole condition, as far as it goes."""
@@ -81,7 +73,8 @@ class WhenReader(TokenReader):
         return when
 
     def _any_size(self) -> When:
-        self.comparisons, self.too_many = 0, None
+        self.comparisons = 0
+        self.too_many = self.compared = self.last = None
         return self._any(0)
 
     def read_filter(self) -> Filter:
@@ -127,7 +120,7 @@ class WhenReader(TokenReader):
             either = "write field not in (…), field not startsWith …, field != …, field is not null"
             raise self.error_at(f"not stands beside the comparison: {either}")
         if self.upcoming_token.kind != "word":
-            raise self.error_at(f"expected the name of a field, as in {EXAMPLES}")
+            self.refuse_no_name()
         name = self.take_token()
         self.comparisons += 1
         if self.comparisons > MAX_COMPARISONS:
@@ -135,23 +128,8 @@ class WhenReader(TokenReader):
         if self.upcoming_token.is_sign("(") and name.is_word(*SHOWS):
             return self._clock_comparison(name)
         if name.text not in self.schema.names:
-            self._refuse_name(name)
+            self.refuse_name(name)
         return self._compared(name, self._field(name))
-
-    def _refuse_name(self, name: Token) -> None:
-        """Refuses a word in the place of a field, if it is clear what was meant, and says what to write."""
-        if name.is_word(*SHOWS):
-            raise self.error_at(f"write {name.text.lower()}({self.schema.time_field})", name)
-        before, compares = self.tokens[self.place - 2], self.upcoming_token
-        if before.is_word("and", "or") and name.is_word(*AFTER_CONDITION):
-            raise self.error_at(f"expected a condition after {before.text}, not {name.text}", name)
-        goes_on = compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
-        if self.last and before.is_word("and", "or") and not goes_on:
-            of, value = self.last
-            several = f"{of.text} in ({quote_if_needed(value.text)}, {quote_if_needed(name.text)})"
-            raise self.error_at(
-                f"write and or or between two conditions; one of several values: {several}", name
-            )
 
     def _clock_comparison(self, name: Token) -> Comparison:
         """What a clock shows, compared with numbers."""
@@ -169,7 +147,8 @@ class WhenReader(TokenReader):
             clock = LocalTimePart(name.text.lower(), *zone)
         except ValueError as error:
             raise self.error_at(str(error), self.tokens[self.place - 2]) from None
-        compared = self._compared(name, LOCAL_TIME_FIELDS[clock.part])
+        shown = name._replace(text=clock.condition_text(field.name))
+        compared = self._compared(shown, LOCAL_TIME_FIELDS[clock.part])
         if compared.operand is None or isinstance(compared.operand, OtherField):
             raise self._no_local_time(clock.part, self.tokens[self.place - 1])
         return replace(compared, field=field.name, local_time_part=clock)
@@ -185,32 +164,25 @@ class WhenReader(TokenReader):
         return parse_token_value(self.text, field, token)
 
     def _compared(self, name: Token, field: Field) -> Comparison:
-        sign = self.take_token()
+        """The rest of a comparison. `name` is what a condition calls the field: `amount`, `hour(eventTime)`."""
+        self.compared, sign = name, self.take_token()
         if instead := self.sign_instead(sign):
-            raise self.error_at(f"write {instead}: {field.name} {instead} …", sign)
+            raise self.error_at(f"write {instead}: {name.text} {instead} …", sign)
         negated = sign.is_word("not")
         if negated:
             sign = self.take_token()
         prefix = "not " if negated else ""
         if sign.is_word("in"):
-            return Comparison(field.name, f"{prefix}in", self._values(field, name))
+            return Comparison(field.name, f"{prefix}in", self._values(field, name, f"{prefix}in"))
         if sign.is_word("startswith"):
             if field.type != "string":
-                raise self.error_at(f"{field.name} is no text: startsWith is for texts", sign)
+                raise self.error_at(f"{name.text} is no text: startsWith is for texts", sign)
             return Comparison(field.name, f"{prefix}startsWith", self._value(field, self._one(name)))
         if sign.is_word("is") and not negated:
-            return self._null(field)
+            return self._null(field, name)
         if sign.kind == "sign" and sign.text in RELATIONS and not negated:
             return Comparison(field.name, sign.text, self._operand(field, name, sign))
-        self._refuse_sign(field, sign, negated)
-
-    def _refuse_sign(self, field: Field, sign: Token, negated: bool) -> NoReturn:
-        if sign.is_word("between"):
-            raise self.error_at(f"write {field.name} >= … and {field.name} <= …", sign)
-        if negated:
-            raise self.error_at(f"expected in or startsWith after {field.name} not", sign)
-        allowed = "=, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null"
-        raise self.error_at(f"expected {allowed} after {field.name}", sign)
+        self.refuse_sign(name, sign, negated)
 
     def _field(self, name: Token) -> Field:
         try:
@@ -218,12 +190,12 @@ class WhenReader(TokenReader):
         except ValueError as error:
             raise self.error_at(str(error), name) from None
 
-    def _null(self, field: Field) -> Comparison:
+    def _null(self, field: Field, name: Token) -> Comparison:
         negated = self.upcoming_token.is_word("not")
         if negated:
             self.take_token()
         if not self.upcoming_token.is_word("null"):
-            raise self.error_at(f"expected null: {field.name} is null, {field.name} is not null")
+            raise self.error_at(f"expected null: {name.text} is null, {name.text} is not null")
         self.take_token()
         return Comparison(field.name, "is not null" if negated else "is null")
 
@@ -248,6 +220,8 @@ class WhenReader(TokenReader):
         if token.kind == "word" and field.type == "string" and _network(token.text):
             within = "not in" if sign.text == "!=" else "in"
             raise self.error_at(f"a network is compared with in: {field.name} {within} {token.text}", token)
+        if field.type == "boolean" and token.text != (lower := token.text.lower()) in ("true", "false"):
+            raise self.error_at(f"write {name.text} {sign.text} {lower}", token)
         if field.is_number_or_time and self.is_comma_before_digits():
             raise self.error_at("a number in a condition has no commas, and a point before decimals")
         return self._value(field, token)
@@ -272,7 +246,7 @@ class WhenReader(TokenReader):
             raise self.error_at(f"{field.name} is a {_kind(field)}, {other.name} a {_kind(other)}", token)
         return OtherField(other.name)
 
-    def _values(self, field: Field, name: Token) -> tuple:
+    def _values(self, field: Field, name: Token, operator: str) -> tuple:
         if field.type == "time":
             raise self.error_at(f"{field.name} is a time: only other times compare with it, or is null", name)
         if (
@@ -282,7 +256,7 @@ class WhenReader(TokenReader):
         ):
             return (self._exact_network(self.take_token()),)
         if not self.upcoming_token.is_sign("("):
-            raise self.error_at(f"the values of in stand in brackets: {name.text} in (…, …)")
+            self.refuse_values(name, operator, field.type == "string")
         self.take_token()
         tokens = [self._one(name)]
         while not (sign := self.take_token()).is_sign(")"):
@@ -306,34 +280,6 @@ class WhenReader(TokenReader):
             network = _network(token.text)
         right = f"write {network}" if network else "networks and other texts do not go into one list"
         raise self.error_at(f"expected a network such as 10.0.0.0/8: {right}", token)
-
-    def raise_for_rest(self) -> NoReturn:
-        """Says what is wrong with the token after a complete condition, and what is probably meant."""
-        sign, compares = self.upcoming_token, self.token_ahead(2)
-        if sign.is_sign(")"):
-            raise self.error_at("no bracket is open here")
-        goes_on = self.token_ahead(1).kind == "word" and (
-            compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
-        )
-        for word, signs in (("and", ("&", "&&", ",", ";")), ("or", ("|", "||"))):
-            if sign.is_sign(*signs) and (goes_on or not self.last):
-                raise self.error_at(f"write {word} between two conditions")
-        if sign.kind == "word" and self.token_ahead(1).is_sign(*RELATIONS):
-            raise self.error_at(
-                f"write and between two conditions: … and {sign.text} {self.token_ahead(1).text} …"
-            )
-        if not self.last:
-            raise self.error_at("expected and or or")
-        name, value = self.last
-        if sign.is_sign(",", ";", "|", "||", "&", "&&"):
-            several = f"{name.text} in ({quote_if_needed(value.text)}, …)"
-            raise self.error_at(f"write and or or between two conditions; one of several values: {several}")
-        if name.text in self.schema.names and self.schema.field(name.text).is_number_or_time:
-            raise self.error_at("expected and or or after a number, which has no unit")
-        both = short_json(self.text[value.start :].strip())
-        raise self.error_at(
-            f"expected and or or; a value with blanks or signs goes in quotes, such as {name.text} = {both}"
-        )
 
 
 def _kind(field: Field) -> str:

@@ -8,11 +8,13 @@ const STATES = ["ACTIVE", "PAUSE", "DELETE", "CONTROL"], CONTROLS = ["CLEAR_STAT
 const ACTIONS = ["block_login", "hold_payment", "notify"];
 const CELLS = ["ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window"];
 const AGGREGATION = ["aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent"];
-const CONDITION = [...AGGREGATION, "limitOperatorType", "limit", "limitOf"], LIMIT_OF = [...AGGREGATION, "dividedBy", "plus"];
+const CONDITION = [...AGGREGATION, "limitOperatorType", "limit", "limitOf"], LIMIT_OF = [...AGGREGATION, "dividedBy", "plus"], AT_MOST = ["alerts", "per"];
 const SAID = ["action", "ttl", "severity", "title", "labels", "eventFields"];
 const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", "and", "or", "atMost", "absence", "when", ...SAID];
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
 const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_SAID = 200, AROUND = "without blanks before and after it";
+// a sentence without its id, or without the colon after it
+const WITHOUT_ID = new RegExp(`^[${BLANKS}]*(?:[0-9]{1,19}[${BLANKS}]+)?(?:${[...Object.keys(LAYOUT.running), "NO"].join("|")})(?![\\p{L}\\p{N}_])[${BLANKS}]*[\\p{L}\\p{N}_(]`, "iu");
 const UNIT_SECONDS = { d: 86400, h: 3600, m: 60, s: 1 };
 const MOST_SECONDS = 3660 * 86400, MOST_KEYS = 16, PLACES = 12, MOST_CONDITIONS = 4, MILLION = 1000000n;
 const FRACTION = 10n ** 12n, MOST_ID = (1n << 63n) - 1n, MOST_MESSAGE = 64 << 10, GROWS = 16; // times that a rule, as it is written, may be as long as its message
@@ -59,8 +61,10 @@ function readWords(text, [head, id, state], schema) {
 
 function readPlain(text) {
   const cells = text.split(",").map((cell) => cell.trim().replace(/^\((.*)\)$/s, "$1").trim());
-  if (cells.length > CELLS.length || !/^[+-]?\d{1,30}$/.test(cells[0]))
+  if (cells.length > CELLS.length || !/^[+-]?\d{1,30}$/.test(cells[0])) {
+    if (WITHOUT_ID.test(text)) throw new Bad(`${shown(text)}: expected the rule's id and a colon before the sentence, such as 7: SUM(amount) per userId over 1 h > 500`);
     throw new Bad(`${shown(text)} is neither a JSON object, nor a sentence such as 7: SUM(amount) per userId over 1 h > 500, nor plain text such as 1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)`);
+  }
   const given = new Map(CELLS.map((name, n) => [name, cells[n]]).filter(([, cell]) => cell));
   for (const name of ["groupingKeyNames", "unique"]) if (given.has(name)) given.set(name, given.get(name).split("&").map((part) => part.trim()));
   return given;
@@ -101,7 +105,7 @@ function readRule(given, id, state, schema) {
   const own = readCondition(absence ? ofAbsence(given) : given, schema);
   const joined = ["and", "or"].find((name) => has(given, name)) ?? null;
   const rule = { id, state, version: 0, keys, filter, absence, conditions: [own, ...(joined ? readMore(given, joined, schema) : [])], joined, when: readTruth("when", given, schema) };
-  Object.assign(rule, has(given, "atMost") ? inside("atMost", given.get("atMost"), ["alerts", "per"], readAtMost) : { atMost: null, perMs: 0 });
+  Object.assign(rule, has(given, "atMost") ? inside("atMost", given.get("atMost"), AT_MOST, readAtMost) : { atMost: null, perMs: 0 });
   Object.assign(rule, has(given, "action") || has(given, "ttl") ? { action: readAction(given.get("action"), keys), ttlMs: 1000 * seconds("ttl", given.get("ttl")) } : { action: null, ttlMs: null });
   Object.assign(rule, { severity: readSeverity(given.get("severity")), title: readTitle(given.get("title")), labels: readLabels(given.get("labels")) });
   rule.eventFields = fewFieldNames(given, "eventFields", schema);
@@ -171,7 +175,8 @@ function readMore(given, how, schema) {
 
 /** Reads an object inside a message; what is wrong with it says where. */
 function inside(where, given, names, read) {
-  if (!(given instanceof Map)) throw new Bad(expected(where, given, 'an object such as {"aggregatorFunctionType": "COUNT", "window": "10m", ...}'));
+  const example = names === AT_MOST ? '{"alerts": 1, "per": "10m"}' : '{"aggregatorFunctionType": "COUNT", "window": "10m", ...}';
+  if (!(given instanceof Map)) throw new Bad(expected(where, given, `an object such as ${example}`));
   try {
     known(given, names);
     return read(given);

@@ -14,6 +14,9 @@ const UNITS_OF_SENTENCE = { s: "s", min: "m", m: "m", h: "h", d: "d" };
 const UNIT_ALONE = /^(?:\p{L}{1,3}|[$€£¥₩₹])$/u, WITH_UNIT = /^(?:\p{L}{1,3}|[$€£¥₩₹])?([0-9]{1,30}(\.[0-9]{1,30})?)((?:\p{L}{1,3}|[$€£¥₩₹])?)$/u;
 const POINTS_BETWEEN_THOUSANDS = /^[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3}){0,9}\.[0-9]{2}0$/; // 20.000 and 1.500.000, as Europeans write 20,000 and 1,500,000
 const ZEROS = { k: "000", m: "000000" }; // what people write instead of them
+// what other units people write, without a plural's s -> how many of which stored unit to write instead
+const OTHER_UNITS = { sec: [1, "s"], second: [1, "s"], min: [1, "m"], minute: [1, "m"], hr: [1, "h"], hour: [1, "h"], day: [1, "d"], w: [7, "d"], week: [7, "d"], month: [30, "d"], year: [365, "d"] };
+const OFTEN = { once: 1, one: 1, twice: 2, two: 2 }; // what people write for a number of alerts
 const OF_CLAUSES = "when, at most, then, severity, title, labels or with";
 
 /** The attributes of a rule, without id and state, as a message has them. Throws a Bad, which says where, and what would be right. */
@@ -30,6 +33,8 @@ function readSentence(text, schema) {
     add(reader.rest(rule));
   }
   if (reader.next.kind !== "end") {
+    reader.refuseRoute();
+    if (!rule.has("when")) reader.refuseConditionOnEvent();
     if (rule.get("absence") || Object.values(CLAUSES).some((name) => rule.has(name))) throw reader.refuse(`expected a comma and ${OF_CLAUSES}, or the end`);
     throw reader.refuse(`expected and, or, a comma and ${OF_CLAUSES}, or the end`);
   }
@@ -38,16 +43,51 @@ function readSentence(text, schema) {
 
 class SentenceReader extends WhenReader {
   comparison(first = false) {
-    const condition = this.aggregation(first), sign = this.take(), operator = sign.kind === "sign" && OPERATORS.find((name) => SYMBOLS[name] === sign.text);
+    const start = this.next;
+    if (start.isSign("(")) throw this.refuse("conditions have no brackets: join all by and, or all by or; or write several rules", start);
+    const condition = this.aggregation(first);
+    this.refuseRoute();
+    const sign = this.take(), operator = sign.kind === "sign" && OPERATORS.find((name) => SYMBOLS[name] === sign.text);
     const instead = this.signInstead(sign);
     if (instead) throw this.refuse(`write ${instead}: ${instead} 500`, sign);
     if (!operator) throw this.refuse(`expected one of ${Object.values(SYMBOLS).join(" ")} and a limit`, sign);
-    return [...condition, ["limitOperatorType", operator], ...this.limit()];
+    const limit = this.limit();
+    if (limit.length > 1) this._refuseRoot(start);
+    return [...condition, ["limitOperatorType", operator], ...limit];
+  }
+
+  _refuseRoot(called) {
+    if (called.isWord("stddev")) throw this.refuse("STDDEV is a root, which is not compared with another aggregate: take VARIANCE", called);
+  }
+
+  /** Refuses `per` and `where` in places where they cannot stand, and says where they do. */
+  refuseRoute() {
+    if (this.next.isWord("per")) throw this.refuse("per and its fields stand once, before the first over or within, as in SUM(amount) per userId over 1 h > 500");
+    if (this.next.isWord("where")) throw this._misplacedWhere(this.next);
+  }
+
+  _misplacedWhere(where) {
+    return this.refuse("where and its conditions stand in the brackets, as in COUNT(events where …), or before per and over; a condition on the event that alerts follows a comma: , when …", where);
+  }
+
+  /** Refuses a comparison of a field, and says that it is a clause. */
+  refuseConditionOnEvent() {
+    if (this.schema.byName.has(this.next.text) && this.isComparisonAhead) throw this._notInWhen(this.next);
+  }
+
+  _notInWhen(name) {
+    return this.refuse(`a condition on the event itself follows a comma: , when ${name.text} …`, name);
+  }
+
+  /** Refuses a comparison in the brackets of a count. */
+  _refuseComparisonIn(called) {
+    if (this.schema.byName.has(this.next.text) && this.isComparisonAhead) throw this.refuse(`write ${called}(events where ${this.next.text} …)`);
   }
 
   absence() {
     this.take();
     this._sign("(", "what is not to come stands as NO(events), or as NO(events where …)");
+    this._refuseComparisonIn("NO");
     this._words("expected events, as in NO(events)", "events");
     const of = [["absence", true], ["aggregatorFunctionType", "COUNT"], ...this._insideBrackets(), ...this._ofRoute()];
     this._words("expected within, how long, and after, such as within 10 min after", "within");
@@ -87,11 +127,12 @@ class SentenceReader extends WhenReader {
   aggregation(first) {
     const name = this.take(), called = name.text.toUpperCase();
     if (name.kind === "word" && !(called in LAYOUT.running) && this.schema.byName.has(name.text) && !first)
-      throw this.refuse(`a condition on the event itself follows a comma: , when ${name.text} …`, name);
+      throw this._notInWhen(name);
     if (name.kind !== "word" || !(called in LAYOUT.running))
       throw this.refuse(`expected a function with what it is of, as in SUM(amount) per userId over 1 h > 500; there are ${Object.keys(LAYOUT.running).join(", ")}`, name);
-    this._sign("(", `expected ( after ${called}, as in ${called}(…)`);
+    this._sign("(", `expected ( after ${called}, as in ${called}(${LAYOUT.running[called].of === "events" ? "events" : "…"})`);
     const of = [["aggregatorFunctionType", called], ...this._of(called), ...this._insideBrackets(), ...(first ? this._ofRoute() : [])];
+    this.refuseRoute();
     const noKeys = first && !of.some(([attribute]) => attribute === "groupingKeyNames");
     this._words(noKeys ? "expected per and fields, or over and a window, such as over 10 min" : "expected over and a window, such as over 10 min", "over");
     of.push(["window", this.duration()]);
@@ -119,8 +160,9 @@ class SentenceReader extends WhenReader {
     return [["aggregateFieldName", names[0]]];
   }
 
-  /** What other languages count: COUNT(*), COUNT(DISTINCT ip). */
+  /** COUNT(action = pay), and what other languages count: COUNT(*), COUNT(DISTINCT ip). */
   _refuseForeignArgument(called) {
+    if (LAYOUT.running[called].of === "events") this._refuseComparisonIn(called);
     if (this.schema.byName.has(this.next.text)) return;
     if (this.next.isWord("distinct")) throw this.refuse("distinct values are counted by UNIQUE_COUNT(…)");
     if (LAYOUT.running[called].of === "events" && (this.next.isSign(")") || this.next.isWord("*", "event"))) throw this.refuse(`write ${called}(events)`);
@@ -145,26 +187,47 @@ class SentenceReader extends WhenReader {
 
   limit() {
     let number = "1";
+    this._refuseBracketsOfLimit();
     if (!this.after(1).isSign("(")) {
       number = this._amount("a limit");
       if (!this.next.isWord("×", "*", "x")) {
-        if (this.next.kind === "word" && !this.next.isWord("and", "or", ...Object.keys(CLAUSES)))
+        if (this.next.kind === "word" && !this.next.isWord("and", "or", ...Object.keys(CLAUSES))) {
+          this.refuseRoute();
+          this.refuseConditionOnEvent();
           throw this.refuse("expected and, or, × or a comma after the limit, a number without blanks and units");
+        }
         return [["limit", number]];
       }
       this.take();
     }
-    const base = this.aggregation();
+    this._refuseBracketsOfLimit();
+    this._refuseRoot(this.next);
+    if (this.next.isWord("count_with_reset")) throw this.refuse("COUNT_WITH_RESET is no limit: take COUNT");
+    const base = this.aggregation(), [[, called]] = base;
+    this._refuseFactor(called);
     if (this.next.isWord("÷", "/")) {
       this.take();
       base.push(["dividedBy", this._whole("a divisor")]);
+      this._refuseFactor(called);
     }
+    if (this.next.kind === "word" && /^[+-][0-9]/.test(this.next.text)) throw this.refuse(`write a blank after ${this.next.text[0]}, as in ${this.next.text[0]} 5`);
     if (this.next.isWord("+", "-")) {
       const minus = this.take().text.replace("+", "");
       if (/^[+-]/.test(this.next.text)) throw this._notPlain("a number", this.next);
       base.push(["plus", minus + this._amount("a number")]);
     }
     return [["limit", number], ["limitOf", new Map(base)]];
+  }
+
+  _refuseBracketsOfLimit() {
+    if (this.next.isSign("(")) throw this.refuse("a limit has no brackets: write > 5 × SUM(amount) over 30 d ÷ 30");
+  }
+
+  /** Refuses a factor after the aggregate. */
+  _refuseFactor(called) {
+    if (!this.next.isWord("×", "*", "x")) return;
+    const [number] = /^[0-9]{1,30}(\.[0-9]{1,30})?$/.exec(this.after(1).text) ?? ["5"];
+    throw this.refuse(`the factor stands first: ${number} × ${called}(…)`);
   }
 
   _amount(what) {
@@ -222,26 +285,37 @@ class SentenceReader extends WhenReader {
     return !number || (zeros && fraction) ? "" : number + zeros;
   }
 
-  duration() {
-    const duration = this._oneDuration(), more = this.next, ms = (code) => 1000 * UNIT_SECONDS[code.at(-1)] * Number(code.slice(0, -1));
+  /** A duration; `before`: what to write before it, if it is to be written otherwise. */
+  duration(before = "") {
+    const duration = this._oneDuration(before), more = this.next, ms = (code) => 1000 * UNIT_SECONDS[code.at(-1)] * Number(code.slice(0, -1));
     let sum = ms(duration);
     while (this.next.kind === "word" && /^[0-9]/.test(this.next.text)) sum += ms(this._oneDuration());
     if (this.next !== more) throw this.refuse(`expected one number and one unit: write ${durationText(sum)}`, more);
     return duration;
   }
 
-  _oneDuration() {
+  _oneDuration(before = "") {
+    const number = this.next, { count, unit, isWrittenSo, token } = this._takeDuration();
+    if (!unit) throw this.refuse("expected a duration in whole s, min, h or d, such as 90 min", token);
+    const seconds = count * UNIT_SECONDS[unit];
+    if (!(seconds > 0 && seconds <= MOST_SECONDS)) throw this.refuse("expected a duration from 1 s to 3660 d", number);
+    if (!isWrittenSo) throw this.refuse(`expected a duration in whole s, min, h or d: write ${before}${durationAsGiven(count, unit)}`, token);
+    return count + unit;
+  }
+
+  /** How many of which stored unit, "" if none is meant; whether it is written so; and its last token. */
+  _takeDuration() {
     let token = this.take();
-    const number = token, [, digits, close] = (token.kind === "word" && /^([0-9]{1,12})([a-z]*)$/.exec(token.text.toLowerCase())) || [];
-    let unit = close ?? "";
-    if (digits && !unit && this.next.kind === "word") {
+    const text = token.kind === "word" ? token.text.toLowerCase() : "", [, digits, close] = /^([0-9]{1,12})([a-z]*)$/.exec(text) ?? [];
+    const count = Number(digits ?? 1);
+    let unit = close ?? text;
+    if (this.next.kind === "word" && ((digits && !unit) || ["a", "an", "one"].includes(unit))) {
       unit = this.next.text.toLowerCase();
       token = this.take();
     }
-    if (!digits || !Object.hasOwn(UNITS_OF_SENTENCE, unit)) throw this.refuse("expected a duration in whole s, min, h or d, such as 90 min", token);
-    const seconds = Number(digits) * UNIT_SECONDS[UNITS_OF_SENTENCE[unit]];
-    if (!(seconds > 0 && seconds <= MOST_SECONDS)) throw this.refuse("expected a duration from 1 s to 3660 d", number);
-    return digits + UNITS_OF_SENTENCE[unit];
+    if (Object.hasOwn(UNITS_OF_SENTENCE, unit)) return { count, unit: UNITS_OF_SENTENCE[unit], isWrittenSo: digits !== undefined, token };
+    const [times, stored] = [unit, unit.replace(/s$/, "")].filter((name) => Object.hasOwn(OTHER_UNITS, name)).map((name) => OTHER_UNITS[name])[0] ?? [1, ""];
+    return { count: count * times, unit: stored, isWrittenSo: false, token };
   }
 
   more() {
@@ -259,7 +333,7 @@ class SentenceReader extends WhenReader {
   /** The clause that follows a comma. */
   rest(rule) {
     const first = this.take(), clause = first.text.toLowerCase();
-    if (first.isWord("where", "filter")) throw this.refuse("where and its conditions stand before per and over", first);
+    if (first.isWord("where", "filter")) throw this._misplacedWhere(first);
     if (first.isWord("at") && rule.get("absence"))
       throw this.refuse("at most: not beside absence, which is about the events after one, and has no other condition", first);
     if (first.kind !== "word" || !Object.hasOwn(CLAUSES, clause)) throw this.refuse(`expected ${OF_CLAUSES} after the comma`, first);
@@ -275,9 +349,20 @@ class SentenceReader extends WhenReader {
 
   _at() {
     this._words("expected at most and how often, such as at most 1 per 10 min", "most");
+    this._refuseOften();
     const alerts = this._whole("how many alerts");
     this._words("expected per and a duration, such as per 10 min", "per");
-    return [["atMost", new Map([["alerts", alerts], ["per", this.duration()]])]];
+    return [["atMost", new Map([["alerts", alerts], ["per", this.duration(`at most ${alerts.text} per `)]])]];
+  }
+
+  /** Refuses `once per hour`, `twice a day`, and says how it is written. */
+  _refuseOften() {
+    const token = this.next;
+    if (!token.isWord(...Object.keys(OFTEN))) return;
+    this.take();
+    if (this.next.isWord("per", "every", "each", "in", "within")) this.take();
+    const { count, unit } = this._takeDuration(), often = `at most ${OFTEN[token.text.toLowerCase()]} per ${unit ? durationAsGiven(count, unit) : "1 h"}`;
+    throw this.refuse(`write ${often}`, token);
   }
 
   _then(rule) {
@@ -349,6 +434,7 @@ function durationParts(ms) {
   const [unit, size] = Object.entries(UNIT_SECONDS).find(([, each]) => ms % (1000 * each) === 0);
   return [ms / 1000 / size, unit];
 }
+const durationAsGiven = (count, unit) => `${count} ${unit === "m" ? "min" : unit}`;
 const durationText = (ms) => durationParts(ms).join(" ").replace("m", "min");
 
 /** What an aggregation is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event. */

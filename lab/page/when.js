@@ -9,6 +9,8 @@ const SHOWS = { hour: [0n, 23n], weekday: [1n, 7n] }; // of clocks: the smallest
 const WHEN_EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null';
 // the first word of a clause of a rule's sentence, and the attribute that it gives
 const CLAUSES = { when: "when", at: "atMost", then: "action", severity: "severity", title: "title", labels: "labels", with: "eventFields" };
+const COMPARES = ["in", "not", "is", "startswith"]; // words
+const LIKE_NETWORK = /^[0-9A-Fa-f:.]{0,60}[:.][0-9A-Fa-f:.]{0,60}\/[0-9.]{1,20}$/;
 const AFTER_CONDITION = ["and", "or", "where", "per", "over", "within", ...Object.keys(CLAUSES)]; // in a rule's sentence
 const RELATIONS = {
   "=": (sign) => sign === 0, "!=": (sign) => sign !== 0, ">": (sign) => sign > 0, ">=": (sign) => sign >= 0, "<": (sign) => sign < 0, "<=": (sign) => sign <= 0,
@@ -56,7 +58,7 @@ function joinedParts(how, parts) {
 class WhenReader extends Reader {
   constructor(text, schema) {
     super(text);
-    Object.assign(this, { schema, mostValues: MOST_VALUES, comparisons: 0, tooMany: null });
+    Object.assign(this, { schema, mostValues: MOST_VALUES, comparisons: 0, tooMany: null, compared: null, given: null });
   }
 
   /** A whole condition, as far as it goes. */
@@ -67,7 +69,7 @@ class WhenReader extends Reader {
   }
 
   _anySize() {
-    Object.assign(this, { comparisons: 0, tooMany: null });
+    Object.assign(this, { comparisons: 0, tooMany: null, compared: null, given: null });
     return this.any(0);
   }
 
@@ -106,7 +108,10 @@ class WhenReader extends Reader {
   _comparison() {
     if (this.next.isWord("not") && !this.schema.byName.has(this.next.text) && ["word", "sign"].includes(this.after(1).kind))
       throw this.refuse("not stands beside the comparison: write field not in (…), field not startsWith …, field != …, field is not null");
-    if (this.next.kind !== "word") throw this.refuse(`expected the name of a field, as in ${WHEN_EXAMPLES}`);
+    if (this.next.kind !== "word") {
+      if (this.next.isSign(...Object.keys(RELATIONS))) this._refuseWithoutName(this.next);
+      throw this.refuse(`expected the name of a field, as in ${WHEN_EXAMPLES}`);
+    }
     const name = this.take();
     if (++this.comparisons > MOST_COMPARISONS) this.tooMany ??= name;
     if (this.next.isSign("(") && name.isWord(...Object.keys(SHOWS))) return this._clock(name);
@@ -117,11 +122,24 @@ class WhenReader extends Reader {
   /** Refuses what stands for a field, if it can be told what is meant. */
   _refuseName(name) {
     if (name.isWord(...Object.keys(SHOWS))) throw this.refuse(`write ${name.text.toLowerCase()}(${this.schema.time.name})`, name);
-    const before = this.tokens[this.place - 2], goesOn = this.next.isSign(...Object.keys(RELATIONS)) || this.next.isWord("in", "not", "is", "startswith");
+    if (name.isWord(...COMPARES)) this._refuseWithoutName(name);
+    const before = this.tokens[this.place - 2], goesOn = this.next.isSign(...Object.keys(RELATIONS)) || this.next.isWord(...COMPARES);
     if (before?.isWord("and", "or") && name.isWord(...AFTER_CONDITION)) throw this.refuse(`expected a condition after ${before.text}, not ${name.text}`, name);
     if (!this.given || goesOn || !before?.isWord("and", "or")) return;
     const [of, value] = this.given, several = `${of.text} in (${written({}, value.text)}, ${written({}, name.text)})`;
     throw this.refuse(`write and or or between two conditions; one of several values: ${several}`, name);
+  }
+
+  /** Refuses a comparison without the field, if the one before has one. */
+  _refuseWithoutName(compares) {
+    const before = this.tokens[this.tokens.indexOf(compares) - 1];
+    if (this.compared && before?.isWord("and", "or")) throw this.refuse(`repeat the field: … ${before.text} ${this.compared.text} ${compares.text} …`, compares);
+  }
+
+  /** Whether a word and a sign or word that compares follow. */
+  get isComparisonAhead() {
+    const compares = this.after(1);
+    return this.next.kind === "word" && (compares.isSign(...Object.keys(RELATIONS)) || compares.isWord(...COMPARES));
   }
 
   /** What a clock shows, compared with numbers. */
@@ -137,7 +155,8 @@ class WhenReader extends Reader {
     const last = this.last;
     if (!this.take().isSign(")")) throw this.refuse(`expected ) after ${name.text}(${field.name}, zone`, this.last);
     if (!isZone(zone)) throw this.refuse(`unknown time zone ${shown(zone)} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)`, last);
-    const compared = this._compared(name, { name: shows, type: "long", numeric: true, scale: 0, range: SHOWS[shows] }), { operand } = compared;
+    const called = new Token("word", `${shows}(${field.name}${zone === "UTC" ? "" : `, ${written({}, zone)}`})`, name.start, name.end);
+    const compared = this._compared(called, { name: shows, type: "long", numeric: true, scale: 0, range: SHOWS[shows] }), { operand } = compared;
     if (operand === undefined || operand.other) throw this._noLocalTime(shows, this.last);
     return { ...compared, field, clock: { shows, zone } };
   }
@@ -151,28 +170,39 @@ class WhenReader extends Reader {
     return super.valueOf(field, token);
   }
 
+  /** The rest of a comparison. `name` is what a condition calls the field: `amount`, `hour(eventTime)`. */
   _compared(name, field) {
     let sign = this.take();
     const instead = this.signInstead(sign);
-    if (instead) throw this.refuse(`write ${instead}: ${field.name} ${instead} …`, sign);
+    this.compared = name;
+    if (instead) throw this.refuse(`write ${instead}: ${name.text} ${instead} …`, sign);
     const negated = sign.isWord("not"), prefix = negated ? "not " : "";
     if (negated) sign = this.take();
-    if (sign.isWord("in")) return { field, operator: `${prefix}in`, operand: this._values(field, name) };
+    if (sign.isWord("in")) return { field, operator: `${prefix}in`, operand: this._values(field, name, `${prefix}in`) };
     if (sign.isWord("startswith")) {
-      if (field.type !== "string") throw this.refuse(`${field.name} is no text: startsWith is for texts`, sign);
+      if (field.type !== "string") throw this.refuse(`${name.text} is no text: startsWith is for texts`, sign);
       return { field, operator: `${prefix}startsWith`, operand: this.valueOf(field, this._one(name)) };
     }
-    if (sign.isWord("is") && !negated) return this._null(field);
+    if (sign.isWord("is") && !negated) return this._null(field, name);
     if (sign.kind === "sign" && sign.text in RELATIONS && !negated) return { field, operator: sign.text, operand: this._operand(field, name, sign) };
-    if (sign.isWord("between")) throw this.refuse(`write ${field.name} >= … and ${field.name} <= …`, sign);
-    if (negated) throw this.refuse(`expected in or startsWith after ${field.name} not`, sign);
-    throw this.refuse(`expected =, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null after ${field.name}`, sign);
+    if (sign.isWord("between")) throw this.refuse(`write ${this._between(name, field.range, negated)}`, sign);
+    if (negated) throw this.refuse(`expected in or startsWith after ${name.text} not`, sign);
+    throw this.refuse(`expected =, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null after ${name.text}`, sign);
   }
 
-  _null(field) {
+  /** What `between`, after which the reader stands, means; of a clock, 22 and 6 are the hours around midnight. */
+  _between(name, range, negated) {
+    const low = this.next, high = this.after(2), isWhole = low.isValue && this.after(1).isWord("and") && high.isValue;
+    const [least, most] = isWhole ? [low, high].map(({ text }) => written({}, text)) : ["…", "…"];
+    const turns = Boolean(isWhole && range && low.isNumber(...range) && high.isNumber(...range)) && Number(low.text) > Number(high.text);
+    const [from, to] = negated ? ["<", ">"] : [">=", "<="];
+    return negated === turns ? `${name.text} ${from} ${least} and ${name.text} ${to} ${most}` : `(${name.text} ${from} ${least} or ${name.text} ${to} ${most})`;
+  }
+
+  _null(field, name) {
     const negated = this.next.isWord("not");
     if (negated) this.take();
-    if (!this.take().isWord("null")) throw this.refuse(`expected null: ${field.name} is null, ${field.name} is not null`, this.last);
+    if (!this.take().isWord("null")) throw this.refuse(`expected null: ${name.text} is null, ${name.text} is not null`, this.last);
     return { field, operator: negated ? "is not null" : "is null" };
   }
 
@@ -190,6 +220,8 @@ class WhenReader extends Reader {
     this._noTime(field, token);
     if (token.kind === "word" && field.type === "string" && networkOf(token.text))
       throw this.refuse(`a network is compared with in: ${field.name} ${sign.text === "!=" ? "not " : ""}in ${token.text}`, token);
+    const lower = token.text.toLowerCase();
+    if (field.type === "boolean" && token.text !== lower && ["true", "false"].includes(lower)) throw this.refuse(`write ${name.text} ${sign.text} ${lower}`, token);
     if (field.numeric && this.isCommaBeforeDigits) throw this.refuse("a number in a condition has no commas, and a point before decimals");
     return this.valueOf(field, token);
   }
@@ -210,11 +242,12 @@ class WhenReader extends Reader {
     return other;
   }
 
-  _values(field, name) {
+  _values(field, name, operator) {
     this._noTime(field, name);
     const isNetwork = (token) => token.kind === "word" && field.type === "string" && networkOf(token.text) !== null;
     if (isNetwork(this.next)) return { networks: [this._network(this.take())] };
-    if (!this.take().isSign("(")) throw this.refuse(`the values of in stand in brackets: ${name.text} in (…, …)`, this.last);
+    if (!this.next.isSign("(")) this._refuseValues(field, name, operator);
+    this.take();
     const tokens = [this._one(name)];
     for (let sign = this.take(); !sign.isSign(")"); sign = this.take()) {
       if (!sign.isSign(",")) throw this.refuse("expected , or ) after a value; one with blanks or signs goes in quotes", sign);
@@ -226,6 +259,14 @@ class WhenReader extends Reader {
     return { networks: [...networks.values()].sort((a, b) => a.version - b.version || byNumber(a.number, b.number) || a.prefix - b.prefix) };
   }
 
+  /** Refuses what is neither a list nor a network after `in` or `not in`. */
+  _refuseValues(field, name, operator) {
+    const { text } = this.next, isText = this.next.kind === "word" && field.type === "string", address = isText && !text.includes("%") && addressOf(text);
+    if (address) throw this.refuse(`write ${name.text} ${operator} ${text}/${BITS_OF[address.version]}`);
+    if (isText && LIKE_NETWORK.test(text)) throw this.refuse("no network: expected an address, / and a number up to 32, or up to 128 for IPv6, as in 10.0.0.0/8");
+    throw this.refuse(`the values of ${operator} stand in brackets: ${name.text} ${operator} (…, …)`);
+  }
+
   _network(token) {
     const network = networkOf(token.text.includes("/") ? token.text : `${token.text}/${token.text.includes(":") ? 128 : 32}`);
     if (network?.exact) return network;
@@ -235,7 +276,7 @@ class WhenReader extends Reader {
   /** Says what is wrong with the token after a complete condition, and what is probably meant. */
   refuseRest() {
     const sign = this.next, [following, compares] = [this.after(1), this.after(2)], isRelation = (token) => token.isSign(...Object.keys(RELATIONS));
-    const goesOn = following.kind === "word" && (isRelation(compares) || compares.isWord("in", "not", "is", "startswith"));
+    const goesOn = following.kind === "word" && (isRelation(compares) || compares.isWord(...COMPARES));
     if (sign.isSign(")")) throw this.refuse("no bracket is open here");
     for (const [word, signs] of Object.entries({ and: ["&", "&&", ",", ";"], or: ["|", "||"] }))
       if (sign.isSign(...signs) && (goesOn || !this.given)) throw this.refuse(`write ${word} between two conditions`);
@@ -244,7 +285,7 @@ class WhenReader extends Reader {
     const [name, value] = this.given, field = this.schema.byName.get(name.text);
     if (sign.isSign(",", ";", "|", "||", "&", "&&"))
       throw this.refuse(`write and or or between two conditions; one of several values: ${name.text} in (${written({}, value.text)}, …)`);
-    if (field && !["string", "boolean"].includes(field.type)) throw this.refuse("expected and or or after a number, which has no unit");
+    if (name.text.includes("(") || (field && !["string", "boolean"].includes(field.type))) throw this.refuse("expected and or or after a number, which has no unit");
     throw this.refuse("expected and or or; a value with blanks or signs goes in quotes");
   }
 }

@@ -39,7 +39,6 @@ PAGE_REASONS = (  # why the page refuses a rule, a record or a file, where the k
     "not one JSON object: a mistake at character {number}",
     "line of {size} bytes, at most {most} are allowed",
     "{attribute}: {count} fields, expected at most {most}",
-    'an object such as {"aggregatorFunctionType": "COUNT", "window": "10m", ...}',
     "window and windowMinutes differ, expected one of them or the same in both",
     "expected and or or; a value with blanks or signs goes in quotes",
     "unknown time zone {name} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)",

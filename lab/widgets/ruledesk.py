@@ -19,7 +19,6 @@ from lab.apps.backtest import Past
 from lab.model.conditions import quote_if_needed
 from lab.model.hints import condition_hints
 from lab.model.language import say, translated
-from lab.model.messages import SENTENCE_EXAMPLE
 from lab.model.rules import (
     BadRule,
     Rule,
@@ -30,6 +29,7 @@ from lab.model.rules import (
     rule_message,
 )
 from lab.model.schema import PAYMENTS, Schema
+from lab.model.textmessages import SENTENCE_EXAMPLE
 from lab.widgets.backtest import Backtest
 from lab.widgets.look import sentence_html
 from lab.widgets.panel import Panel

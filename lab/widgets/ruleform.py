@@ -12,14 +12,14 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
-from lab.model.conditionreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.filters import filter_json_value, filter_text
 from lab.model.language import say, translated
+from lab.model.numberreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
+from lab.model.refusals import EXAMPLES as WHEN_EXAMPLES
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.sentence import parse_at_most, parse_further_conditions, parse_labels, parse_limit
-from lab.model.whenreader import EXAMPLES as WHEN_EXAMPLES
 from lab.model.whenreader import parse_filter, parse_when
 
 CONTEXT = 80  # characters shown around a mistake

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.model.attributes import BadRule
+from lab.model.conditionreader import EXAMPLE
 from lab.model.messages import parse_message
 from lab.model.rule import Rule, readable_rule_sentence
 from lab.model.rules import rule_message
@@ -19,6 +20,7 @@ from tests.browser.test_page_engine import many
 from tests.engine.test_when import events
 from tests.model.test_rules import TOO_LONG
 from tests.model.test_sentence import MISTAKES, ODD, odd_rules
+from tests.model.test_when import WRONG as WRONG_CONDITIONS
 from tests.model.test_when import conditions
 from tests.strategies import rules
 
@@ -139,8 +141,17 @@ def test_a_rule_that_could_not_be_read_back_is_refused_as_in_python(opened, filt
     assert all(sizes) and min(int(size[1]) for size in sizes) < 65536 + 200 and None in reasons
 
 
-def test_a_mistake_in_a_sentence_is_told_as_in_python(opened):
+def test_a_mistake_in_a_sentence_or_a_condition_is_told_as_in_python(opened):
     texts = [f"7: {text}" for text, _, _ in MISTAKES]
+    texts += [f"7: {EXAMPLE}, when {text}" for text, _, _ in WRONG_CONDITIONS]
+    texts += [f"7: COUNT(events where {text}) over 1 h > 3" for text, _, _ in WRONG_CONDITIONS]
+    texts += [
+        EXAMPLE,
+        f" 7 {EXAMPLE}",
+        "no(events) within 1 h after",
+        "SUMé (amount) over 1 h > 3",
+        "minutes",
+    ]
     found = opened.evaluate(WRONG, [LOGINS.to_dict(), texts])
     # which the page does not tell: what was probably meant
     suggested = re.compile(r", did you mean [^?]*\?|(?<=goes in quotes), such as .*(?= \(at)")

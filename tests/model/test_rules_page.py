@@ -7,8 +7,9 @@ import pytest
 
 from lab.model.aggregation import FUNCTIONS, OPERATORS
 from lab.model.attributes import ACTIONS, SEVERITIES
-from lab.model.conditionreader import CLAUSES, EXAMPLE
+from lab.model.conditionreader import EXAMPLE
 from lab.model.messages import ATTRIBUTES, CONTROLS, COUNT_WORDS, OPERATOR_ALIASES, STATES, parse_message
+from lab.model.refusals import CLAUSES
 from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import LOGINS, PAYMENTS
 

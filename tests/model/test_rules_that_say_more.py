@@ -92,6 +92,14 @@ def test_with_a_reset_an_alert_uses_up_all_first_events_that_came_before_it():
     assert ids(rule(**SEQUENCE), events) == [2, 3, 5]
 
 
+def test_with_a_reset_an_alert_uses_up_first_events_of_later_times_that_arrived_before_it():
+    events = actions((10, "failed"), (30, "failed"), (20, "login"), (40, "login"))
+    counting = SEQUENCE | {"window": "1h"}
+    resetting = counting | {"aggregatorFunctionType": "COUNT_WITH_RESET"}
+    assert ids(rule(**resetting), [dict(event) for event in events]) == [2]
+    assert ids(rule(**counting), events) == [2, 3]
+
+
 def test_the_first_time_is_a_count_of_0_without_the_current_event():
     first = COUNT | {"limitOperatorType": "=", "limit": 0, "window": "30m", "excludeCurrent": True}
     message = rule(**first | {"groupingKeyNames": ["userId", "country"]})
@@ -173,6 +181,12 @@ def test_at_most_so_many_alerts_are_given_in_a_window_and_the_others_are_counted
     assert reference.suppressed == {"1.1": 3}
 
 
+def test_at_most_is_counted_back_from_the_events_own_time_so_that_events_out_of_order_raise_more():
+    words = "1: COUNT(events) per userId over 1 min >= 1, at most 1 per 1 h"
+    assert ids(words, [{"at": at} for at in (60, 59, 58)]) == [0, 1, 2]
+    assert ids(words, [{"at": at} for at in (58, 59, 60)]) == [0]
+
+
 def test_a_suppressed_alert_resets_a_count():
     words = "1: COUNT_WITH_RESET(events) per userId over 1 h >= 2, at most 1 per {}"
     assert ids(words.format("3 min"), [{"at": at} for at in range(6)]) == [1, 5]
@@ -237,8 +251,8 @@ def test_what_is_wrong_inside_a_condition_says_where():
             "atMost: alerts: 0, expected a whole number from 1 to 1,000,000",
         ),
         ({"atMost": {"alerts": 1}}, "atMost: per: "),
-        ({"atMost": 1}, "atMost: 1, expected an object"),
-        ({"limitOf": 5}, "limitOf: 5, expected an object such as"),
+        ({"atMost": 1}, 'atMost: 1, expected an object such as {"alerts": 1, "per": "10m"}'),
+        ({"limitOf": 5}, 'limitOf: 5, expected an object such as {"aggregatorFunctionType": "COUNT", '),
         ({"limitOf": {}}, "limitOf: aggregatorFunctionType: "),
         ({"limit": 0, "limitOf": COUNT}, "limit: 0, expected above 0 and at most 1,000,000 beside limitOf"),
         ({"limit": 1_000_001, "limitOf": COUNT}, "expected above 0 and at most 1,000,000 beside limitOf"),

@@ -8,12 +8,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lab.model.attributes import LABEL, BadRule
-from lab.model.conditionreader import CLAUSES, EXAMPLE
+from lab.model.conditionreader import EXAMPLE
 from lab.model.conditions import BadConditions
 from lab.model.messages import build_message, parse_message
+from lab.model.refusals import CLAUSES
 from lab.model.rule import Rule, readable_rule_sentence, readable_rule_summary
 from lab.model.schema import LOGINS, Field, Schema
-from lab.model.sentence import parse_further_conditions, parse_labels, parse_limit, parse_rule_sentence
+from lab.model.sentence import (
+    parse_at_most,
+    parse_further_conditions,
+    parse_labels,
+    parse_limit,
+    parse_rule_sentence,
+)
 from lab.model.words import UNSEEN
 from tests.strategies import rules
 
@@ -40,7 +47,7 @@ MISTAKES = (
     ("SUM(amount, userId) over 1 h > 3", ")", "SUM takes one field"),
     ("SUM(amount) over 1 h 30 min > 3", "30", "expected one number and one unit: write 90 min"),
     ("SUM(amount) over 1 h 30 min 20 s > 3", "30", "expected one number and one unit: write 5420 s"),
-    ("SUM(amount) over 1 week > 3", "week", "expected a duration in whole s, min, h or d"),
+    ("SUM(amount) over 1 week > 3", "week", "expected a duration in whole s, min, h or d: write 7 d "),
     ("SUM(amount) over 1.5 h > 3", "1.5", "in whole s, min, h or d, such as 90 min"),
     ("SUM(amount) over 0 h > 3", "0", "expected a duration from 1 s to 3660 d"),
     ("SUM(amount) over 3661 d > 3", "3661", "expected a duration from 1 s to 3660 d"),
@@ -88,7 +95,7 @@ MISTAKES = (
     ("COUNT(amont) over 1 h > 3", "amont", "did you mean amount?"),
     ("COUNT(distinct ip) over 1 h > 3", "distinct", "counted by UNIQUE_COUNT(…)"),
     ("SUM(amount) over 1 h > 3 and amount > 5", "amount", "a comma: , when amount …"),
-    ("COUNT(events) over 1 h > 3, where ip is null", "where", "stand before per and over"),
+    ("COUNT(events) over 1 h > 3, where ip is null", "where", "or before per and over"),
     ("COUNT(events) over 1 h > 3, when amount > 5 & ip is null", "&", "write and between two conditions"),
     ("COUNT(events) over 1 h > 3, when device = Mozilla 5", "5", "goes in quotes"),
     ("COUNT(events) over 1 h > 3, when amount > 5 severity low", "severity", "expected a comma and when"),
@@ -149,6 +156,102 @@ MISTAKES = (
     ("COUNT(events) over 1 h > 3, with ip, ip of the event", "ip", "expected each field once"),
     ("COUNT(events) over 1 h > 3, with ip of event", "event", "expected of the event after the fields"),
     ("COUNT(events) over 1 h > 3, with ip", "", "expected of the event after the fields"),
+    (
+        "SUM(amount) over 1 h > 5 × (SUM(amount) over 30 d ÷ 30)",
+        "(",
+        "no brackets: write > 5 × SUM(amount) over 30 d ÷ 30",
+    ),
+    ("SUM(amount) over 1 h > (SUM(amount) over 30 d)", "(", "no brackets: write > 5 × SUM(amount)"),
+    ("SUM(amount) over 1 h > (500)", "(", "a limit has no brackets"),
+    ("SUM(amount) over 1 h > ((500))", "(", "a limit has no brackets"),
+    (
+        "(COUNT(events) over 1 h > 3 or SUM(amount) over 1 h > 5) and COUNT(events) over 1 d > 9",
+        "(",
+        "have no brackets: join all by and, or all by or; or write several rules",
+    ),
+    (
+        "COUNT(events) over 1 h > 3 and (SUM(amount) over 1 h > 5 or COUNT(events) over 1 d > 9)",
+        "(",
+        "conditions have no brackets",
+    ),
+    (
+        "SUM(amount) per userId over 1 h > 5 × SUM(amount) per userId over 30 d",
+        "per",
+        "per and its fields stand once, before the first over or within, as in SUM(amount) per userId over 1 h > 500",
+    ),
+    (
+        "COUNT(events) over 10 min per userId >= 5",
+        "per",
+        "per and its fields stand once, before the first over",
+    ),
+    (
+        "COUNT(events) over 10 min >= 5 per userId",
+        "per",
+        "per and its fields stand once, before the first over",
+    ),
+    ("SUM(amount) over 1 h > SUM(amount) over 30 d per userId", "per", "per and its fields stand once"),
+    ("SUM(amount) over 1 h > SUM(amount) over 30 d ÷ 30 per userId", "per", "per and its fields stand once"),
+    ("NO(events) within 1 h after per userId", "per", "before the first over or within"),
+    ("COUNT per userId over 1 h > 3", "per", "expected ( after COUNT, as in COUNT(events)"),
+    ("UNIQUE_COUNT ip over 1 h > 3", "ip", "as in UNIQUE_COUNT(…)"),
+    (
+        "COUNT(events) over 1 h >= 5 where action = pay",
+        "where",
+        "as in COUNT(events where …), or before per and over; a condition on the event that alerts follows a comma: , when …",
+    ),
+    ("COUNT(events) over 1 h where action = pay >= 5", "where", "stand in the brackets"),
+    ("SUM(amount) over 1 h > 5 × SUM(amount) where ip is null over 30 d", "where", "stand in the brackets"),
+    ("SUM(amount) over 1 h > SUM(amount) over 30 d where ip is null", "where", "stand in the brackets"),
+    ("NO(events) within 1 h after where action = pay", "where", "a comma: , when …"),
+    ("SUM(amount) over 1 h > 2 × SUM(amount) over 30 d ÷ 24 -5", "-5", "write a blank after -, as in - 5"),
+    ("SUM(amount) over 1 h > MIN(amount) over 30 d +1,000", "+1", "write a blank after +, as in + 5"),
+    ("SUM(amount) over 1 h > AVG(amount) over 30 d × 2", "×", "the factor stands first: 2 × AVG(…)"),
+    ("SUM(amount) over 1 h > SUM(amount) over 30 d ÷ 30 * 1.5", "*", "the factor stands first: 1.5 × SUM(…)"),
+    ("SUM(amount) over 1 h > SUM(amount) over 30 d × many", "×", "the factor stands first: 5 × SUM(…)"),
+    (
+        "NO(events) per userId within 15 min after action = order",
+        "action",
+        "follows a comma: , when action …",
+    ),
+    ("COUNT(events) over 1 h > 3 action = order", "action", "follows a comma: , when action …"),
+    ("SUM(amount) over 1 h > SUM(amount) over 1 d country in (KR, CN)", "country", ", when country …"),
+    ("NO(action = pay) within 1 h after", "action", "write NO(events where action …)"),
+    ("COUNT(action = pay) over 1 h > 3", "action", "write COUNT(events where action …)"),
+    (
+        "COUNT_WITH_RESET(ip not in 10.0.0.0/8) over 1 h > 3",
+        "ip",
+        "write COUNT_WITH_RESET(events where ip …)",
+    ),
+    ("COUNT(events) over 1 h > 3, at most once per hour", "once", "write at most 1 per 1 h "),
+    ("COUNT(events) over 1 h > 3, at most twice a day", "twice", "write at most 2 per 1 d "),
+    ("COUNT(events) over 1 h > 3, at most once", "once", "write at most 1 per 1 h "),
+    ("COUNT(events) over 1 h > 3, at most once every 10 minutes", "once", "write at most 1 per 10 min "),
+    ("COUNT(events) over 1 h > 3, at most 1 per hour", "hour", "write at most 1 per 1 h "),
+    ("COUNT(events) over 1 h > 3, at most 2 per 1 week", "week", "write at most 2 per 7 d "),
+    ("COUNT(events) over 24 hours > 3", "hours", "in whole s, min, h or d: write 24 h "),
+    ("COUNT(events) over 24hours > 3", "24hours", "write 24 h "),
+    ("COUNT(events) over 5 Mins > 3", "Mins", "write 5 min "),
+    ("COUNT(events) over 1 month > 3", "month", "write 30 d "),
+    ("COUNT(events) over week > 3", "week", "write 7 d "),
+    ("COUNT(events) over 600 weeks > 3", "600", "expected a duration from 1 s to 3660 d"),
+    ("COUNT(events) over 1 h > 3, then notify for 2 days", "days", "write 2 d "),
+    ("NO(events) within 0 hours after", "0", "expected a duration from 1 s to 3660 d"),
+    (
+        "SUM(amount) over 1 h > 2 × STDDEV(amount) over 30 d",
+        "STDDEV",
+        "STDDEV is a root, which is not compared with another aggregate: take VARIANCE",
+    ),
+    ("STDDEV(amount) over 1 h > SUM(amount) over 30 d", "STDDEV", "not compared with another aggregate"),
+    (
+        "COUNT(events) over 1 h > 3 and stddev(amount) over 1 h > 2 × SUM(amount) over 30 d",
+        "stddev",
+        "take VARIANCE",
+    ),
+    (
+        "COUNT(events) over 1 h > COUNT_WITH_RESET(events) over 30 d",
+        "COUNT_WITH_RESET",
+        "COUNT_WITH_RESET is no limit: take COUNT",
+    ),
     ("SUM(amount) over 1 h > MIN(amount) over 1 d + much", "much", "expected a number, such as 500"),
     ("COUNT(events) over 1 h > 2 × SUM(amount) over 1 d ÷ 1.5", "1.5", "expected a whole number"),
 )
@@ -305,6 +408,13 @@ def test_a_message_may_be_a_sentence_after_the_id_and_a_mistake_keeps_its_place(
         parse_message("7: SUM(amont) per userId over 1 h > 500", LOGINS)
     with pytest.raises(BadRule, match="ruleState"):
         parse_message("7 asleep: SUM(amount) per userId over 1 h > 500", LOGINS)
+
+
+def test_what_is_said_of_at_most_alone_can_be_typed_there():
+    with pytest.raises(BadConditions, match=r"^write 1 per 1 h \(at"):
+        parse_at_most("once per hour", LOGINS)
+    with pytest.raises(BadConditions, match=r"in whole s, min, h or d: write 3 per 1 d \(at"):
+        parse_at_most("3 per day", LOGINS)
 
 
 def test_a_text_of_labels_is_read_by_itself():

@@ -1,6 +1,7 @@
 """The JSON Schemas take what the code writes and reads, and nothing else; the committed page is what the code gives."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,17 @@ from lab.cli.main import OK, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.model.deadletters import dead_letter
+from lab.model.field import Field
 from lab.model.reference import evaluate_log
-from lab.model.rules import RuleBook
-from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
+from lab.model.rules import RuleBook, parse_message
+from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS, Schema
 from lab.model.spec import LOGS, json_schemas_by_log
 from lab.stream.datasets import dataset
+from tests.model.test_when import TYPES
 from tests.orders import orders
 
 ORDERS = [line.encode() for line in orders(300)]
+BARE = Schema("bare", (Field("id", "string"), Field("at", "time", unit="ms")), ("id",), "at")
 PAGE = Path(__file__).parents[2] / "docs" / "asyncapi.yaml"
 
 
@@ -111,6 +115,17 @@ def test_the_committed_page_is_what_the_code_gives(capsys):
     """`lab spec > docs/asyncapi.yaml` makes it anew."""
     assert main(["spec"]) == OK
     assert capsys.readouterr().out == PAGE.read_text()
+
+
+@pytest.mark.parametrize(
+    "schema", [*SCHEMAS.values(), infer(ORDERS, "orders").schema, TYPES, BARE], ids=lambda schema: schema.name
+)
+def test_the_control_topic_also_says_the_texts_that_it_takes_and_they_are_rules(schema):
+    told = json_schemas_by_log(schema)["control"]["description"]
+    assert "sentence" in told and "line of text" in told
+    sentence, line = re.findall("`([0-9][^`]*)`", told)
+    assert sentence.startswith("7: ") and line.startswith("7,(active),")
+    assert parse_message(sentence, schema).rule == parse_message(line, schema).rule
 
 
 def test_every_log_of_every_schema_has_a_schema():

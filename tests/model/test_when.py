@@ -1,6 +1,7 @@
 """`when` of a rule: what it means, what is refused and where, how large it may be, and that it reads back."""
 
 import json
+import re
 from decimal import Decimal
 
 import pytest
@@ -212,7 +213,38 @@ WRONG = [
     ("amount <> 5", "<>", "write !=: amount != …"),
     ("amount => 5", "=", "write >=: amount >= …"),
     ("amount ≠ 5", "≠", "write !=: amount != …"),
-    ("amount between 5 and 10", "between", "write amount >= … and amount <= …"),
+    ("amount between 5 and 10", "between", "write amount >= 5 and amount <= 10 "),
+    ("amount between 5, 10", "between", "write amount >= … and amount <= … "),
+    ("amount not between 5 and 10", "between", "write (amount < 5 or amount > 10) "),
+    ('country between A and "B C"', "between", 'write country >= A and country <= "B C" '),
+    ("hour(eventTime) between 22 and 6", "between", "write (hour(eventTime) >= 22 or hour(eventTime) <= 6) "),
+    ("hour(eventTime) between 6 and 22", "between", "write hour(eventTime) >= 6 and hour(eventTime) <= 22 "),
+    (
+        "weekday(eventTime, Asia/Seoul) not between 6 and 2",
+        "between",
+        'write weekday(eventTime, "Asia/Seoul") < 6 and weekday(eventTime, "Asia/Seoul") > 2 ',
+    ),
+    ("hour(eventTime) => 5", "=", "write >=: hour(eventTime) >= …"),
+    ("hour(eventTime) 5", "5", "is not null after hour(eventTime) "),
+    ("hour(eventTime) in 5", "5", "in brackets: hour(eventTime) in (…, …)"),
+    ("hour(eventTime) = 5 or 6", "6", "hour(eventTime) in (5, 6)"),
+    ("hour(eventTime) = 5, 6", ",", "hour(eventTime) in (5, …)"),
+    ("hour(eventTime) > 5 h", "h", "expected and or or after a number, which has no unit"),
+    ("country != KR or is null", "is", "repeat the field: … or country is …"),
+    ("country = KR and ip is null or is not null", "is", "repeat the field: … or ip is …"),
+    ("hour(eventTime) = 5 and in (6)", "in", "repeat the field: … and hour(eventTime) in …"),
+    ("amount > 5 or < 3", "<", "repeat the field: … or amount < …"),
+    (
+        "ip in 10.0.0.0/33",
+        "10.0.0.0/33",
+        "no network: expected an address, / and a number up to 32, or up to 128 for IPv6, as in 10.0.0.0/8",
+    ),
+    ("ip not in ::1/129", "::1/129", "no network: expected an address"),
+    ("ip in 10.0.0.1", "10.0.0.1", "write ip in 10.0.0.1/32 "),
+    ("ip in ::1%eth0", "::1%eth0", "the values of in stand in brackets"),
+    ("ip not in ::1", "::1", "write ip not in ::1/128 "),
+    ("country not in KR", "KR", "the values of not in stand in brackets: country not in (…, …)"),
+    ("country in a/b", "a/b", "the values of in stand in brackets"),
     ("amount > 5,50", ",", "a number in a condition has no commas, and a point before decimals"),
     ("amount = 1,000 and ip is null", ",", "a number in a condition has no commas"),
     ("amount > 5 EUR", "EUR", "expected and or or after a number, which has no unit"),
@@ -258,10 +290,28 @@ def test_what_cannot_be_read_is_refused_at_the_word(text, word, reason):
 
 
 @pytest.mark.parametrize(
+    "suggested", [reason[6:] for _, _, reason in WRONG if re.fullmatch("write [^…:]* ", reason)]
+)
+def test_a_whole_condition_that_is_suggested_can_be_read(suggested):
+    assert parse_when(suggested, LOGINS)
+
+
+def test_instead_of_between_that_is_suggested_which_it_means():
+    with pytest.raises(BadConditions) as raised:
+        parse_when("hour(eventTime) between 22 and 6", LOGINS)
+    when = parse_when(re.search(r"write (.*) \(at", str(raised.value))[1], LOGINS)
+    hours = [hour for hour in range(24) if is_true(when, {"eventTime": hour * 3_600_000})]
+    assert hours == [0, 1, 2, 3, 4, 5, 6, 22, 23]
+
+
+@pytest.mark.parametrize(
     "text, reason",
     [
         ("ok > true", "compare it with = or !="),
         ("ok = maybe", "expected true or false"),
+        ("ok = True", r"write ok = true \("),
+        ("ok != FALSE", r"write ok != false \("),
+        ("ok in (True)", "expected true or false"),
         ("seen > 6", "only other times compare with it"),
         ("seen in (5)", "only other times compare with it"),
         ("seen = count", "seen is a time, count a number"),
