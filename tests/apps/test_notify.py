@@ -273,6 +273,20 @@ def test_a_line_that_withdraws_is_sent_to_those_who_may_have_got_the_alert():
     assert [lines.gets(dated(event, 5)) for event in (4, 5)] == [False, False]
 
 
+def test_the_fields_of_a_group_may_stand_in_another_order_in_the_line_that_withdraws_its_alert():
+    """The rule that alerted named them in another order, and has been changed or deleted since."""
+    groups = (("user", 1), ("card", "c")), (("card", "c"), ("user", 1))
+    told, other = (replace(dated(7, 1_000, rule_id=rule), group=groups[0]) for rule in (1, 2))
+    gone = Withdrawal("{}", groups[1], 7, told.event_time, 2_000)
+    wants_first, wants_second = ReceiverFilter((1,)), ReceiverFilter((2,))
+    assert [wants_first.gets(line) for line in (told, gone, told)] == [True, True, False]
+    assert [wants_second.gets(line) for line in (told, gone)] == [False, False]
+    assert wants_second.gets(replace(gone, group=(("card", "c"), ("user", 2)))), (
+        "an alert that it may have sent"
+    )
+    assert not wants_second.gets(other)
+
+
 def test_it_remembers_a_bounded_number_of_events():
     lines = ReceiverFilter((1,), at_most=2)
     for event in range(5):
