@@ -10,7 +10,7 @@ from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal, event_id_text, utc_text
 from lab.model.rules import RuleBook
 from lab.model.times import duration_words
-from lab.model.words import escape_control_characters, plain_text
+from lab.model.words import escape_control_characters, plain_text, shorten
 
 TITLE = 20  # characters that a title keeps in a short line, however long the facts are
 LOOK_S = 1.0  # how often the control log is read for the rules of alerts
@@ -49,7 +49,7 @@ def describe_alert(
         if title:
             room -= 2
         facts = _fitted(facts, room - min(len(title), TITLE))
-        title = _shortened(title, room - sum(map(len, facts)))
+        title = shorten(title, room - sum(map(len, facts)))
     return "  ".join(filter(None, (*facts[:3], title, *facts[3:])))
 
 
@@ -76,13 +76,9 @@ def _fitted(parts: Sequence[str], at_most: int) -> list[str]:
     for n, length in enumerate(sorted(map(len, parts))):
         most = left // (len(parts) - n)
         if length > most:
-            return [_shortened(part, most) for part in parts]
+            return [shorten(part, most) for part in parts]
         left -= length
     return list(parts)
-
-
-def _shortened(text: str, at_most: int) -> str:
-    return text if len(text) <= at_most else text[: at_most - 1] + "…"
 
 
 def sanitize_text(text: str) -> str:
