@@ -6,6 +6,7 @@
 After a crash it continues after the last transaction; a row that is written again replaces itself.
 """
 
+import json
 import sys
 from collections.abc import Iterable
 from contextlib import closing
@@ -16,12 +17,14 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import (
     DDL,
     Column,
+    ColumnElement,
     Connection,
     DateTime,
     Engine,
     MetaData,
     Table,
     Text,
+    func,
     inspect,
     select,
     update,
@@ -42,7 +45,7 @@ from lab.model.alerts import (
     event_member,
     parse_alert_line,
 )
-from lab.model.group import group_hash, group_json
+from lab.model.group import Group, group_hash, group_json, sorted_group
 from lab.model.jsontext import compact_json
 from lab.model.words import plain_text
 from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
@@ -79,7 +82,9 @@ ALERTS = Table(
 TAKEN_BACK = Table(  # see lab.model.standing
     "lab_taken_back",
     METADATA,
-    Column("event", Text, primary_key=True),  # the ids of its alerts without the rule and its version
+    Column(
+        "event", Text, primary_key=True
+    ),  # the ids of its alerts without the rule and its version, the group's fields sorted
     Column("log_time", BIG, nullable=False),  # ms; of the newest record that takes it back
 )
 EXPORTS = Table(
@@ -125,34 +130,62 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
 
 
 def mark_withdrawn(connection: Connection, withdrawal: Withdrawal) -> None:
-    """Notes of the exported alerts at an event that it was taken back, but not of those since when it was logged again."""
+    """Notes of the exported alerts at an event that it was taken back, but not of those since when it was logged again.
+
+    Rules may have named the fields of the group in another order when they alerted. If an alert of another order has the log time
+    of the withdrawal, the event came again in the same millisecond: there is a line for each order, and Kafka may have them in
+    different partitions.
+    """
+    own = group_json(withdrawal.group)
     at_event = (ALERTS.c.event_id == _text(event_id_text(withdrawal.event_id))) & (
         ALERTS.c.event_time == _time(withdrawal.event_time)
     )
-    at_event &= ALERTS.c.group_json == group_json(withdrawal.group)
+    in_order, reordered = (
+        ALERTS.c.group_json == own,
+        ALERTS.c.group_json.in_(_other_orders(connection, at_event, withdrawal.group)),
+    )
     if withdrawal.log_time is not None:
-        at_event &= ALERTS.c.log_time.is_(None) | (ALERTS.c.log_time <= _time(withdrawal.log_time))
-        before = connection.execute(
-            select(TAKEN_BACK.c.log_time).where(TAKEN_BACK.c.event == _event(withdrawal))
-        )
+        time, event = _time(withdrawal.log_time), _event(withdrawal)
+        in_order &= ALERTS.c.log_time.is_(None) | (ALERTS.c.log_time <= time)
+        reordered &= ALERTS.c.log_time.is_(None) | (ALERTS.c.log_time < time)
+        before = connection.execute(select(TAKEN_BACK.c.log_time).where(TAKEN_BACK.c.event == event))
         newest = max(withdrawal.log_time, before.scalar() or 0)
-        _upsert(connection, TAKEN_BACK, [{"event": _event(withdrawal), "log_time": newest}])
-    connection.execute(update(ALERTS).where(at_event).values(withdrawn="yes"))
+        _upsert(connection, TAKEN_BACK, [{"event": event, "log_time": newest}])
+    connection.execute(update(ALERTS).where(at_event & (in_order | reordered)).values(withdrawn="yes"))
+
+
+def _other_orders(connection: Connection, at_event: ColumnElement[bool], group: Group) -> list[str]:
+    """The same group with its fields in other orders, as JSON, as far as the exported alerts at an event have it."""
+    if len(group) < 2:
+        return []
+    own, wanted = group_json(group), sorted_group(group)
+    as_long = func.length(ALERTS.c.group_json) == len(own)
+    found = connection.execute(
+        select(ALERTS.c.group_json).distinct().where(at_event & as_long & (ALERTS.c.group_json != own))
+    )
+    return [text for text in found.scalars() if sorted_group(tuple(json.loads(text).items())) == wanted]
 
 
 def _event(told: Alert | Withdrawal) -> str:
-    group = group_hash(group_json(told.group or ()))
-    return _unique_text(f"{event_id_text(told.event_id)}.{told.event_time}.{group}")
+    return _event_of_group(told, sorted_group(told.group or ()))
+
+
+def _event_of_group(told: Alert | Withdrawal, group: Group) -> str:
+    return _unique_text(f"{event_id_text(told.event_id)}.{told.event_time}.{group_hash(group_json(group))}")
 
 
 def _split_withdrawn(connection: Connection, alerts: list[Alert]) -> tuple[list[Alert], list[Alert]]:
     """Those of some alerts that stand, and those that a line before has withdrawn."""
-    events = {_event(alert) for alert in alerts}
-    found = connection.execute(select(TAKEN_BACK).where(TAKEN_BACK.c.event.in_(events)))
+    # older versions hashed the group in the order of its fields
+    names = [(_event(alert), _event_of_group(alert, alert.group or ())) for alert in alerts]
+    found = connection.execute(
+        select(TAKEN_BACK).where(TAKEN_BACK.c.event.in_({name for both in names for name in both}))
+    )
     taken_back = {event: log_time for event, log_time in found}
     parts: tuple[list[Alert], list[Alert]] = [], []
-    for alert in alerts:
-        parts[alert.log_time is not None and alert.log_time < taken_back.get(_event(alert), 0)].append(alert)
+    for alert, both in zip(alerts, names):
+        newest = max(taken_back.get(name, 0) for name in both)
+        parts[alert.log_time is not None and alert.log_time < newest].append(alert)
     return parts
 
 

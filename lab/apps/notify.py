@@ -20,10 +20,11 @@ from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
+from lab.apps.alerttext import AbsenceRules, describe_alert, sanitize_text
 from lab.apps.bookmarks import bookmark_file, load_bookmark, save_bookmark
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage, open_existing_log
-from lab.apps.watch import describe_alert, lines_before
+from lab.apps.watch import lines_before
 from lab.logs.access import file_lock, make_folder
 from lab.logs.config import AlertReceiver, BadConfig, Config
 from lab.logs.positions import Positions
@@ -143,7 +144,7 @@ def webhook_signature(secret: str, message_id: str, timestamp: str, body: bytes)
 
 
 class TextBatch:
-    """Alerts for people: how many came, and the latest of each group, at most ten groups.
+    """Alerts for people: how many came, and the latest of each group, at most ten groups. `absences`: to say what did not come.
 
     >>> alert = Alert.from_json(
     ...     '{"ruleId":1,"ruleVersion":2,"key":"{host=@all http://x}","aggregate":"51","operator":"GREATER","limit":"50",'
@@ -159,8 +160,9 @@ class TextBatch:
     2 alerts: 1970-01-01 00:00:00.000  rule 1 v2  {host=@|all http:|//x}  51 GREATER 50  event 7
     """
 
-    def __init__(self, receiver: AlertReceiver):
+    def __init__(self, receiver: AlertReceiver, absences: AbsenceRules | None = None):
         self._receiver, self.alert_count, self.left_out = receiver, 0, 0
+        self._absences = absences
         # by group: the latest ten with their latest alert, of the others the number alone
         self._named: dict[bytes, tuple[int, Alert | Withdrawal]] = {}
         self._others: dict[bytes, int] = {}
@@ -182,7 +184,7 @@ class TextBatch:
     def title_and_body(self) -> tuple[str, str]:
         """Title and body."""
         lines = [
-            f"{count:,} alert{'s' * (count > 1)}: {sanitize_text(describe_alert(latest))[:MAX_LINE]}"
+            f"{count:,} alert{'s' * (count > 1)}: {describe_alert(latest, self._nothing_came(latest), sanitize_text, MAX_LINE)}"
             for count, latest in reversed(self._named.values())
         ]
         if self._others:
@@ -190,6 +192,9 @@ class TextBatch:
         groups = len(self._named) + len(self._others)
         title = f"{self.alert_count:,} alert{'s' * (self.alert_count > 1)} of {groups:,} group{'s' * (groups > 1)}"
         return title, "\n".join(lines)
+
+    def _nothing_came(self, alert: Alert | Withdrawal) -> str:
+        return self._absences.describe(alert) if self._absences else ""
 
     def send(self) -> None:
         """Raises NotAccepted."""
@@ -207,18 +212,6 @@ class TextBatch:
         if not accepted:
             reason = f"answered {status[1]}" if status else "did not accept it"
             raise NotAccepted(f"{service.service_name} {reason}")
-
-
-def sanitize_text(text: str) -> str:
-    """Makes untrusted text safe for a chat: no mentions, no links, no control characters.
-
-    >>> sanitize_text("@channel <!here> http://x www.example.com 1.5").replace("\u200b", "|")
-    '@|channel ‹!here› http:|//x www.|example.|com 1.5'
-    """
-    for sign, instead in (("@", "@\u200b"), ("://", ":\u200b//"), ("<", "‹"), (">", "›")):
-        text = text.replace(sign, instead)
-    # a chat makes a link of a bare name of a host, too
-    return escape_control_characters(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
 
 
 class ReceiverFilter:
@@ -257,7 +250,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
     log = open_existing_log(target.logs, "alerts")
     reader, left_out, sent, too_large = f"notify {receiver.name}", SkippedLines(), 0, 0
     lines = ReceiverFilter(receiver.rule_ids)
-    with _alone(log, reader), stop_signals() as stopped:
+    with _alone(log, reader), stop_signals() as stopped, closing(AbsenceRules(target)) as absences:
         at = start or load_bookmark(log, reader)
         with closing(log.tail(at is None, at)) as tail:
             for line in lines_before(log, tail.positions):
@@ -269,7 +262,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
                 flush=True,
             )
             while not stopped.is_set():
-                batch = (WebhookBatch if receiver.webhook_secret else TextBatch)(receiver)
+                batch = WebhookBatch(receiver) if receiver.webhook_secret else TextBatch(receiver, absences)
                 if not _collected(tail, batch, lines, left_out, stopped):
                     break
                 count = batch.alert_count

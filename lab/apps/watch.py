@@ -20,6 +20,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table
 
+from lab.apps.alerttext import AbsenceRules, describe_alert
 from lab.apps.bookmarks import load_bookmark, save_bookmark
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
@@ -27,12 +28,12 @@ from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Positions, position_text
 from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawal, event_id_text, parse_alert_line, utc_text
+from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.answers import STAGES as TIMES
 from lab.model.answers import parse_stats
 from lab.model.quantiles import percentile_texts
 from lab.model.standing import Withdrawals
-from lab.model.words import escape_control_characters, plain_text
+from lab.model.words import escape_control_characters
 
 STAGES = ("gap", "wait", "plan", "decode", "route", "evaluate", "deliver")
 PERCENTILES = (50, 90, 99, 99.9)
@@ -123,7 +124,11 @@ def print_alerts(
     saved = start == "saved"
     at = load_bookmark(log) if isinstance(start, str) else start
     new, left_out, withdrawals = follow and start is None, SkippedLines(), Withdrawals()
-    with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
+    with (
+        stop_signals() as stopped,
+        closing(log.tail(new, at)) as tail,
+        closing(AbsenceRules(target)) as absences,
+    ):
         for told in lines_before(log, tail.positions):
             withdrawals.add_and_check_stands(told)
         while not stopped.is_set():
@@ -131,7 +136,8 @@ def print_alerts(
             print_expired(tail)
             for record, told in parse_records(records, parse_alert_line, left_out):
                 if withdrawals.add_and_check_stands(told):
-                    print(escape_control_characters(record.line if as_json else describe_alert(told)))
+                    line = record.line if as_json else describe_alert(told, absences.describe(told))
+                    print(escape_control_characters(line))
             sys.stdout.flush()
             if saved and records:
                 save_bookmark(log, tail)
@@ -151,17 +157,6 @@ def lines_before(log: Any, positions: Positions) -> Iterator[Alert | Withdrawal]
     with closing(log.tail(at=log.earlier(positions, READ_BACK))) as tail:
         while records := tail.records(AT_ONCE, positions):
             yield from (told for _, told in parse_records(records, parse_alert_line, lambda *_: None))
-
-
-def describe_alert(alert: Alert | Withdrawal) -> str:
-    """An alert in a line of text, or that alerts are withdrawn."""
-    if isinstance(alert, Withdrawal):
-        event = f"event {event_id_text(alert.event_id)}"
-        return f"{utc_text(alert.event_time)}  withdrawn: the alerts of {alert.key} at {event}, which was taken back"
-    took = "" if alert.log_to_alert_ms is None else f"  {alert.log_to_alert_ms:5} ms"
-    held = f"{plain_text(alert.aggregate)} {alert.operator} {plain_text(alert.limit)}"
-    said = "".join(f"  {text}" for text in (alert.severity, alert.title) if text)
-    return f"{utc_text(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {event_id_text(alert.event_id)}{took}"
 
 
 def print_latency(target: Target, seconds: int = 30) -> None:

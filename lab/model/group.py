@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from hashlib import blake2b
+from operator import itemgetter
 from typing import cast
 
 from lab.model.field import Value
@@ -31,6 +32,15 @@ def group_json(group: Group) -> str:
     '{"payeeId":25,"ip":"a;b"}'
     """
     return compact_json(dict(group))
+
+
+def sorted_group(group: Group) -> Group:
+    """A group with its fields in alphabetical order: the same for all orders in which rules may name the fields.
+
+    >>> sorted_group((("payeeId", 25), ("ip", "a;b")))
+    (('ip', 'a;b'), ('payeeId', 25))
+    """
+    return tuple(sorted(group, key=itemgetter(0)))
 
 
 def group_hash(json_text: str) -> str:

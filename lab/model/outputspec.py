@@ -81,7 +81,7 @@ def alert_json_schema(schema: Schema) -> Json:
     of_both = {name: properties[name] for name in ("key", "group", "eventId", "eventTime")}
     times = {name: properties[name] for name in ("logTime", "alertTime")}
     withdrawn = {"type": "object", **closed_object({"withdrawn": {"const": True}, **of_both}, times)}
-    says = "the event of the alerts with this eventId, eventTime and group was taken back: they are withdrawn if their logTime is earlier, or the same and they come before this line"
+    says = "the event of the alerts with this eventId, eventTime and group, whose fields may stand in another order, was taken back: they are withdrawn if their logTime is earlier, or the same and they come before this line"
     return {"oneOf": [alert, withdrawn | {"description": says}]}
 
 

@@ -3,14 +3,19 @@
 from hashlib import blake2b
 
 from lab.model.alerts import Alert, Withdrawal
+from lab.model.group import sorted_group
 from lab.model.jsontext import compact_json
 
 AT_MOST = 100_000  # events that were taken back
 
 
 def event_and_group_hash(line: Alert | Withdrawal) -> bytes:
-    """Tells the event of a line and its group from all others, in 16 bytes however long they are."""
-    at = compact_json((line.event_id, line.event_time, line.group))
+    """Tells the event of a line and its group from all others, in 16 bytes however long they are.
+
+    The order of the group's fields does not matter: a rule may have named them in another order when it alerted.
+    """
+    group = None if line.group is None else sorted_group(line.group)
+    at = compact_json((line.event_id, line.event_time, group))
     return blake2b(at.encode(), digest_size=16).digest()
 
 

@@ -41,6 +41,15 @@ def spreadsheet_cell(value: object) -> object:
     return escape_control_characters(f"'{value}" if value.startswith(FORMULA) else value)
 
 
+def shorten(text: str, at_most: int) -> str:
+    """A text of at most so many characters; a longer one ends with "…".
+
+    >>> shorten("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= at_most else text[: at_most - 1] + "…"
+
+
 def expected_message(name: str, value: object, allowed: str) -> str:
     """The text of an error: what is wrong where, and what is allowed there."""
     return f"{name}: {'nothing' if value is None else short_json(value)}, expected {allowed}"
@@ -60,7 +69,7 @@ def short_json(value: object) -> str:
         case _:
             text = str(value)
     text = escape_control_characters(text)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return shorten(text, 60)
 
 
 def unknown_name_message(what: str, name: str, known: Iterable[str]) -> str:

@@ -33,13 +33,14 @@ function explain(alert, { meaning, events, counted, window, aggregation, isPlain
 
 /** An alert whose window cannot be shown: what is known of its group. */
 function alone(alert, { meaning, absence, kept }) {
-  const of = { event: alert.eventId, group: alert.key }, values = valueText(alert);
+  const of = { event: alert.eventId, group: alert.key };
   const gone = !meaning ? say("Rule {id} was deleted, so its windows are unknown.", { id: alert.ruleId })
     : absence ? say("{rule}: after event {event} of group {group} none came in time.", { rule: meaning, ...of })
       : say("Event {event} is no longer in memory, which keeps the newest {kept}, so the window of group {group} cannot be drawn.", { kept: number(kept), ...of });
-  const others = room.alerts.filter((other) => other.ruleId === alert.ruleId && other.key === alert.key).slice(-SHOWN_ALERTS).reverse();
-  const below = say("The alert was {values} at {time} UTC. Below are the last {count} alerts of this rule and group.", { values, time: utc(alert.eventTime), count: others.length });
-  return [said(`${gone} ${below}`), plainTable(say("Alerts of this rule and group, newest first"), [say("event"), say("value"), say("time (UTC)")], [false, true, false], others.map((other) => [other.eventId, valueText(other), utc(other.eventTime)]))];
+  const others = room.alerts.filter((other) => other.ruleId === alert.ruleId && other.key === alert.key).slice(-SHOWN_ALERTS).reverse(), last = { time: utc(alert.eventTime), count: others.length };
+  const below = absence ? say("The event was at {time} UTC. Below are the last {count} alerts of this rule and group.", last)
+    : say("The alert was {values} at {time} UTC. Below are the last {count} alerts of this rule and group.", { values: measuredText(alert), ...last });
+  return [said(`${gone} ${below}`), plainTable(say("Alerts of this rule and group, newest first"), [say("event"), say("value"), say("time (UTC)")], [false, true, false], others.map((other) => [other.eventId, measuredText(other), utc(other.eventTime)]))];
 }
 
 /** A bar for each event, the aggregate so far as a line, and the limit; what is what stands above. */

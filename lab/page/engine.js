@@ -170,14 +170,17 @@ class Engine {
     const key = length(whole) <= MAX_TEXT ? whole : `${[...whole].slice(0, MAX_TEXT).join("")}…${hex(this.digest(encoder.encode(whole), 16))}}`;
     const time = columns.value(schema.time, row), id = `${rule.id}.${rule.version}.${columns.idText(row)}.${time}.${hash}`;
     const conditions = rule.conditions.map((each, n) => toldOf(each, values[2 * n], values[2 * n + 1], schema)), first = conditions.find((told) => told.holds);
-    const several = conditions.length > 1 ? `,"conditions":[${conditions.map(toldJson).join(",")}]` : "";
-    const event = rule.eventFields.length ? `,"event":${jsonOf(rule.eventFields.map((name) => ({ name, json: columns.json(schema.byName.get(name), row) })))}` : "";
+    const told = conditions.length > 1 ? `[${conditions.map(toldJson).join(",")}]` : "", fields = rule.eventFields.map((name) => ({ name, text: columns.text(schema.byName.get(name), row), json: columns.json(schema.byName.get(name), row) }));
+    const several = told && `,"conditions":${told}`, ofEvent = fields.length ? jsonOf(fields) : "", event = ofEvent && `,"event":${ofEvent}`;
     const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${toldJson(first).slice(1, -1)}` +
       `${several}${saidJson(rule)}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
-    return { json, ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((told) => ({ ...told, operator: SYMBOLS[told.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
+    const carried = { severity: rule.severity, title: rule.title, labels: rule.labels, event: fields.map(({ name, text }) => [name, text ?? "–"]), asJson: { conditions: told, event: ofEvent } };
+    return { json, carried, absent: absentOf(rule), measured: rule.conditions.map(({ of }) => aggregationText(of)), ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((told) => ({ ...told, operator: SYMBOLS[told.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
   }
 }
 
+/** What a rule that says `absence` waited for, for how long; null of any other. */
+const absentOf = ({ absence, filter, conditions: [{ of }] }) => absence ? { isSome: Boolean(filter || of.where), time: durationText(of.windowMs) } : null;
 const NONE = [0n, 0n, 0n, 1n]; // a count of 0, as the loop measures it
 const isAwaiting = (rule) => rule.absence && rule.state === "ACTIVE";
 const jsonOf = (fields) => `{${fields.map(({ name, json }) => `${quoted(name)}:${json}`).join(",")}}`;

@@ -4,7 +4,7 @@
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 LAYOUT.never = BigInt(LAYOUT.never);
-const RATES = [10, 50, 100, 200, 500, 1000, 2000, 5000], KEPT_ALERTS = 2000, SHOWN_ALERTS = 200, KEPT_LETTERS = 50, KEPT_S = 120, HEAD = 1 << 20;
+const RATES = [10, 50, 100, 200, 500, 1000, 2000, 5000], KEPT_ALERTS = 2000, SHOWN_ALERTS = 200, KEPT_LETTERS = 50, KEPT_S = 120, HEAD = 1 << 20, MOST_TEXT = 200, MOST_TITLE = 60;
 const number = (value) => Math.round(value).toLocaleString("en-US");
 const short = (value) => {
   for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e3]]) if (value >= size) return `${(value / size).toFixed(value / size >= 100 ? 0 : value / size >= 10 ? 1 : 2)} ${unit}`;
@@ -36,7 +36,7 @@ class Model {
 
 // -- the engine -------------------------------------------------------------------------------------------------------
 
-const room = { told: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, script: null, bursts: 0 };
+const room = { told: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, script: null, bursts: 0, titled: false };
 
 /** A new engine, on the simulated stream or on somebody's file. */
 function open(source, rules) {
@@ -55,6 +55,7 @@ function open(source, rules) {
   setPressed("pause", false);
   setPressed("fast", false);
   alertTable.set("rows", []);
+  setAlertColumns(false);
   close();
 }
 
@@ -105,7 +106,31 @@ function alertsOf(id, { fired, suppressed }) {
 
 const alertKey = (alert) => JSON.parse(alert.json).alertId;
 const valueText = ({ aggregate, operator, limit }) => `${thousands(aggregate)} ${operator} ${thousands(limit)}`;
-const showAlerts = () => alertTable.set("rows", room.alerts.slice(-SHOWN_ALERTS).reverse().map((alert) => [alertKey(alert), `${alert.ruleId} v${alert.version}`, visible(alert.key), valueText(alert), utc(alert.eventTime)]));
+/** A text of at most so many characters, with nothing in it that a browser obeys. */
+const cut = (text, most = MOST_TEXT) => { const seen = [...visible(text.slice(0, 2 * most))]; return seen.length > most ? `${seen.slice(0, most - 1).join("")}…` : seen.join(""); };
+
+/** What the alert's rule measured: of several conditions the first that holds. */
+function measuredText(alert) {
+  if (!alert.absent) return valueText(alert);
+  const { isSome, time } = alert.absent;
+  return isSome ? say("nothing that counts came within {time}", { time }) : say("nothing came within {time}", { time });
+}
+
+/** The list has a column of titles from the first alert on that has one. */
+function setAlertColumns(titled) {
+  room.titled = titled;
+  Object.assign(alertTable.values, { numeric: [titled ? 3 : 2], wide: titled ? [1, 2] : [1] });
+  alertTable.set("columns", [say("rule"), ...(titled ? [say("title")] : []), say("group"), say("value"), say("event time (UTC)")]);
+}
+
+function showAlerts() {
+  const newest = room.alerts.slice(-SHOWN_ALERTS).reverse();
+  if (!room.titled && newest.some(({ carried }) => carried.title)) setAlertColumns(true);
+  alertTable.set("rows", newest.map((alert) => {
+    const { title, severity } = alert.carried, rule = `${alert.ruleId} v${alert.version}`;
+    return [alertKey(alert), severity ? `${rule} ${severity}` : rule, ...(room.titled ? [cut(title ?? "", MOST_TITLE)] : []), cut(alert.key), measuredText(alert), utc(alert.eventTime)];
+  }));
+}
 
 /** The rate as a line, as a sentence, and as a table. */
 function drawRate(told) {
@@ -153,7 +178,7 @@ function speak(chosen) {
   Object.assign(ruleTable.values, { label: say("Rules"), empty: say("No rule is in force. Press New rule to create one.") });
   ruleTable.set("columns", [say("rule"), say("state"), say("alerts when"), say("alerts")]);
   Object.assign(alertTable.values, { label: say("Alerts, newest first"), empty: say("no alert yet") });
-  alertTable.set("columns", [say("rule"), say("group"), say("value"), say("event time (UTC)")]);
+  setAlertColumns(room.titled);
   for (const note of document.querySelectorAll(".lab-held")) note.textContent = say("updates pause while you are here");
   const bursts = {
     pair: [say("pair"), say("a few large payments of one payer to one beneficiary")], beneficiary: [say("beneficiary"), say("payments of many payers to one beneficiary, large in total")],
@@ -161,6 +186,7 @@ function speak(chosen) {
   };
   byId("bursts").replaceChildren(make("span", {}, say("plant")), ...Object.entries(bursts).map(([name, [called, meant]]) => make("button", { class: "jupyter-button", title: meant, onclick: () => plant(name, called) }, called)));
   if (room.told) show({ ...room.told, alerts: [], letters: [] });
+  showAlerts();
 }
 
 /** Starts a burst, and says so: with its number, because the same text twice is not read aloud twice. */
@@ -204,9 +230,14 @@ function close() {
 function chooseAlert(key) {
   const alert = room.alerts.find((each) => alertKey(each) === key), rule = room.rules.find((each) => each.id === alert?.ruleId);
   if (!alert) return;
-  const several = alert.conditions.map((each) => [say("condition"), each.aggregate === null || each.limit === null ? say("no value") : valueText(each)]);
-  const rows = [[say("rule"), rule ? rule.summary : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], ...(several.length ? several : [[say("value"), valueText(alert)]]), [say("event"), alert.eventId], [say("event time (UTC)"), utc(alert.eventTime)]];
-  beside(say("Alert of rule {id}", { id: alert.ruleId }), openWindow(alert), make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, visible(value))])), make("p", { class: "lab-soft" }, say("The alert as JSON:")), make("pre", {}, alert.json));
+  const { title, severity, labels, event } = alert.carried, each = alert.conditions.map((told, n) => `${alert.measured[n]}: ${told.aggregate === null || told.limit === null ? say("no value") : valueText(told)}`);
+  const rows = [
+    [say("title"), title], [say("severity"), severity], [say("labels"), ...labels.map((pair) => cut(pair.join(" = ")))],
+    [say("rule"), rule ? rule.summary : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], each.length ? [say("conditions"), ...each] : [say("value"), measuredText(alert)],
+    [say("event"), alert.eventId], [say("event time (UTC)"), utc(alert.eventTime)], [say("event fields"), ...event.map((pair) => cut(pair.join(" = ")))],
+  ].filter(([, text]) => text);
+  const list = make("dl", { class: "lab-carried" }, ...rows.flatMap(([name, ...texts]) => [make("dt", {}, name), ...texts.map((text) => make("dd", {}, visible(text)))]));
+  beside(say("Alert of rule {id}", { id: alert.ruleId }), openWindow(alert), list, make("p", { class: "lab-soft" }, say("The alert as JSON:")), make("pre", {}, alert.json));
 }
 
 byId("close").onclick = close;
@@ -216,8 +247,10 @@ byId("pause").onclick = () => { setPressed("pause", !pressed("pause")); send({ k
 byId("fast").onclick = () => { setPressed("fast", !pressed("fast")); send({ kind: "set", values: { fast: pressed("fast") } }); };
 byId("download").onclick = () => {
   const cell = (value) => `"${(/^[=+\-@\t\r\n＝＋－＠]/.test(value) && !/^-?[\d.,]+$/.test(value) ? `'${value}` : value).replaceAll('"', '""')}"`;
-  const rows = room.alerts.map((alert) => [utc(alert.eventTime), alert.ruleId, alert.version, alert.key, alert.aggregate, alert.operator, alert.limit, alert.eventId].map(String).map(cell).join(","));
-  const link = make("a", { href: URL.createObjectURL(new Blob([["event time,rule,version,group,aggregate,operator,limit,event", ...rows].join("\r\n")], { type: "text/csv" })), download: "alerts.csv" });
+  const columns = ["event time", "rule", "version", "group", "aggregate", "operator", "limit", "event", "severity", "title", "labels", "conditions", "event fields"];
+  const rows = room.alerts.map(({ carried: { severity, title, labels, asJson }, ...alert }) => [utc(alert.eventTime), alert.ruleId, alert.version, alert.key, alert.aggregate, alert.operator, alert.limit, alert.eventId,
+    severity ?? "", title ?? "", labels.length ? JSON.stringify(Object.fromEntries(labels)) : "", asJson.conditions, asJson.event].map(String).map(cell).join(","));
+  const link = make("a", { href: URL.createObjectURL(new Blob([[columns.join(","), ...rows].join("\r\n")], { type: "text/csv" })), download: "alerts.csv" });
   link.click();
   URL.revokeObjectURL(link.href);
 };

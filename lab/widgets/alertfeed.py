@@ -17,8 +17,9 @@ from lab.model.rule import Rule
 from lab.model.schema import PAYMENTS
 from lab.model.standing import Withdrawals
 from lab.model.times import duration_words
-from lab.model.words import escape_control_characters, spreadsheet_cell
-from lab.widgets.alertwindow import AlertWindow, comparison
+from lab.model.words import spreadsheet_cell
+from lab.widgets.alertfacts import shown, value_text
+from lab.widgets.alertwindow import AlertWindow
 from lab.widgets.look import PALETTE, figure, hide_axes_if_empty
 from lab.widgets.panel import Panel
 from lab.widgets.table import SelectableTable
@@ -43,8 +44,15 @@ CSV = [
     "eventId",
     "eventTime",
     "withdrawn",  # yes, if its event was taken back
+    "severity",
+    "title",
+    "labels",
+    "conditions",
+    "event",
 ]
+OBJECTS = ("group", "labels", "conditions", "event")  # as JSON
 LOWER = "No alerts yet; new alerts appear here. Lower a limit to get some."
+TITLE, SEVERITY = 60, 12  # characters of them in the list
 PATTERNS = ("", "/", "x", ".", "\\", "+", "-", "|")  # beside colours
 
 
@@ -78,10 +86,8 @@ class AlertFeed(Panel):
         self.add(alerts)
 
     def _make_controls(self) -> None:
-        columns = (say("rule"), say("group"), say("value"), say("ms"), say("time, UTC"))
-        self.table = SelectableTable(
-            columns, say("Alerts, newest first"), (2, 3), (1,), say(LOWER), steady=True
-        )
+        self.table = SelectableTable((), say("Alerts, newest first"), empty=say(LOWER), steady=True)
+        self._set_columns(titled=False)
         self.table.observe(self._chosen, "selected")
         self.rule = widgets.Dropdown(options=[(say("all rules"), 0)], description=say("show"))
         self.rule.add_class("lab-short")
@@ -100,6 +106,20 @@ class AlertFeed(Panel):
         self.over_time.update_layout(
             margin={"l": 50, "t": 34, "b": 0}, yaxis={"nticks": 3, "automargin": False}, xaxis={"nticks": 6}
         )
+
+    def _set_columns(self, titled: bool) -> None:
+        """The list has a column of titles from the first alert on that has one."""
+        self._titled, title = titled, [say("title")] * titled
+        with self.table.hold_sync():
+            self.table.columns = [
+                say("rule"),
+                *title,
+                say("group"),
+                say("value"),
+                say("ms"),
+                say("time, UTC"),
+            ]
+            self.table.numeric, self.table.wide = [2 + titled, 3 + titled], [*range(1, 2 + titled)]
 
     # -- what came -----------------------------------------------------------------------------------------------------
 
@@ -173,18 +193,22 @@ class AlertFeed(Panel):
                 if len(newest) == SHOWN:
                     break
         days = {utc_text(alert.event_time)[:10] for alert in newest.values()}
+        if not self._titled and any(alert.title for alert in newest.values()):
+            self._set_columns(titled=True)
         self.table.rows = [self._row(alert, only_time=len(days) == 1) for alert in newest.values()]
         self._show_over_time()
 
     def _row(self, alert: Alert, only_time: bool) -> list[str]:
-        rule = f"{alert.rule_id} v{alert.rule_version}"
+        rule = f"{alert.rule_id} v{alert.rule_version} {shown(alert.severity or '', SEVERITY)}".rstrip()
+        title = [shown(alert.title or "", TITLE)] * self._titled
         took = "" if alert.log_to_alert_ms is None else f"{alert.log_to_alert_ms:,}"
         withdrawn = "" if self._withdrawals.add_and_check_stands(alert) else f" ({say('withdrawn')})"
         return [
             alert.alert_id,
-            " ".join(filter(None, (rule, escape_control_characters(alert.severity or "")))),
-            escape_control_characters(alert.key.strip("{}").replace(";", "; ")),
-            comparison(alert) + withdrawn,
+            rule,
+            *title,
+            shown(alert.key.strip("{}").replace(";", "; ")),
+            value_text(alert, self.rules.get(alert.rule_id)) + withdrawn,
             took,
             utc_text(alert.event_time)[11 if only_time else 0 : -4],
         ]
@@ -241,8 +265,8 @@ class AlertFeed(Panel):
         writer.writerow(CSV)
         for alert in self._alerts:
             given = json.loads(alert.to_json())
-            given["group"] = given.get("group") and compact_json(given["group"])
+            given |= {name: given.get(name) and compact_json(given[name]) for name in OBJECTS}
             given["eventId"] = event_id_text(alert.event_id)
             given["withdrawn"] = None if self._withdrawals.add_and_check_stands(alert) else "yes"
-            writer.writerow([spreadsheet_cell(given[name]) for name in CSV])
+            writer.writerow([spreadsheet_cell(given.get(name)) for name in CSV])
         return file.getvalue()

@@ -7,9 +7,10 @@ import ipywidgets as widgets
 
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import WHERE, operator_symbol
+from lab.model.aggregation import WHERE
 from lab.model.alerts import Alert, event_id_text, utc_text
 from lab.model.filters import filter_to_condition
+from lab.model.group import sorted_group
 from lab.model.language import say
 from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
@@ -17,6 +18,7 @@ from lab.model.stored import StoredEvent, compute_aggregate_and_holds
 from lab.model.times import duration_words
 from lab.model.when import condition_fields
 from lab.model.words import escape_control_characters
+from lab.widgets.alertfacts import alert_facts_html, value_text
 from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence_html
 from lab.widgets.table import SelectableTable
 
@@ -28,14 +30,15 @@ DIFFERS = "These events give {value}: the rule or its window has changed since, 
 SHOWN_EVENTS = 100  # of a window
 CHOOSE = "Choose an alert to see the window behind it, event by event."
 GONE = "Event {event} is no longer in memory, which keeps the newest {kept}, so the window of group {group} cannot be drawn."
+SINCE = "The event was at {time} UTC. Below are the last {count} alerts of this rule and group."
 BELOW = "The alert was {values} at {time} UTC. Below are the last {count} alerts of this rule and group."
 
 
 class AlertWindow(widgets.VBox):
-    """The window behind one alert: a sentence about it, its picture, and its events."""
+    """The window behind one alert: a sentence about it, what it carries, its picture, and its events."""
 
     def __init__(self) -> None:
-        self.said = widgets.HTML(sentence_html(say(CHOOSE)))
+        self.said, self.facts = widgets.HTML(sentence_html(say(CHOOSE))), widgets.HTML()
         self.chart = figure("", x=say("event time (UTC)"), y="", height=230)
         self.chart.layout.showlegend = True
         self.chart.add_bar(x=[], y=[], name=say("each event"), marker={"color": GREY})
@@ -55,10 +58,11 @@ class AlertWindow(widgets.VBox):
         self.picture = widgets.VBox([self.chart], layout={"display": "none"})
         self.events = SelectableTable((), "")
         self.events.layout.display = "none"
-        super().__init__([self.said, self.picture, self.events])
+        super().__init__([self.said, self.facts, self.picture, self.events])
 
     def show(self, alert: Alert, rule: Rule | None, past: Past, alerts: Iterable[Alert]) -> None:
         """Shows the window of an alert, or, where there is none, those of `alerts` that are of the same rule and group."""
+        self.facts.value = alert_facts_html(alert, rule)
         shows = rule and not rule.absence  # else the window comes after the event
         events = _window_of(alert, rule, past) if rule and shows else []
         self.picture.layout.display, self.events.layout.display = "" if events else "none", ""
@@ -94,20 +98,16 @@ class AlertWindow(widgets.VBox):
             )
         else:
             gone = say(GONE, kept=f"{kept:,}", **of_event)
-        of_group = [
-            other
-            for other in alerts
-            if (other.rule_id, other.key, other.group) == (alert.rule_id, alert.key, alert.group)
-        ]
-        below = len(of_group[-SHOWN_EVENTS:])
-        self._say(
-            f"{gone} {say(BELOW, values=comparison(alert), time=utc_text(alert.event_time), count=below)}"
-        )
+        of_group = [other for other in alerts if _rule_and_group(other) == _rule_and_group(alert)]
+        below = {"time": utc_text(alert.event_time), "count": len(of_group[-SHOWN_EVENTS:])}
+        absent = rule is not None and rule.absence
+        more = say(SINCE, **below) if absent else say(BELOW, values=value_text(alert, rule), **below)
+        self._say(f"{gone} {more}")
         with self.events.hold_sync():
             self.events.label = say("Alerts of this rule and group, newest first")
             self.events.columns, self.events.numeric = [say("event"), say("value"), say("time (UTC)")], [1]
             self.events.rows = [
-                [str(n), event_id_text(other.event_id), comparison(other), utc_text(other.event_time)]
+                [str(n), event_id_text(other.event_id), value_text(other, rule), utc_text(other.event_time)]
                 for n, other in enumerate(reversed(of_group[-SHOWN_EVENTS:]))
             ]
 
@@ -171,9 +171,9 @@ def _window_of(alert: Alert, rule: Rule, past: Past, newest: int | None = None) 
     return past.window(rule, alert.event_id, alert.event_time, newest, alert.group)
 
 
-def comparison(alert: Alert) -> str:
-    """An alert's value, operator and limit."""
-    return f"{alert.aggregate:,} {operator_symbol(alert.operator)} {alert.limit:,}"
+def _rule_and_group(alert: Alert) -> tuple:
+    """What alerts of one rule and group have in common, whatever the order in which the rule named the fields."""
+    return alert.rule_id, alert.key if alert.group is None else sorted_group(alert.group)
 
 
 def _text(value: object) -> str:

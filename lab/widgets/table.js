@@ -17,13 +17,16 @@ function render({ model, el }) {
   el.append(note);
 
   const choose = (key) => { model.set("selected", key); model.save_changes(); };
+  let newColumns = true;
+  const kindOf = (i) => model.get("numeric").includes(i) ? "number" : model.get("wide").includes(i) ? "wide" : "";
   const header = () => {
+    newColumns = false;
     table.setAttribute("aria-label", model.get("label"));
     head.replaceChildren(...model.get("columns").map((name, i) => {
       const cell = document.createElement("th");
       cell.scope = "col";
       cell.textContent = name;
-      if (model.get("numeric").includes(i)) cell.className = "number";
+      cell.className = kindOf(i);
       return cell;
     }));
   };
@@ -54,14 +57,13 @@ function render({ model, el }) {
     return row;
   };
   const filled = (row, values) => {
-    const numeric = model.get("numeric"), wide = model.get("wide");
     values.forEach((value, i) => {
-      const cell = row.cells[i] ?? row.insertCell();
-      if (cell.textContent === value) return;
-      cell.textContent = value;
-      cell.className = numeric.includes(i) ? "number" : wide.includes(i) ? "wide" : "";
-      if (wide.includes(i)) cell.title = value;
+      const cell = row.cells[i] ?? row.insertCell(), kind = kindOf(i);
+      if (cell.className !== kind) cell.className = kind;
+      if (cell.textContent !== value) cell.textContent = value;
+      if (cell.title !== (kind === "wide" ? value : "")) cell.title = kind === "wide" ? value : "";
     });
+    while (row.cells.length > values.length) row.deleteCell(-1);  // the table had more columns
     return row;
   };
   const busy = () => model.get("steady") && body.querySelector("tr[data-key]")
@@ -70,6 +72,7 @@ function render({ model, el }) {
     const waits = Boolean(busy());
     note.hidden = !waits;
     if (waits) return;
+    if (newColumns) header();
     const known = new Map([...body.rows].map((row) => [row.dataset.key, row]));
     const wanted = model.get("rows").map(([key, ...values]) => filled(known.get(key) ?? made(key), values));
     const kept = new Set(wanted);
@@ -93,10 +96,9 @@ function render({ model, el }) {
   body.onpointerleave = rows;
   body.addEventListener("focusout", () => setTimeout(rows));
   model.on("change:rows change:empty", rows);
-  model.on("change:columns change:numeric change:wide", () => { header(); rows(); });
+  model.on("change:columns change:numeric change:wide", () => { newColumns = true; rows(); });
   model.on("change:selected", mark);
   model.on("msg:custom", download);
-  header();
   rows();
 }
 export default { render };

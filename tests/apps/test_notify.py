@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.notify import MAX_BODY, ReceiverFilter, TextBatch, WebhookBatch, webhook_signature
+from lab.apps.alerttext import sanitize_text
+from lab.apps.notify import MAX_BODY, MAX_LINE, ReceiverFilter, TextBatch, WebhookBatch, webhook_signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import AlertReceiver, BadConfig, read_config
+from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal
 from tests.waiting import PATIENCE_S, program, wait_until
 
@@ -166,6 +168,57 @@ def test_killed_at_any_time_no_alert_is_missing_and_the_order_stays(place, recei
     assert first == list(range(count))
 
 
+TWO = (
+    MeasuredCondition(Decimal("51.10"), "GREATER", Decimal(50)),
+    MeasuredCondition(None, "GREATER_EQUAL", Decimal(3)),
+)
+LONG = "Card testing: many small amounts ".ljust(200, "x")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"title": LONG[:137]},
+        {"title": LONG, "severity": "critical", "conditions": TWO},
+        {"title": "\u202e@all <b>.evil " * 12, "severity": "high"},
+        {"key": "{host=" + "h" * 2_000 + "}", "title": LONG},
+        {"event_id": ("e" * 200, 7), "title": LONG},
+    ],
+)
+def test_of_a_long_alert_people_read_group_value_and_event_and_the_beginning_of_the_title(more):
+    told = replace(alert(7), **{"log_time": 5, "alert_time": 9} | more)
+    batch = TextBatch(AlertReceiver("oncall", "json://x"))
+    batch.add(told)
+    line = batch.title_and_body()[1].removeprefix("1 alert: ")
+    assert len(line) <= MAX_LINE
+    assert line.startswith("2013-01-01 00:00:00.000  rule 1 v2  ")
+    assert sanitize_text(more["title"])[:15] in line and "…" in line
+    assert told.key[:12] in line and "51.10 GREATER 50" in line and "  event " in line
+    assert ("no value GREATER_EQUAL 3" in line) is ("conditions" in more)
+    if "event_id" not in more:
+        assert "  event 7  " in line and line.endswith("4 ms")
+
+
+def test_of_a_long_withdrawn_line_people_read_group_and_event():
+    batch = TextBatch(AlertReceiver("oncall", "json://x"))
+    batch.add(Withdrawal("{host=" + "h" * 2_000 + "}", (), 7, 0))
+    line = batch.title_and_body()[1].removeprefix("1 alert: ")
+    assert len(line) <= MAX_LINE and "withdrawn" in line and "{host=h" in line and "event 7" in line
+
+
+def test_people_are_told_what_did_not_come(place, receiver):
+    rule = '3: NO(events) per payeeId within 15 min after, title "Silent"'
+    place.log("control").append([rule])
+    silent = replace(
+        alert(7, rule_id=3), rule_version=1, aggregate=Decimal(0), operator="EQUAL", limit=Decimal(0)
+    )
+    place.log("alerts").append([silent.to_json()])
+    with notifying("oncall", "--from", "0") as process:
+        wait_until(lambda: receiver.requests, alive=lambda: process.poll() is None, said=said)
+    message = json.loads(receiver.requests[0][1])["message"]
+    assert "rule 3 v1  {payeeId=25}  nothing came within 15 min  event 7" in message
+
+
 def test_people_get_one_text_for_all_alerts_of_a_time_and_nothing_in_it_is_obeyed(place, receiver):
     keys = ["{host=<!channel> @all\n\x1b[31m https://evil.example}", *(f"{{host={n}}}" for n in range(30))]
     place.log("alerts").append([alert(number, keys[number % 31]).to_json() for number in range(62)])
@@ -271,6 +324,20 @@ def test_a_line_that_withdraws_is_sent_to_those_who_may_have_got_the_alert():
     lines.note_before(dated(5, 5), sent=False)
     assert [lines.gets(withdrawn(event, 6)) for event in (4, 5)] == [True, False]
     assert [lines.gets(dated(event, 5)) for event in (4, 5)] == [False, False]
+
+
+def test_the_fields_of_a_group_may_stand_in_another_order_in_the_line_that_withdraws_its_alert():
+    """The rule that alerted named them in another order, and has been changed or deleted since."""
+    groups = (("user", 1), ("card", "c")), (("card", "c"), ("user", 1))
+    told, other = (replace(dated(7, 1_000, rule_id=rule), group=groups[0]) for rule in (1, 2))
+    gone = Withdrawal("{}", groups[1], 7, told.event_time, 2_000)
+    wants_first, wants_second = ReceiverFilter((1,)), ReceiverFilter((2,))
+    assert [wants_first.gets(line) for line in (told, gone, told)] == [True, True, False]
+    assert [wants_second.gets(line) for line in (told, gone)] == [False, False]
+    assert wants_second.gets(replace(gone, group=(("card", "c"), ("user", 2)))), (
+        "an alert that it may have sent"
+    )
+    assert not wants_second.gets(other)
 
 
 def test_it_remembers_a_bounded_number_of_events():

@@ -296,9 +296,10 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(tmp_path):
 
 
 def test_an_alert_that_is_shown_says_that_it_was_withdrawn_since(tmp_path):
-    logs, group = FileLogs(tmp_path), (("payeeId", 25),)
+    """The rule names its grouping fields in another order since then."""
+    logs, group = FileLogs(tmp_path), (("beneficiaryId", 12), ("payeeId", 25))
     logs.create()
-    alert = Alert(1, 1, "{payeeId=25}", Decimal(51), "GREATER", Decimal(50), 7, AT, AT, group=group)
+    alert = Alert(1, 1, "{payeeId=25}", Decimal(51), "GREATER", Decimal(50), 7, AT, AT, group=group[::-1])
     feed = AlertFeed()
     with Studio(engine="elsewhere", logs=logs) as watching:
         for line, value in (

@@ -14,6 +14,7 @@ from lab.cli.main import FAILED, OK, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.kafka import KafkaLog
 from lab.logs.partitions import PartitionOffsets
+from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal
 
 
@@ -75,6 +76,57 @@ def test_alerts_are_shown_as_text_or_as_they_are(logs, tmp_path, capsys):
     assert capsys.readouterr().out == text
     assert main(["alerts", "--logs", str(tmp_path), "--json"]) == OK
     assert capsys.readouterr().out == line + "\n"
+
+
+def test_every_condition_of_an_alert_is_shown(logs, tmp_path, capsys):
+    conditions = (
+        MeasuredCondition(Decimal("50.10"), "GREATER", Decimal(50)),
+        MeasuredCondition(None, "LESS", Decimal(2)),
+    )
+    logs.log("alerts").append(
+        [replace(Alert.from_json(alert(7, 1000, 1100)), conditions=conditions).to_json()]
+    )
+    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    assert "  50.10 GREATER 50, no value LESS 2  event 7 " in capsys.readouterr().out
+
+
+def test_what_did_not_come_is_said_with_the_window_of_the_rule_version(logs, tmp_path, capsys):
+    rules = (
+        "3: NO(events) per payeeId within 15 min after",
+        "3: NO(events where paymentAmount > 5) per payeeId within 1 h after",
+        "3: SUM(paymentAmount) per payeeId over 1 h = 0",
+        "nonsense",
+    )
+    logs.log("control").append(rules)
+    made = replace(
+        Alert.from_json(alert(7, 1000, 1100)),
+        rule_id=3,
+        aggregate=Decimal(0),
+        operator="EQUAL",
+        limit=Decimal(0),
+    )
+    logs.log("alerts").append([replace(made, rule_version=version).to_json() for version in (1, 2, 3, 9)])
+    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    told = [line.split("  ")[3] for line in capsys.readouterr().out.splitlines()]
+    assert told == [
+        "nothing came within 15 min",
+        "nothing that counts came within 1 h",
+        *["0 EQUAL 0"] * 2,
+    ]
+    # a topic that has let older messages go has fewer versions than the engine counted
+    logs.log("control").append([rules[0]])
+    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    assert "nothing came within 15 min" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_alerts_whose_rules_are_elsewhere_are_shown_as_they_are(logs, tmp_path, capsys):
+    made = replace(
+        Alert.from_json(alert(7, 1000, 1100)), aggregate=Decimal(0), operator="EQUAL", limit=Decimal(0)
+    )
+    logs.log("alerts").append([made.to_json()])
+    (tmp_path / "control").rmdir()
+    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    assert "  0 EQUAL 0  event 7 " in capsys.readouterr().out
 
 
 def test_latency_prints_a_table(logs, tmp_path, capsys):

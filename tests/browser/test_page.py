@@ -1,12 +1,14 @@
 """The control room as one file: it shows what happens, takes rules and own events, and connects to nothing."""
 
+import csv
 import json
 from collections import Counter
 from decimal import Decimal
 
 import pytest
 
-from lab.model.schema import PAYMENTS
+from lab.model.field import Field
+from lab.model.schema import PAYMENTS, Schema
 from lab.stream.simulate import payments, to_json
 from tests.bench.page import served, usable_after
 from tests.browser.access import findings
@@ -260,3 +262,67 @@ def test_the_page_is_soon_usable_on_a_slow_network(browser, file):
     """Its engine has evaluated events; a busy machine may take longer, so the limit is not tight here."""
     with served(file.read_bytes()) as address:
         assert usable_after(browser, address, throttled=True) < 15
+
+
+CARRIES = (
+    (
+        '1: SUM(amount) per site over 1 h > 5 and COUNT(events) over 1 h >= 2, severity high, title "<b>Too much \\u202e", '
+        'labels desk = "2, left", team = fraud, with amount, note, number of the event'
+    ),
+    "2: NO(events where amount > 100) per site within 1 min after",
+)
+SHOW = """([schema, rules, lines]) => (async () => {
+    const wasm = await WebAssembly.compile(Uint8Array.from(atob(data.wasm), (sign) => sign.charCodeAt(0)));
+    const engine = new Engine(wasm, schemaOf(schema)), alerts = [];
+    for (const rule of rules) engine.control(rule);
+    engine.take(encoder.encode(lines.join("\\n")), (alert) => alerts.push(alert), () => {});
+    room.alerts = alerts;
+    showAlerts();
+})()"""
+
+
+def test_what_an_alert_carries_is_in_the_list_beside_its_window_and_in_the_file(opened, tmp_path):
+    kinds = {"id": "long", "at": "long", "site": "string", "amount": "decimal(9,2)", "note": "string"}
+    fields = tuple(Field(name, kind) for name, kind in {**kinds, "number": "long"}.items())
+    schema = Schema("meters", fields, ("id",), "at")
+    most, at = 2**63 - 1, 1_700_000_000_000
+    lines = [
+        json.dumps({"id": n, "at": at + 60_000 * n, "site": "A", "amount": 4.5, "note": None, "number": most})
+        for n in range(3)
+    ]
+    opened.click("#pause")
+    opened.wait_for_selector("text=the stream is paused")
+    opened.evaluate(SHOW, [schema.to_dict(), CARRIES, lines])
+    head = opened.locator("#alerts th").all_inner_texts()
+    assert head == ["rule", "title", "group", "value", "event time (UTC)"]
+    rows = [row.locator("td").all_inner_texts() for row in opened.locator("#alerts tbody tr").all()]
+    title = "<b>Too much \\u202e"
+    assert next(row[:4] for row in rows if row[0].startswith("1")) == [
+        "1 v1 high",
+        title,
+        "{site=A}",
+        "13.50 > 5",
+    ]
+    assert next(row[:4] for row in rows if row[0].startswith("2")) == [
+        "2 v1", "", "{site=A}", "nothing that counts came within 1 min"
+    ]  # fmt: skip
+    opened.locator("#alerts tbody tr", has_text="13.50").click()
+    listed = opened.locator("#side dl > *").all_inner_texts()
+    carried = ["title", title, "severity", "high", "labels", "desk = 2, left", "team = fraud"]
+    assert listed[:7] == carried
+    place = listed.index("conditions")
+    assert listed[place + 1 : place + 3] == [
+        "SUM(amount) over 1 h: 13.50 > 5", "COUNT(events) over 1 h: 3 >= 2"
+    ]  # fmt: skip
+    event = listed[listed.index("event fields") + 1 :]
+    assert event == ["amount = 4.50", "note = –", f"number = {most}"]
+    assert not opened.locator("#side b, #alerts b").count()
+    with opened.expect_download() as download:
+        opened.click("#download")
+    download.value.save_as(tmp_path / "alerts.csv")
+    with (tmp_path / "alerts.csv").open(newline="") as file:
+        row = next(row for row in csv.DictReader(file) if row["aggregate"] == "13.50")
+    assert (row["severity"], row["title"]) == ("high", "<b>Too much \u202e")
+    assert json.loads(row["labels"]) == {"desk": "2, left", "team": "fraud"}
+    assert json.loads(row["event fields"]) == {"amount": "4.50", "note": None, "number": most}
+    assert [each["aggregate"] for each in json.loads(row["conditions"])] == ["13.50", "3"]

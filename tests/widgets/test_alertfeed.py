@@ -2,16 +2,19 @@
 
 import csv
 import io
+import json
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
+from xml.etree import ElementTree
 
 import pytest
 
 from lab.apps.backtest import Past
+from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
-from lab.model.rules import parse_message
+from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
 from lab.model.words import escape_control_characters
 from lab.widgets.alertfeed import BINS, DRAWN, KEPT, NAMED, SHOWN, AlertFeed
@@ -281,3 +284,104 @@ def test_the_window_of_a_rule_that_says_more_adds_up_too(rule):
     assert "in the window of 20 min" in feed.window.said.value
     assert "has changed since" not in feed.window.said.value
     assert feed.window.events.rows
+
+
+CARRIED = {"severity": "high", "title": "Card testing", "labels": (("desk", "2, left"), ("team", "fraud"))}
+HOSTILE = '<img src=x onerror="alert(1)">\u202e'
+
+
+def test_the_list_has_a_column_of_titles_from_the_first_alert_on_that_has_one():
+    feed = AlertFeed([alert(1)])
+    plain = ["rule", "group", "value", "ms", "time, UTC"]
+    assert (feed.table.columns, feed.table.numeric, feed.table.wide) == (plain, [2, 3], [1])
+    feed.add([replace(alert(2), **CARRIED)])
+    assert feed.table.columns == ["rule", "title", *plain[1:]]
+    assert (feed.table.numeric, feed.table.wide) == ([3, 4], [1, 2])
+    assert [row[1:5] for row in feed.table.rows] == [
+        ["1 v1 high", "Card testing", "payeeId=2", "60 > 50"],
+        ["1 v1", "", "payeeId=1", "60 > 50"],
+    ]
+
+
+def details(feed: AlertFeed, chosen: Alert) -> list[tuple[str, list[str]]]:
+    """The names and texts beside the window of an alert, as a browser reads them."""
+    feed.table.selected = chosen.alert_id
+    (listed,) = ElementTree.fromstring(f"<x>{feed.window.facts.value}</x>")
+    found: list[tuple[str, list[str]]] = []
+    for cell in listed:
+        assert not list(cell)
+        found.append((cell.text, [])) if cell.tag == "dt" else found[-1][1].append(cell.text)
+    return found
+
+
+def test_beside_the_window_stands_what_the_alert_carries():
+    conditions = (
+        MeasuredCondition(Decimal("1234.50"), "GREATER", Decimal(50)),
+        MeasuredCondition(None, "LESS", Decimal(2)),
+    )
+    told = replace(alert(1), conditions=conditions, event=(("amount", "12.50"), ("ip", None)), **CARRIED)
+    feed, carried = AlertFeed([told, alert(2)]), [("title", ["Card testing"]), ("severity", ["high"])]
+    carried += [("labels", ["desk = 2, left", "team = fraud"])]
+    event = ("event fields", ["amount = 12.50", "ip = –"])
+    assert details(feed, told) == [*carried, ("conditions", ["1,234.50 > 50", "no value < 2"]), event]
+    assert details(feed, alert(2)) == [("value", ["60 > 50"])]
+    rule = "1: SUM(paymentAmount) per payeeId over 20 min > 50 and COUNT(events) over 1 h < 2"
+    book = RuleBook(PAYMENTS)
+    book.apply(rule)
+    feed.rules = book.rules
+    named = ["SUM(paymentAmount) over 20 min: 1,234.50 > 50", "COUNT(events) over 1 h: no value < 2"]
+    feed.clear_selection()
+    assert details(feed, told)[3] == ("conditions", named)
+    book.apply(rule.replace("SUM", "MAX"))  # what the alert's version measured is not known any more
+    feed.clear_selection()
+    assert details(feed, told)[3] == ("conditions", ["1,234.50 > 50", "no value < 2"])
+
+
+def test_an_alert_of_absence_says_that_nothing_came():
+    reference = Reference(PAYMENTS)
+    reference.control("1: NO(events) per payeeId within 15 min after")
+    silent = replace(alert(1), aggregate=Decimal(0), operator="EQUAL", limit=Decimal(0))
+    feed = AlertFeed([silent], rules=reference.book.rules)
+    assert feed.table.rows[0][3] == "nothing came within 15 min"
+    assert details(feed, silent) == [("value", ["nothing came within 15 min"])]
+    assert feed.window.events.rows[0][2] == "nothing came within 15 min"
+    assert "0 = 0" not in feed.window.said.value
+    assert "The event was at 1970-01-01 00:00:00.000 UTC" in feed.window.said.value
+
+
+def test_nothing_that_an_alert_carries_is_obeyed_or_fills_the_page():
+    long = (HOSTILE * 1_000)[:30_000]
+    told = replace(
+        alert(1),
+        key="{payeeId=" + long + "}",
+        operator=long,
+        severity=long,
+        title=long,
+        labels=tuple((f"{n}{long}", long) for n in range(1_000)),
+        conditions=(MeasuredCondition(Decimal(1), long, Decimal(2)),) * 1_000,
+        event=tuple((f"{n}{long}", long) for n in range(1_000)),
+    )
+    feed = AlertFeed([told])
+    assert sum(map(len, feed.table.rows[0][1:])) < 800 and "\u202e" not in "".join(feed.table.rows[0][1:])
+    found = details(feed, told)
+    assert [len(texts) for _, texts in found] == [1, 1, 17, 17, 17]
+    assert all(len(text) <= 200 and "\u202e" not in text for _, texts in found for text in texts)
+    assert found[0][1][0].startswith('<img src=x onerror="alert(1)">\\u202e')
+
+
+def test_csv_has_what_an_alert_carries():
+    conditions = (MeasuredCondition(Decimal(6), "GREATER", Decimal(5)),)
+    told = replace(alert(1), conditions=conditions, event=(("ip", None),), **CARRIED)
+    row, plain = csv.DictReader(io.StringIO(AlertFeed([told, replace(alert(2), title="=1+1")]).csv()))
+    assert (row["severity"], row["title"]) == ("high", "Card testing") and plain["title"] == "'=1+1"
+    assert json.loads(row["labels"]) == dict(CARRIED["labels"]) and row["event"] == '{"ip":null}'
+    assert json.loads(row["conditions"]) == [{"aggregate": "6", "operator": "GREATER", "limit": "5"}]
+    assert [plain[name] for name in ("severity", "labels", "conditions", "event")] == [""] * 4
+
+
+def test_alerts_of_a_group_are_together_whatever_the_order_of_its_fields():
+    groups = (("payeeId", 1), ("beneficiaryId", 2)), (("beneficiaryId", 2), ("payeeId", 1))
+    told = [replace(alert(n, time=n), key=str(n), group=group) for n, group in enumerate(groups)]
+    feed = AlertFeed(told)
+    details(feed, told[0])
+    assert len(feed.window.events.rows) == 2
