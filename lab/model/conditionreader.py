@@ -162,7 +162,7 @@ class ConditionReader(NumberReader):
     def refuse_comparison_in(self, function: str) -> None:
         """Refuses a comparison in the brackets of a count."""
         token = self.upcoming_token
-        if token.text in self.schema.names and self.is_comparison_ahead():
+        if self.is_comparison_ahead() and (token.text in self.schema.names or not token.is_word("events")):
             raise self.error_at(f"write {function}(events where {token.text} …)", token)
 
     def _names(self) -> list[str]:

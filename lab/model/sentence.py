@@ -30,6 +30,7 @@ from lab.model.when import when_text
 
 MAX_CONDITIONS = 4  # of a rule
 OFTEN = {"once": 1, "one": 1, "twice": 2, "two": 2}  # what people write for a number of alerts
+_OF_ALERTS = ("alert", "alerts", "time", "times")  # and what they write after it
 OF_CLAUSES = "when, at most, then, severity, title, labels or with"
 
 
@@ -151,6 +152,7 @@ class _SentenceReader(ConditionReader):
                 if self.upcoming_token.kind != "end" and not (
                     self.upcoming_token.is_sign(",") or self.upcoming_token.is_word(*CLAUSES)
                 ):
+                    self.refuse_route()
                     self.raise_for_rest()
                 return {"when": when}
             case "at":
@@ -224,16 +226,19 @@ class _SentenceReader(ConditionReader):
         return {"atMost": {"alerts": alerts, "per": self.read_duration(f"{said}{alerts} per ")}}
 
     def _refuse_often(self, said: str) -> None:
-        """Refuses `once per hour`, `twice a day`, and says how it is written."""
+        """Refuses `once per hour`, `twice a day`, `3 alerts per day`, and says how it is written."""
         token = self.upcoming_token
-        if not token.is_word(*OFTEN):
+        alerts = OFTEN.get(token.text.lower()) if token.kind == "word" else None
+        if token.is_number(1, 999_999_999) and self.token_ahead(1).is_word(*_OF_ALERTS):
+            alerts = int(self.take_token().text)
+        if not alerts:
             return
         self.take_token()
         if self.upcoming_token.is_word("per", "every", "each", "in", "within"):
             self.take_token()
         count, unit, *_ = self.take_duration()
         per = duration_words_as_given(count, unit) if unit else "1 h"
-        raise self.error_at(f"write {said}{OFTEN[token.text.lower()]} per {per}", token)
+        raise self.error_at(f"write {said}{alerts} per {per}", token)
 
     def end(self, rule: dict[str, Any] | None = None) -> None:
         """Refuses anything after the end. `rule`: the rule so far; after a clause or an absence, no further condition may follow."""

@@ -81,7 +81,8 @@ class SentenceReader extends WhenReader {
 
   /** Refuses a comparison in the brackets of a count. */
   _refuseComparisonIn(called) {
-    if (this.schema.byName.has(this.next.text) && this.isComparisonAhead) throw this.refuse(`write ${called}(events where ${this.next.text} …)`);
+    const { next } = this, isField = this.schema.byName.has(next.text) || !next.isWord("events");
+    if (isField && this.isComparisonAhead) throw this.refuse(`write ${called}(events where ${next.text} …)`);
   }
 
   absence() {
@@ -343,7 +344,10 @@ class SentenceReader extends WhenReader {
 
   _when() {
     const when = whenText(this.condition());
-    if (this.next.kind !== "end" && !this.next.isSign(",") && !this.next.isWord(...Object.keys(CLAUSES))) this.refuseRest();
+    if (this.next.kind !== "end" && !this.next.isSign(",") && !this.next.isWord(...Object.keys(CLAUSES))) {
+      this.refuseRoute();
+      this.refuseRest();
+    }
     return [["when", when]];
   }
 
@@ -355,13 +359,15 @@ class SentenceReader extends WhenReader {
     return [["atMost", new Map([["alerts", alerts], ["per", this.duration(`at most ${alerts.text} per `)]])]];
   }
 
-  /** Refuses `once per hour`, `twice a day`, and says how it is written. */
+  /** Refuses `once per hour`, `twice a day`, `3 alerts per day`, and says how it is written. */
   _refuseOften() {
-    const token = this.next;
-    if (!token.isWord(...Object.keys(OFTEN))) return;
+    const token = this.next, word = token.kind === "word" ? token.text.toLowerCase() : "";
+    let alerts = Object.hasOwn(OFTEN, word) ? OFTEN[word] : 0;
+    if (token.isNumber(1, 999999999) && this.after(1).isWord("alert", "alerts", "time", "times")) alerts = Number(this.take().text);
+    if (!alerts) return;
     this.take();
     if (this.next.isWord("per", "every", "each", "in", "within")) this.take();
-    const { count, unit } = this._takeDuration(), often = `at most ${OFTEN[token.text.toLowerCase()]} per ${unit ? durationAsGiven(count, unit) : "1 h"}`;
+    const { count, unit } = this._takeDuration(), often = `at most ${alerts} per ${unit ? durationAsGiven(count, unit) : "1 h"}`;
     throw this.refuse(`write ${often}`, token);
   }
 
