@@ -133,7 +133,7 @@ def test_an_alert_that_comes_late_stays_withdrawn_and_does_not_replace_one_that_
     assert noted_after(replace(withdrawn[0], log_time=3_000)) == [("7", Decimal(60), "yes"), both[1]]
 
 
-ORDERS = ({"user": 1, "card": "c"}, {"card": "c", "user": 1})
+ORDERS: tuple[dict[str, int | str], ...] = ({"user": 1, "card": "c"}, {"card": "c", "user": 1})
 
 
 def ordered(order: int, log_time: int | None = None, event_id: int = 7) -> Alert:
