@@ -111,7 +111,9 @@ class Backtest(widgets.VBox):
 
     def _offer_limits(self, rule: Rule, found: Aggregates) -> None:
         """Limits that the rule's aggregate reaches. Those on the slider stay if they do, so that it stays as it is while events come."""
-        reached = multiples(rule, found.values, found.bases) if rule.limit_of else found.ascending()
+        reached = found.ascending()
+        if rule.limit_of:
+            reached = multiples(rule, found.values.tolist(), found.bases.tolist())
         limits = round_limits(rule, reached, self.past.schema)
         kind = (bool(rule.limit_of), step_of_values(rule, self.past.schema))
         before = self._limits if kind == self._kind else limits[:1]

@@ -169,3 +169,18 @@ def test_no_limit_is_too_large_for_a_rule():
     slider = desk.backtest.limit
     slider.move(len(slider.texts) - 1)
     assert not desk.publish.disabled and parse_message(desk.text.value, LOGINS).rule.limit > 10**23
+
+
+@pytest.mark.parametrize("sentence", [AMOUNTS[0], MULTIPLES[0]])
+def test_the_limits_on_the_slider_stay_while_events_come_that_reach_no_others(sentence):
+    past = columnpast.Past(LOGINS)
+    past.add(LINES[:200])
+    backtest = desk_of(past, sentence).backtest
+    texts, arrived = backtest.limit.texts, past.arrived
+    past.add([LINES[3].replace(b'"eventId": ', b'"eventId": 9')])
+    backtest.recompute_if_due()
+    assert past.arrived > arrived and backtest.limit.texts is texts
+    grows = b'{"eventId": %d, "eventTime": 1800000000000, "userId": 1, "amount": %d}'
+    past.add(grows % (n, 10**n) for n in range(9))
+    backtest.show(backtest._rule)
+    assert backtest.limit.texts is not texts
