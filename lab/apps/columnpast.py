@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lab.apps.limits import without_limit
 from lab.apps.routehistory import PastEvent, RouteHistory, is_of_group, sorted_window_events
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, DENOMINATOR, HIGH_PART, LOW_PART, NUMERATOR, ROW
 from lab.engine.compiled.rulenumbers import measure_scale
-from lab.engine.loop.route import alert_columns, matching_rows, routed_columns
+from lab.engine.loop.route import alert_columns, arrival_times, matching_rows, routed_columns
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat_columns, take_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
@@ -34,35 +36,53 @@ from lab.model.field import Id
 from lab.model.filters import Filter, required_values
 from lab.model.group import Group
 from lab.model.keygroups import key_groups_of
+from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
-ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
 
 
 @dataclass(frozen=True)
 class Aggregates:
-    """A rule's aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders)."""
+    """A rule's first aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders).
+
+    `bases`: what the aggregate in its limit gives, as floats; 0 without one. `measures`: the values exactly, [n, 4] int64, as
+    `lab.engine.compiled.limits.Measure` has them, in units of the last of `scale` digits.
+    """
 
     times: np.ndarray
     ids: np.ndarray
     values: np.ndarray
+    bases: np.ndarray
+    measures: np.ndarray
+    scale: int
 
-    def alert_mask(self, rule: Rule, limit: float) -> np.ndarray:
-        """Which of them alert at another limit; of a rule that is not plain, or says `atMost`, they all do.
+    def alert_mask(self, rule: Rule, limit: Decimal | float) -> np.ndarray:
+        """Which of them alert at another limit, compared exactly; all, if they are only those at which the rule alerts.
 
-        >>> from lab.model.schema import PAYMENTS
+        `limit`: a float is what it is written as, so 0.1 is a tenth.
+
+        >>> from lab.model.schema import LOGINS
         >>> from lab.model.rules import parse_message
-        >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
-        >>> Aggregates(np.array([0, 1]), np.array([1, 2]), np.array([30.0, 50.01])).alert_mask(rule, 50).tolist()
+        >>> found = Aggregates(*np.zeros((4, 2)), np.array([[0, 30, 0, 1], [0, 50, 1, 3]]), 0)
+        >>> found.alert_mask(parse_message("1: AVG(amount) over 1 h > 50", LOGINS).rule, 50).tolist()
         [False, True]
         """
-        return (
-            rule.comparison_function(self.values, limit)
-            if rule.is_plain and not rule.at_most
-            else np.ones(len(self.values), bool)
-        )
+        if not rule.can_count_alerts_at_other_limits:
+            return np.ones(len(self.values), bool)
+        compared = AGGREGATES[rule.function].to_compared_limit(Fraction(str(limit))) * 10**self.scale
+        whole, part = divmod(compared, 1)
+        high_of_limit = min(max(whole >> 64, -(1 << 63)), (1 << 63) - 1)
+        high, low = self.measures[:, 0], self.measures[:, 1].view(np.uint64)
+        order = _order(high, high_of_limit)
+        order = np.where(order, order, _order(low, np.uint64(whole & (1 << 64) - 1)))
+        ties = np.flatnonzero(order == 0)
+        if len(ties):  # then what is less than a unit decides
+            parts, which = np.unique(self.measures[ties, 2:], axis=0, return_inverse=True)
+            of_parts = [_order(Fraction(*each), part) for each in parts.tolist()]
+            order[ties] = np.array(of_parts)[which.ravel()]
+        return rule.comparison_function(order, 0)
 
     def ascending(self) -> list[float]:
         """The values in order."""
@@ -137,36 +157,47 @@ class Past:
     # -- a rule on them ------------------------------------------------------------------------------------------------
 
     def aggregates(self, rule: Rule) -> Aggregates:
-        """The rule's aggregate at each event that may alert, whatever its limit; without a curve only where it alerts."""
+        """The rule's first aggregate at each event at which it would alert with some limit, as its other conditions hold.
+
+        Of a rule whose other limits its aggregates do not tell, only where it alerts: see `Rule.can_count_alerts_at_other_limits`.
+        After `or`, the value may be that of another condition that holds.
+        """
         if rule.can_count_alerts_at_other_limits:
-            rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
+            rule = without_limit(rule)
         columns = self._routed(rule) if self._parts else {"time": ()}
         if not len(columns["time"]):
-            return Aggregates(*(np.empty(0, kind) for kind in (np.int64, np.int64, float)))
+            return _without_measures(np.empty(0, np.int64), np.empty(0, np.int64))
         with TemporaryDirectory(prefix="lab-past-") as folder:
             active = replace(rule, state="ACTIVE")
             fields = [*rule.stored_field_names, *([alerted_marker(rule.rule_id, 0)] if rule.at_most else [])]
-            path, late_ms = Path(folder, "past"), Settings.max_out_of_orderness_ms
-            store = RouteStore(path, self.schema, rule.route, fields, (active,), 1, late_ms)
-            fates, found = store.evaluate(columns, 0, 0)
+            settings = self.history.settings
+            of_engine = settings.key_groups, settings.max_out_of_orderness_ms
+            store = RouteStore(Path(folder, "past"), self.schema, rule.route, fields, (active,), *of_engine)
+            fates, found = store.evaluate(columns, 0, LATE_POLICIES.index(settings.late_policy))
             if rule.absence:
                 waits = Waits(Path(folder, "waits"), active, store.key_columns)
-                due = waits.add_events(store, columns, fates, 0) + waits.advance_to(0, self._newest().max())
+                reached = self._log_times_reached()[-1]
+                due = waits.add_events(store, columns, fates, 0) + waits.advance_to(reached, reached)
                 alerts = [alert for _, alert in due]
                 ids = np.array([event_id_text(alert.event_id) for alert in alerts], object)
-                return Aggregates(
-                    np.array([alert.event_time for alert in alerts], np.int64),
-                    ids.astype(np.int64) if self.schema.has_numeric_id else ids,
-                    np.zeros(len(alerts)),
-                )
-        found = found[first_row_of_each_alert(store, found)]
+                times = np.array([alert.event_time for alert in alerts], np.int64)
+                return _without_measures(times, ids.astype(np.int64) if self.schema.has_numeric_id else ids)
+        first, own = first_row_of_each_alert(store, found), rule.conditions[0]
+        bases = np.zeros(len(first))
+        if own.limit_of:
+            after = np.minimum(first + 1, len(found) - 1)
+            has_base = (found[first, CONDITION] == 0) & (found[after, CONDITION] == 1)
+            bases[has_base] = _floats(found[first[has_base] + 1], own.limit_of, self.schema)
+        found = found[first]
         rows, values = found[:, ROW], np.zeros(len(found))
         for number in np.unique(found[:, CONDITION]).tolist():  # of the first condition that has a value
             of_it = found[:, CONDITION] == number
             condition = rule.conditions[number // 2]
             of = condition.limit_of if number % 2 and condition.limit_of else condition.aggregation
             values[of_it] = _floats(found[of_it], of, self.schema)
-        return Aggregates(columns["time"][rows], self._ids(columns, rows), values)
+        scale = measure_scale(own.aggregation, self.schema)
+        ids, measures = self._ids(columns, rows), np.ascontiguousarray(found[:, HIGH_PART:])
+        return Aggregates(columns["time"][rows], ids, values, bases, measures, scale)
 
     def _ids(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
         if self.schema.has_numeric_id:
@@ -202,20 +233,21 @@ class Past:
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
         rows = matching_rows(columns, rule.route, self.schema)
-        more: Columns = (
-            {HEARD: self._newest()[rows], LOG_TIME: np.zeros(len(rows), np.int64)} if rule.absence else {}
-        )
+        routed = routed_columns(columns, rows, rule.route, rule.stored_field_names, self.schema)
+        keys = [values for name, values in routed.items() if name.startswith("key:")]
+        key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
         return {
-            **routed_columns(columns, rows, rule.route, rule.stored_field_names, self.schema),
+            **routed,
             **when_columns((rule,), columns, rows, self.schema),
             **alert_columns((rule,), columns, rows),
-            "keyGroup": np.zeros(len(rows), np.int64),
-            **more,
+            "keyGroup": key_groups.astype(np.int64),
+            HEARD: self._log_times_reached()[rows],
+            LOG_TIME: columns[LOG_TIME][rows],
         }
 
-    def _newest(self) -> np.ndarray:
-        """The newest event time up to each event, ms: a file has no log times."""
-        return np.maximum.accumulate(np.asarray(self._columns()[self.schema.time_field], np.int64))
+    def _log_times_reached(self) -> np.ndarray:
+        """The log time that each event shows to be reached, ms; of a log that is not live, the newest event time until then."""
+        return np.maximum.accumulate(arrival_times(self._columns(), self.schema))
 
     def window(
         self,
@@ -285,6 +317,16 @@ class Past:
         if not field.scale:
             return values
         return [None if value is None else Decimal(int(value)).scaleb(-field.scale) for value in values]
+
+
+def _without_measures(times: np.ndarray, ids: np.ndarray) -> Aggregates:
+    nothing = np.zeros(len(times))
+    return Aggregates(times, ids, nothing, nothing, np.zeros((len(times), 4), np.int64), 0)
+
+
+def _order(one: Any, other: Any) -> Any:
+    """-1, 0 or 1, as `one` is less than, equal to or greater than the other."""
+    return np.subtract(one > other, one < other, dtype=np.int8)
 
 
 def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice, repeat
+from math import sqrt
 from typing import Any
 
 from lab.apps.fastreference import FastReference
+from lab.apps.limits import without_limit
 from lab.apps.routehistory import PastEvent, RouteHistory, is_of_group, sorted_window_events
 from lab.engine.checkpoint.settings import Settings
+from lab.model.aggregates import AGGREGATES, Exact, square_root_to_6_places
+from lab.model.aggregation import Aggregation
 from lab.model.field import Id
 from lab.model.filters import passes_filter, required_values
 from lab.model.group import Group
@@ -22,7 +26,6 @@ from lab.model.takenback import takes_back
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
-ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
 
 
 class Numbers(list):
@@ -47,16 +50,23 @@ class Numbers(list):
 
 @dataclass(frozen=True)
 class Aggregates:
-    """A rule's aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders)."""
+    """A rule's first aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders).
+
+    `bases`: what the aggregate in its limit gives, as floats; 0 without one. `measures`: the values exactly.
+    """
 
     times: Sequence[int]
     ids: Sequence
     values: Numbers
+    bases: Numbers
+    measures: Sequence[Exact | None]
 
-    def alert_mask(self, rule: Rule, limit: float) -> Numbers:
-        """Which of them alert at another limit; of a rule that is not plain, or says `atMost`, they all do."""
-        any_limit = rule.is_plain and not rule.at_most
-        return Numbers(not any_limit or rule.comparison_function(value, limit) for value in self.values)
+    def alert_mask(self, rule: Rule, limit: Decimal | float) -> Numbers:
+        """Which of them alert at another limit: see `lab.apps.columnpast.Aggregates.alert_mask`."""
+        if not rule.can_count_alerts_at_other_limits:
+            return Numbers([True] * len(self.measures))
+        own = replace(rule.conditions[0], limit=Decimal(str(limit)))
+        return Numbers(own.holds(measure) for measure in self.measures)
 
     def ascending(self) -> list[float]:
         """The values in order."""
@@ -90,7 +100,7 @@ class Past:
 
     def evaluated_count_and_time_range_ms(self, rule: Rule) -> tuple[int, int, int]:
         """How many of the newest events `aggregates` evaluates for a rule, and the smallest and largest of their times in ms."""
-        times = [event[self.schema.time_field] for event in self._affordable(rule)]
+        times = [event[self.schema.time_field] for event, _ in self._affordable(rule)]
         return len(times), min(times, default=0), max(times, default=0)
 
     def add(self, lines: Iterable[str | bytes], log_times: Iterable[int] | None = None) -> int:
@@ -111,23 +121,33 @@ class Past:
         return self.arrived - before
 
     def aggregates(self, rule: Rule) -> Aggregates:
-        """The rule's aggregate at each event that may alert, whatever its limit; without a curve only where it alerts."""
+        """The rule's first aggregate where it alerts, or would with some limit: see `lab.apps.columnpast.Past.aggregates`."""
         if rule.can_count_alerts_at_other_limits:
-            rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
-        reference = FastReference(self.schema, key_groups=1)
+            rule = without_limit(rule)
+        settings = self.history.settings
+        reference = _NotingReference(
+            self.schema,
+            late_policy=settings.late_policy,
+            max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
+            key_groups=settings.key_groups,
+        )
         reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
-        for event in self._affordable(rule):
-            reference.evaluate_event(event)
-        found = reference.alerts
+        for event, log_time in self._affordable(rule):
+            reference.evaluate_event(event, log_time)
+        found, noted, [own, *_] = reference.alerts, reference.noted, rule.conditions
         ids = [
             compact_json(each.event_id) if isinstance(each.event_id, tuple) else each.event_id
             for each in found
         ]
         values = Numbers(float(each.aggregate) for each in found)
-        return Aggregates(Numbers(each.event_time for each in found), Numbers(ids), values)
+        if not (rule.absence or rule.joined_by == "or"):  # more digits than alerts tell
+            values = Numbers(_float(own.aggregation, each[own.aggregation] or 0) for each in noted)
+        bases = Numbers(float(each[own.limit_of] or 0) if own.limit_of else 0.0 for each in noted)
+        measures = [each.get(own.aggregation) for each in noted]
+        return Aggregates(Numbers(each.event_time for each in found), Numbers(ids), values, bases, measures)
 
-    def _affordable(self, rule: Rule) -> list[dict]:
-        """The newest events whose windows together have at most `MOST_STEPS` events: the reference goes through each window."""
+    def _affordable(self, rule: Rule) -> list[tuple[dict, int]]:
+        """The newest events, with their log times, whose windows together have at most `MOST_STEPS` events: the reference goes through each window."""
         groups: dict[tuple, list[int]] = {}
         for event in self._events:
             if _is_on(event, rule, self.schema):
@@ -138,7 +158,7 @@ class Past:
             times.sort()
             steps += sum(at - bisect_left(times, time - rule.widest_ms) + 1 for at, time in enumerate(times))
         dropped = int(len(self._events) * max(0, 1 - MOST_STEPS / max(steps, 1)))
-        return list(islice(self._events, dropped, None))
+        return list(islice(zip(self._events, self._log_times), dropped, None))
 
     def absent_filter_values(
         self, filter: Filter, max_values_checked: int = 20
@@ -198,6 +218,29 @@ class Past:
             for number in self.history.window_event_numbers(rule, events, newest_event_time_before)
         ]
         return sorted_window_events(rule, found, schema, counted_since_reset)
+
+
+class _NotingReference(FastReference):
+    """The reference, which notes what a rule measured at each of its alerts."""
+
+    def __init__(self, schema: Schema, **settings: Any):
+        super().__init__(schema, **settings)
+        self._measures: dict[Aggregation, Exact | None] = {}
+        self.noted: list[dict[Aggregation, Exact | None]] = []  # for each alert
+
+    def _measure(self, rule: Rule, of: Aggregation, *window: Any) -> Exact | None:
+        self._measures[of] = super()._measure(rule, of, *window)
+        return self._measures[of]
+
+    def _alert(self, *alert: Any, **more: Any) -> None:
+        super()._alert(*alert, **more)
+        self.noted.append(dict(self._measures))
+
+
+def _float(of: Aggregation, measure: Exact) -> float:
+    """What an aggregation gives, nearly."""
+    squared = AGGREGATES[of.function].to_reported is square_root_to_6_places
+    return sqrt(measure) if squared else round(float(measure), 9)
 
 
 def _key(rule: Rule, event: dict) -> tuple:

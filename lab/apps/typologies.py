@@ -81,7 +81,7 @@ class LabelledPast:
         """The alerts that a rule would have raised."""
         rule = self.rule(sentence)
         found = self.past.aggregates(rule)
-        over = found.alert_mask(rule, float(rule.limit)).tolist()
+        over = found.alert_mask(rule, rule.limit).tolist()
         alerts = zip(map(int, found.ids), map(int, found.times), over)
         waits = rule.window_ms if rule.absence else 0
         return [TimedAlert(event_id, time, time + waits) for event_id, time, is_over in alerts if is_over]

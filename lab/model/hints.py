@@ -42,7 +42,7 @@ def _of_limits(rule: Rule, schema: Schema) -> Iterator[str]:
 def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[str]:
     """Hints about a limit. `never_only`: no hint that the condition is always true, as it has others, `when` or `at most` beside it."""
     least, most, why = _range(rule)
-    limit, step = Fraction(rule.limit), _step(rule, schema)
+    limit, step = Fraction(rule.limit), step_of_values(rule, schema)
     inside = least <= limit <= most
     reached = inside and (step is None or (limit / Fraction(step)).denominator == 1)
     # operator -> whether no value of the aggregate is in this relation to the limit, and whether every one is
@@ -96,7 +96,7 @@ def _range(rule: Rule) -> tuple[float, float, str]:
     )
 
 
-def _step(rule: Rule, schema: Schema) -> Decimal | None:
+def step_of_values(rule: Rule, schema: Schema) -> Decimal | None:
     """What all values of the aggregate are multiples of, if anything."""
     if AGGREGATES[rule.function].argument_kind != "field" or not rule.field:
         return Decimal(1)

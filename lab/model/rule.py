@@ -132,8 +132,9 @@ class Rule:
 
     @property
     def can_count_alerts_at_other_limits(self) -> bool:
-        """Whether its aggregate at each event tells how often it would alert at any other limit."""
-        return self.is_plain and self.function != "COUNT_WITH_RESET" and not self.at_most
+        """Whether its first aggregate, at each event at which its other conditions hold, tells how often it would alert at any other limit."""
+        resets = any(each.function == "COUNT_WITH_RESET" for each in self.aggregations)
+        return not (self.absence or self.at_most or self.limit_of or self.joined_by == "or" or resets)
 
     @cached_property
     def widest_ms(self) -> int:

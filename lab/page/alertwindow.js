@@ -7,7 +7,7 @@ const WIDE = 400, HIGH = 190, LEFT = 4, RIGHT = 396, TOP = 20, BOTTOM = 168;
 function openWindow(alert) {
   const place = make("div", { class: "lab-window" });
   room.window = { alert, place };
-  send({ kind: "window", key: alertKey(alert), ruleId: alert.ruleId, last: alert.last, aggregate: alert.aggregate });
+  send({ kind: "window", key: alertKey(alert), alert });
   return place;
 }
 
@@ -19,13 +19,14 @@ function showWindow({ key, found }) {
 }
 
 /** Explains the picture and any difference from what the engine saw. */
-function explain(alert, { meaning, events, counted, window, aggregation, isPlain, isEither, total, step }) {
+function explain(alert, { meaning, events, counted, window, aggregation, isPlain, first, condition, total, step }) {
   const told = [say("{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}.",
     { rule: meaning, count: events, window, event: alert.eventId, group: alert.key, value: alert.aggregate === null ? say("no value") : thousands(alert.aggregate) })];
+  if (condition) told.push(say("This is the value of {condition}. The picture shows the first condition's aggregate, {aggregation}: {value}.", { condition, aggregation, value: first.aggregate === null ? say("no value") : thousands(first.aggregate) }));
   if (!isPlain) told.push(say("Of them {count} count for {aggregation}.", { count: counted, aggregation }));
   else if (counted < events) told.push(say("The first {count}, in grey, no longer count: the rule alerted on them and reset its count.", { count: events - counted }));
   if (step > 1) told.push(say("The picture shows of each {count} events the one with the highest bar.", { count: step }));
-  if (isEither || total === alert.aggregate) return told.join(" "); // else the alert's value may be that of another condition
+  if (total === first.aggregate) return told.join(" ");
   told.push(total === null ? say("These events give no value: the rule or its window has changed since, or some of the events are no longer in memory.")
     : say("These events give {value}: the rule or its window has changed since, or some of the events are no longer in memory.", { value: thousands(total) }));
   return told.join(" ");
@@ -43,21 +44,21 @@ function alone(alert, { meaning, absence, kept }) {
   return [said(`${gone} ${below}`), plainTable(say("Alerts of this rule and group, newest first"), [say("event"), say("value"), say("time (UTC)")], [false, true, false], others.map((other) => [other.eventId, measuredText(other), utc(other.eventTime)]))];
 }
 
-/** A bar for each event, the aggregate so far as a line, and the limit; what is what stands above. */
-function picture(alert, { bars, soFar, amount, isPlain, total }) {
-  const limit = Number(alert.limit), heights = [0, limit, ...bars.map((bar) => bar.height), ...soFar.map(({ value }) => value)], low = Math.min(...heights), high = Math.max(...heights);
-  const [first, last] = [bars[0].ms, bars.at(-1).ms], wide = Math.max(1.5, Math.min(10, (RIGHT - LEFT) / bars.length - 1)), inside = RIGHT - LEFT - wide;
-  const x = (ms) => LEFT + wide / 2 + (last > first ? (inside * (ms - first)) / (last - first) : inside / 2), y = (value) => BOTTOM - ((BOTTOM - TOP) * (value - low)) / (high - low || 1);
+/** A bar for each event, the first condition's aggregate so far as a line, and its limit; what is what stands above. */
+function picture(alert, { bars, soFar, amount, isPlain, first: { limit: bound }, total }) {
+  const limit = Number(bound ?? 0), heights = [0, limit, ...bars.map((bar) => bar.height), ...soFar.map(({ value }) => value)], low = Math.min(...heights), high = Math.max(...heights);
+  const [begin, last] = [bars[0].ms, bars.at(-1).ms], wide = Math.max(1.5, Math.min(10, (RIGHT - LEFT) / bars.length - 1)), inside = RIGHT - LEFT - wide;
+  const x = (ms) => LEFT + wide / 2 + (last > begin ? (inside * (ms - begin)) / (last - begin) : inside / 2), y = (value) => BOTTOM - ((BOTTOM - TOP) * (value - low)) / (high - low || 1);
   const drawn = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": say("The events of the window, their aggregate and the limit. The table below has the events.") });
   const bar = ({ ms, height, counts, own }) => svg("rect", { class: own ? "own" : counts ? "each" : "faint", x: x(ms) - wide / 2, width: wide, y: y(Math.max(height, 0)), height: Math.max(Math.abs(y(height) - y(0)), 1) });
   const text = (x, y, inside, anchor = "start") => { const made = svg("text", { x, y, "text-anchor": anchor }); made.textContent = inside; return made; };
-  const time = utcTimes([first, last]), reset = isPlain ? bars.filter((each) => !each.counts).at(-1) : null;
+  const time = utcTimes([begin, last]), reset = isPlain ? bars.filter((each) => !each.counts).at(-1) : null;
   drawn.append(...[...bars].sort((one, other) => one.own - other.own).map(bar), svg("path", { class: "axis", d: `M${LEFT} ${y(0)}H${RIGHT}` }));
   if (reset) drawn.append(svg("path", { class: "reset", d: `M${x(reset.ms)} ${TOP}V${BOTTOM}` }));
   drawn.append(svg("path", { class: "line", d: soFar.map(({ ms, value }, n) => (n ? `H${x(ms)}V${y(value)}` : `M${x(ms)} ${y(value)}`)).join("") }), ...soFar.map(({ ms, value }) => svg("circle", { cx: x(ms), cy: y(value), r: 2 })));
-  drawn.append(svg("path", { class: "limit", d: `M${LEFT} ${y(limit)}H${RIGHT}` }), text(LEFT, Math.max(y(limit) - 4, 10), thousands(alert.limit)));
+  if (bound !== null) drawn.append(svg("path", { class: "limit", d: `M${LEFT} ${y(limit)}H${RIGHT}` }), text(LEFT, Math.max(y(limit) - 4, 10), thousands(bound)));
   if (soFar.length) drawn.append(text(RIGHT, Math.max(y(soFar.at(-1).value) - 6, 10), thousands(total), "end"));
-  drawn.append(text(LEFT, HIGH - 5, time(first)), ...(last > first ? [text(RIGHT, HIGH - 5, time(last), "end")] : []));
+  drawn.append(text(LEFT, HIGH - 5, time(begin)), ...(last > begin ? [text(RIGHT, HIGH - 5, time(last), "end")] : []));
   const key = (name, called) => make("span", {}, make("i", { class: name }), called), each = `${say("each event")}${amount ? `: ${visible(amount)}` : ""}`;
   return [make("div", { class: "lab-key" }, key("each", each), key("own", say("the alert's event")), key("line", say("aggregate so far")), key("limit", say("limit")), ...(reset ? [key("reset", say("reset"))] : [])), drawn];
 }

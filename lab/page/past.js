@@ -51,8 +51,8 @@ class Past {
   }
 }
 
-/** What the page shows of the window behind the alert at event `last`, whose value was `aggregate`: see lab.widgets.alertwindow. */
-function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate }) {
+/** What the page shows of the window behind the alert at event `last`: see lab.widgets.alertwindow. */
+function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate, limit, conditions }) {
   const rule = book.rules.get(BigInt(ruleId)), kept = past.end - past.begin, route = [...routes.values()].find(({ rules }) => rules.includes(rule));
   const arrived = rule && !rule.absence ? past.window(rule, last, route) : [];
   const about = { meaning: rule && summary(rule), absence: Boolean(rule?.absence), kept, events: arrived.length };
@@ -60,16 +60,17 @@ function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate 
   const { columns } = past, [{ of }] = rule.conditions, needed = [...of.unique, of.field].filter((name) => name !== null).map((name) => schema.byName.get(name));
   const isWhere = of.where ? truthOf(of.where, columns) : () => true, counts = (number) => needed.every((field) => columns.valid[field.number][past.rowOf(number)]) && isWhere(past.rowOf(number));
   let counted = arrived;
+  const isOfRule = conditions.length === rule.conditions.length, first = isOfRule ? conditions[0] : { aggregate, limit }, held = isOfRule ? conditions.findIndex(({ holds }) => holds) : 0;
   if (of.function === "COUNT_WITH_RESET") {
-    const counting = arrived.filter(counts);
-    counted = counting.slice(Math.max(counting.length - Number(aggregate), 0));
+    const counting = arrived.filter((number) => counts(number) && !(of.excludes && number === last));
+    counted = counting.slice(Math.max(counting.length - Number(first.aggregate), 0));
   } else if (!rule.isPlain) counted = arrived.filter((number) => counts(number) && !(of.excludes && number === last));
   const inTime = (numbers) => numbers.map((number) => ({ number, ms: columns.timeMs(past.rowOf(number)) })).sort((a, b) => a.ms - b.ms);
   const amount = schema.byName.get(of.field), ofAmount = LAYOUT.running[of.function].of === "field", isCounted = new Set(counted);
   const bars = inTime(arrived).map(({ number, ms }) => ({ ms, height: ofAmount ? Number(columns.text(amount, past.rowOf(number)) ?? 0) : 1, counts: isCounted.has(number), own: number === last }));
   const { soFar, total } = buildingUp(of, inTime(counted), counts, past, schema), step = Math.ceil(bars.length / MOST_BARS);
   return {
-    ...about, total, soFar, step, bars: step > 1 ? highest(bars, step) : bars, counted: counted.length, isPlain: rule.isPlain, isEither: rule.joined === "or", aggregation: aggregationText(of), window: durationText(of.windowMs),
+    ...about, total, soFar, step, bars: step > 1 ? highest(bars, step) : bars, counted: counted.length, isPlain: rule.isPlain, first, condition: held ? conditionText(rule.conditions[held]) : null, aggregation: aggregationText(of), window: durationText(of.windowMs),
     amount: ofAmount ? of.field : null, ...listed(rule, inTime(counted).slice(-MOST_LISTED).reverse().map(({ number }) => past.rowOf(number)), columns),
   };
 }

@@ -8,7 +8,7 @@ const state = { engine: null, stream: null, file: null, paused: false, fast: fal
 onmessage = async ({ data }) => {
   if (data.kind === "open") await open(data);
   else if (data.kind === "control") control(data.text, true);
-  else if (data.kind === "window") postMessage({ kind: "window", key: data.key, found: windowBehind(state.engine, data) });
+  else if (data.kind === "window") postMessage({ kind: "window", key: data.key, found: windowBehind(state.engine, data.alert) });
   else if (data.kind === "burst") state.stream?.burst(data.name);
   else if (data.kind === "set") {
     Object.assign(state, data.values);

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import WHERE
+from lab.model.aggregation import WHERE, MeasuredCondition
 from lab.model.alerts import Alert, event_id_text, utc_text
 from lab.model.filters import filter_to_condition
 from lab.model.group import sorted_group
@@ -23,6 +23,7 @@ from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence
 from lab.widgets.table import SelectableTable
 
 WINDOW = "{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}."
+OTHER = "This is the value of {condition}. The picture shows the first condition's aggregate, {aggregation}: {value}."
 RESET = "The first {count}, in grey, no longer count: the rule alerted on them and reset its count."
 NO_VALUE = "These events give no value: the rule or its window has changed since, or some of the events are no longer in memory."
 DIFFERS = "These events give {value}: the rule or its window has changed since, or some of the events are no longer in memory."
@@ -67,18 +68,7 @@ class AlertWindow(widgets.VBox):
         events = _window_of(alert, rule, past) if rule and shows else []
         self.picture.layout.display, self.events.layout.display = "" if events else "none", ""
         if rule and events:
-            counted = events
-            if rule.function == "COUNT_WITH_RESET":
-                counted = _window_of(alert, rule, past, newest=int(alert.aggregate))
-            elif not rule.is_plain:
-                own = rule.aggregations[0]
-                judged = (alert.event_id, alert.event_time)
-                counted = [
-                    event
-                    for event in events
-                    if own.is_counted(event)
-                    and not (own.exclude_current and event_identity(event, past.schema) == judged)
-                ]
+            counted = _counted_of(alert, rule, past, events)
             self._say(explain(rule, alert, events, counted))
             self._show_picture(past.schema, rule, alert, events, counted)
             self._show_events(past.schema, rule, counted)
@@ -114,6 +104,8 @@ class AlertWindow(widgets.VBox):
     def _show_picture(
         self, schema: Schema, rule: Rule, alert: Alert, events: list[dict], counted: list[dict]
     ) -> None:
+        measured = first_measured(alert, rule)
+        limit = None if measured.limit is None else float(measured.limit)
         place = {event_identity(event, schema): n for n, event in enumerate(events)}
         counts = [place[event_identity(event, schema)] for event in counted]
         times = [utc_text(event[schema.time_field]) for event in events]
@@ -127,13 +119,13 @@ class AlertWindow(widgets.VBox):
         with self.chart.batch_update():
             self.chart.layout.xaxis.tickformat = "%H:%M:%S" if same_day else None
             self.chart.layout.yaxis.title.text = rule.field if amounts else say("events")
-            for trace, y in zip(self.chart.data, (each, so_far, [float(alert.limit)] * len(times))):
+            for trace, y in zip(self.chart.data, (each, so_far, [limit] * len(times))):
                 trace.update(x=times, y=y)
             if len(times) == 1:
-                self.chart.data[2].update(x=times * 2, y=[float(alert.limit)] * 2)
+                self.chart.data[2].update(x=times * 2, y=[limit] * 2)
             colours = [GREY if n in counts else FAINT for n in range(len(events))] if resets else GREY
             self.chart.data[0].marker.color = colours
-            top = max(float(alert.limit), float(alert.aggregate), 1.0)
+            top = max(limit or 0.0, float(measured.aggregate or 0), 1.0)
             self.chart.data[3].update(
                 x=[times[n] for n in resets * 2], y=[0, top][: 2 * len(resets)], showlegend=bool(resets)
             )
@@ -176,6 +168,27 @@ def _rule_and_group(alert: Alert) -> tuple:
     return alert.rule_id, alert.key if alert.group is None else sorted_group(alert.group)
 
 
+def _counted_of(alert: Alert, rule: Rule, past: Past, events: list[dict]) -> list[dict]:
+    """Those of the events in the window that count for the rule's first aggregate; of a plain rule all since the last reset."""
+    own, judged = rule.aggregations[0], (alert.event_id, alert.event_time)
+    excluded = [
+        event for event in events if own.exclude_current and event_identity(event, past.schema) == judged
+    ]
+    if rule.function == "COUNT_WITH_RESET":
+        newest = int(first_measured(alert, rule).aggregate or 0) + sum(map(own.is_counted, excluded))
+        events = _window_of(alert, rule, past, newest)
+    elif rule.is_plain:
+        return events
+    return [event for event in events if own.is_counted(event) and event not in excluded]
+
+
+def first_measured(alert: Alert, rule: Rule) -> MeasuredCondition:
+    """What an alert tells of its rule's first condition: its own value and limit may be those of another one."""
+    if len(alert.conditions) == len(rule.conditions):
+        return alert.conditions[0]
+    return MeasuredCondition(alert.aggregate, alert.operator, alert.limit)
+
+
 def _text(value: object) -> str:
     """A field's value: amounts as people write them, ids as they are."""
     return (
@@ -196,16 +209,24 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
     }
     of_alert = {"event": event_id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
     said = [say(WINDOW, **of_window, **of_alert)]
+    own, measured = rule.aggregations[0].describe(), first_measured(alert, rule).aggregate
+    own_value = MeasuredCondition(alert.aggregate, alert.operator, alert.limit)
+    held = alert.conditions.index(own_value) if own_value in alert.conditions else 0
+    if 0 < held < len(rule.conditions):
+        value = say("no value") if measured is None else f"{measured:,}"
+        of_other = {"condition": rule.conditions[held].describe(), "aggregation": own, "value": value}
+        said.append(say(OTHER, **of_other))
     if not rule.is_plain:
-        own = rule.aggregations[0].describe()
         said.append(say("Of them {count} count for {aggregation}.", count=len(counted), aggregation=own))
     elif before := len(events) - len(counted):
         said.append(say(RESET, count=before))
-    adds_up = running_aggregates(rule, counted)[-1] if counted else None
-    if rule.joined_by == "or":  # the alert's value may belong to another condition
-        return " ".join(said)
-    if adds_up is None or abs(adds_up - float(alert.aggregate)) > 1e-6 * max(1, abs(adds_up)):
-        said.append(say(NO_VALUE) if adds_up is None else say(DIFFERS, value=f"{adds_up:,.10g}"))
+    of_none = None if AGGREGATES[rule.function].argument_kind == "field" else 0.0
+    adds_up = running_aggregates(rule, counted)[-1] if counted else of_none
+    if adds_up is None:
+        if measured is not None:
+            said.append(say(NO_VALUE))
+    elif measured is None or abs(adds_up - float(measured)) > 1e-6 * max(1, abs(adds_up)):
+        said.append(say(DIFFERS, value=f"{adds_up:,.10g}"))
     return " ".join(said)
 
 
@@ -215,7 +236,7 @@ def running_aggregates(rule: Rule, events: list[dict], max_points: int = 100) ->
     If there are many events, it computes only about `max_points` values, always including the last one; the others are None.
     """
     held = [StoredEvent(n, 0, n, event) for n, event in enumerate(events)]
-    step = -(-len(held) // max_points)
+    step = max(-(-len(held) // max_points), 1)
     so_far: list[float | None] = [None] * len(held)
     for n in range(len(held), 0, -step):
         counted = [event for event in held[:n] if rule.aggregations[0].is_counted(event.fields)]

@@ -1,6 +1,5 @@
 """Shows how many alerts another limit or window would have raised on past events."""
 
-import math
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
@@ -11,6 +10,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from lab.apps.backtest import Aggregates, Past
+from lab.apps.limits import multiples, nearest, round_limits, without_limit
+from lab.model.hints import step_of_values
 from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
@@ -20,7 +21,7 @@ from lab.widgets.slider import TextSlider
 
 WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))
 WINDOWS = (*(n * 1_000 for n in WINDOWS), *(n * DAY_MS for n in (1, 3, 7, 14, 30, 60, 90)))
-STEPS, POINTS = 200, 200
+POINTS = 200
 NOTHING_YET = (
     "No past events yet. Once there are some, this shows how many alerts the rule would have raised."
 )
@@ -30,15 +31,9 @@ ALERTS = (
 ONE_ALERT = (
     "A limit of {limit} over {window} would have raised {alerts} alert in the last {time} ({events} events)."
 )
-
-
-def slider_step(low: float, high: float) -> Decimal:
-    """A round step for a slider from `low` to `high`.
-
-    >>> slider_step(0, 20_000_000), slider_step(0, 50)
-    (Decimal('1E+5'), Decimal('0.1'))
-    """
-    return Decimal(1).scaleb(math.floor(math.log10(max(high - low, 1e-6) / STEPS)))
+WAIT = "Waiting {window} would have raised {alerts} alerts in the last {time} ({events} events)."
+ONE_WAIT = "Waiting {window} would have raised {alerts} alert in the last {time} ({events} events)."
+NO_LIMIT = "Such a rule has no limit: it alerts when no event that counts has come in time."
 
 
 class Backtest(widgets.VBox):
@@ -47,11 +42,13 @@ class Backtest(widgets.VBox):
     def __init__(self, past: Past, on_change: Callable[[Rule], None] = lambda rule: None):
         self.past, self._on_change = past, on_change
         self._rule: Rule | None = None
-        self._known: tuple[Any, Aggregates] | None = None  # what they were computed for
+        self._known: dict[tuple, Aggregates] = {}  # by what they depend on
+        self._arrived = -1  # events, when they were computed
         self._rests_until = 0.0
         self.limit = TextSlider(say("limit"), self._limit_moved)
         self.window = TextSlider(say("window"), self._window_moved)
-        self._low, self._step = Decimal(0), Decimal(1)  # of the limit's slider
+        self._limits: list[Decimal] = []  # of the limit's slider
+        self._kind: tuple = ()  # of these limits
         self._windows: list[int] = []  # ms, of the window's slider
         self.said = widgets.HTML()
         self.figure = figure("", x=say("limit"), y=say("alerts"), height=150)
@@ -71,7 +68,7 @@ class Backtest(widgets.VBox):
 
     def recompute_if_due(self) -> None:
         """Recounts if there are new events, in at most a tenth of the time."""
-        new = self._rule and (self._known is None or self._known[0][-1] != self.past.arrived)
+        new = self._rule and (self._arrived != self.past.arrived)
         if new and (began := time.monotonic()) >= self._rests_until:
             self.show(self._rule)
             self._rests_until = time.monotonic() + 9 * (time.monotonic() - began)
@@ -86,40 +83,49 @@ class Backtest(widgets.VBox):
             )
             self.limit.disabled = self.window.disabled = True
             return
-        wanted = (*_essence(rule), self.past.arrived)
-        if self._known is None or self._known[0] != wanted:
-            self._known = wanted, self.past.aggregates(rule)
-        self._follow(rule, self._known[1])
-        self._tell(rule, self._known[1])
+        found = self._aggregates([rule] if rule.absence else [rule, without_limit(rule)])
+        self._follow(rule, found[-1])
+        self._tell(rule, found[0])
 
-    def _follow(self, rule: Rule, found: Aggregates) -> None:
+    def _aggregates(self, rules: list[Rule]) -> list[Aggregates]:
+        """Those of rules; computes only what the last call did not."""
+        before = self._known if self._arrived == self.past.arrived else {}
+        self._known, self._arrived = {}, self.past.arrived
+        for rule in rules:
+            essence = _essence(rule)
+            if essence not in self._known:
+                self._known[essence] = before.get(essence) or self.past.aggregates(rule)
+        return [self._known[_essence(rule)] for rule in rules]
+
+    def _follow(self, rule: Rule, at_any_limit: Aggregates) -> None:
         """Puts the sliders where the rule is."""
-        limit = float(rule.limit)
-        low, high = (
-            (float(found.values.min()), float(found.values.max())) if len(found.values) else (0.0, 1.0)
-        )
-        low, high = min(low, limit), max(high, limit, low + 1e-6)
-        step = slider_step(low, high)
-        first, last = math.floor(low / float(step)), math.ceil(high / float(step))
-        covered = self._low + self._step * (len(self.limit.texts) - 1)
-        if low < self._low or high > covered or covered - self._low > 2 * (last - first) * step:
-            self._low, self._step = first * step, step
-            self.limit.texts = [f"{self._low + n * step:,f}" for n in range(last - first + 1)]
+        self.limit.layout.display = "none" if rule.absence else ""
         self._windows = sorted({*WINDOWS, rule.window_ms})
         self.window.texts = [duration_words(ms) for ms in self._windows]
         with self.limit.hold_sync(), self.window.hold_sync():
-            self.limit.position, self.limit.text = self._nearest(rule.limit), f"{rule.limit:,f}"
+            if not rule.absence:
+                self._offer_limits(rule, at_any_limit)
             self.window.position = self._windows.index(rule.window_ms)
             self.window.text = duration_words(rule.window_ms)
-        self.limit.disabled = self.window.disabled = False
+        self.limit.disabled, self.window.disabled = rule.absence, False
 
-    def _nearest(self, limit: Decimal) -> int:
-        """The slider's position next to a limit: a slider knows round numbers only, a rule keeps its own until it is moved."""
-        return round((limit - self._low) / self._step)
+    def _offer_limits(self, rule: Rule, found: Aggregates) -> None:
+        """Limits that the rule's aggregate reaches. Those on the slider stay if they do, so that it stays as it is while events come."""
+        reached = found.ascending()
+        if rule.limit_of:
+            reached = multiples(rule, found.values.tolist(), found.bases.tolist())
+        limits = round_limits(rule, reached, self.past.schema)
+        kind = (bool(rule.limit_of), step_of_values(rule, self.past.schema))
+        before = self._limits if kind == self._kind else limits[:1]
+        covers = before[0] <= limits[0] and limits[-1] <= before[-1]
+        if not covers or before[-1] - before[0] > 2 * (limits[-1] - limits[0]):
+            self._limits, self._kind = limits, kind
+            self.limit.texts = [f"{limit:,f}" for limit in limits]
+        # a slider knows round numbers only, a rule keeps its own until it is moved
+        self.limit.position, self.limit.text = nearest(self._limits, rule.limit), f"{rule.limit:,f}"
 
     def _limit_moved(self, position: int) -> None:
-        limit = self._low + position * self._step
-        self._change(limit=Decimal(f"{limit.normalize():f}"))
+        self._change(limit=Decimal(f"{self._limits[position].normalize():f}"))
 
     def _window_moved(self, position: int) -> None:
         self._change(window_ms=self._windows[position])
@@ -131,17 +137,22 @@ class Backtest(widgets.VBox):
             self._on_change(rule)
 
     def _tell(self, rule: Rule, found: Aggregates) -> None:
-        alerts = int(found.alert_mask(rule, float(rule.limit)).sum())
+        alerts = int(found.alert_mask(rule, rule.limit).sum())
         events, first, last = self.past.evaluated_count_and_time_range_ms(rule)
         of_rule = {
-            "limit": f"{rule.limit:,}",
+            "limit": rule.conditions[0].describe_limit(f"{rule.limit:,}"),
             "window": duration_words(rule.window_ms),
             "alerts": f"{alerts:,}",
         }
         past = {"time": rounded_duration_words(last - first), "events": f"{events:,}"}
-        self.said.value = sentence_html(say(ONE_ALERT if alerts == 1 else ALERTS, **of_rule, **past), "good")
+        if rule.absence:
+            said = f"{say(ONE_WAIT if alerts == 1 else WAIT, **of_rule, **past)} {say(NO_LIMIT)}"
+        else:
+            said = say(ONE_ALERT if alerts == 1 else ALERTS, **of_rule, **past)
+        self.said.value = sentence_html(said, "good")
+        at = [] if rule.absence else [float(rule.limit)]
         if not rule.can_count_alerts_at_other_limits or not len(found.values):
-            limits, counts = [float(rule.limit)], [alerts]  # what it counts depends on the limit: no curve
+            limits, counts = at, [alerts] * len(at)  # what it counts depends on the limit: no curve
         else:
             values = found.ascending()
             evenly = [n / (POINTS - 1) for n in range(POINTS)]
@@ -151,7 +162,7 @@ class Backtest(widgets.VBox):
             counts = [alerts_at(values, rule.operator, limit) for limit in limits]
         with self.figure.batch_update():
             self.figure.data[0].update(x=limits, y=counts)
-            self.figure.data[1].update(x=[float(rule.limit)], y=[alerts])
+            self.figure.data[1].update(x=at, y=[alerts] * len(at))
             self.figure.layout.yaxis.type = "log" if counts and max(counts) > 1000 else "linear"
         hide_axes_if_empty(self.figure)
 
@@ -175,15 +186,7 @@ def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:
 
 def _essence(rule: Rule) -> tuple:
     """What its aggregates depend on."""
-    if not rule.can_count_alerts_at_other_limits:
-        return (
-            rule.keys,
-            rule.filter,
-            rule.when,
-            rule.joined_by,
-            rule.conditions,
-            rule.at_most,
-            rule.at_most_per_ms,
-            rule.absence,
-        )
-    return rule.keys, rule.filter, rule.when, rule.aggregations
+    if rule.can_count_alerts_at_other_limits:
+        rule = without_limit(rule)
+    of = (rule.keys, rule.filter, rule.when, rule.joined_by, rule.conditions)
+    return *of, rule.at_most, rule.at_most_per_ms, rule.absence

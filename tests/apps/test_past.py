@@ -3,6 +3,8 @@
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
 from itertools import compress
 from random import Random
 
@@ -13,10 +15,10 @@ from lab.apps.replay import read_rules
 from lab.apps.routehistory import RouteHistory
 from lab.engine.checkpoint.settings import Settings
 from lab.model.reference import LATE_POLICIES, Reference
-from lab.model.rules import parse_message
+from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
 from lab.stream.datasets import dataset
-from tests.engine.randomlogs import log_times, random_log, with_returns
+from tests.engine.randomlogs import LIMITS, log_times, random_log, with_absence, with_returns
 from tests.strategies import RETURNS
 
 
@@ -265,3 +267,82 @@ def test_an_event_that_comes_after_changes_were_folded_though_it_was_logged_befo
     past.add([b"8,2013-01-01 00:00:01,25,12,CSH,30"], [now + 55])
     (event,) = past.window(past.history.book.rules[1], 8)
     assert event["transactionId"] == 8
+
+
+def alone(reference: Reference, rule_text: bytes, lines: list[bytes], times: list[int]) -> Reference:
+    """The reference after a rule and events."""
+    reference.control(rule_text)
+    for line, log_time in zip(lines, times, strict=True):
+        reference.event(line, log_time=log_time)
+    return reference
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(40), pytest.param(range(40, 400), marks=pytest.mark.slow)], ids=["some", "more"]
+)
+@pytest.mark.parametrize("kind", ["file", "live", "returns"])
+def test_each_rule_of_a_random_log_would_have_raised_the_alerts_of_the_reference(Past, kind, seeds):
+    """Of every kind of rule, alone on the log's events, also with another limit, and by other settings of the engine."""
+    told: Counter[str] = Counter()
+    schema = RETURNS if kind == "returns" else LOGINS
+    for seed in seeds:
+        rng = Random(1_000 + seed)
+        log = with_absence(rng, random_log(rng, short=rng.random() < 0.9))
+        log = with_returns(rng, log) if kind == "returns" else log
+        lines = [text for what, text in log if what == "event"]
+        times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))
+        by = {"late_policy": rng.choice(LATE_POLICIES), "key_groups": rng.choice([1, 16])}
+        past = Past(schema, history=RouteHistory(Settings(schema, **by)))
+        past.add(lines, None if kind == "file" else times)
+        for text in dict.fromkeys(text for what, text in log if what == "control" and b"window" in text):
+            given = json.loads(text) | {"ruleState": "ACTIVE"}
+            if rng.random() < 0.2:  # of the random multiples, few are reached
+                given |= {"limit": 1, "limitOf": {"aggregatorFunctionType": "COUNT", "window": "5m"}}
+            text = json.dumps(given)
+            try:
+                rule = parse_message(text, schema).rule
+            except BadRule:
+                continue
+            found = past.aggregates(rule)
+            for limit in [rule.limit] + [Decimal("2.5"), *map(Decimal, LIMITS)] * (
+                rule.can_count_alerts_at_other_limits and rng.random() < 0.2
+            ):
+                of_limit = replace(rule, limit=limit)
+                alerts = alone(
+                    Reference(schema, **by), json.dumps(of_limit.to_dict()).encode(), lines, times
+                ).alerts
+                expected = Counter((alert.event_id, alert.event_time) for alert in alerts)
+                at = zip(found.ids.tolist(), (int(time) for time in found.times))
+                assert Counter(compress(at, found.alert_mask(of_limit, limit))) == expected, (seed, of_limit)
+                told[kind_of(rule)] += bool(expected)
+    assert {*told} >= {"plain", "reset", "more", "or", "multiple", "at most", "absence"} and min(
+        told.values()
+    ) > 1
+
+
+def kind_of(rule: Rule) -> str:
+    """One of the ways in which a rule says more than a plain one."""
+    kinds = {
+        "absence": rule.absence,
+        "at most": rule.at_most,
+        "or": rule.joined_by == "or",
+        "multiple": rule.limit_of,
+    }
+    kinds |= {"reset": rule.function == "COUNT_WITH_RESET", "plain": rule.is_plain}
+    return next((name for name, is_so in kinds.items() if is_so), "more")
+
+
+def test_absence_waits_by_the_log_times_of_a_live_log(Past):
+    """An event time of an hour later proves nothing: what counts is when the record was logged."""
+    text = "7: NO(events where action = pay) per userId within 1 min after, when action = order"
+    actions = (("order", 0, 1_000), ("pay", 3_600_000, 2_000), ("look", 3_600_001, 200_000))
+    lines = [
+        json.dumps({"eventId": n, "eventTime": time, "userId": 1, "action": action}).encode()
+        for n, (action, time, _) in enumerate(actions, 1)
+    ]
+    times = [10**12 + log_time for _, _, log_time in actions]
+    rule = parse_message(text, LOGINS).rule
+    for live, expected in ((times, []), (None, [1])):
+        past = Past(LOGINS)
+        past.add(lines, live)
+        assert list(past.aggregates(rule).ids) == expected

@@ -28,6 +28,11 @@ SENTENCES = (
     "SUM(paymentAmount) per payeeId over 1 min > 3 × AVG(paymentAmount) over 1 h",
     "COUNT(events where paymentType = CSH) per payeeId over 30 s >= 2 and MAX(paymentAmount) over 1 min > 15",
     "COUNT(events) per paymentType over 1 min without the current event >= 25, when paymentAmount > 15",
+    "COUNT(events) per payeeId, beneficiaryId over 10 s without the current event = 0",
+    "SUM(paymentAmount) per payeeId over 1 min > 1000 or COUNT(events) over 1 min >= 10",
+    "MIN(paymentAmount where paymentType = CRD) per payeeId over 10 s > 99 or MAX(paymentAmount) over 10 s > 20",
+    "COUNT_WITH_RESET(events) per payeeId over 1 min >= 9 or MAX(paymentAmount) over 30 s > 20",
+    "COUNT_WITH_RESET(events) per payeeId over 1 min without the current event >= 5",
 )
 WINDOWS = """([schema, rules, lines]) => (async () => {
     const wasm = await WebAssembly.compile(Uint8Array.from(atob(data.wasm), (sign) => sign.charCodeAt(0)));
@@ -37,7 +42,7 @@ WINDOWS = """([schema, rules, lines]) => (async () => {
     return alerts.map((alert) => {
         const found = windowBehind(engine, alert), shown = picture(alert, found)[1];
         const time = utcTimes(found.rows.map(([, ms]) => ms));
-        return { json: alert.json, said: explain(alert, found), columns: found.names, rows: found.rows.map(([id, ms, ...more]) => [id, time(ms), ...more]), bars: shown.querySelectorAll("rect").length };
+        return { json: alert.json, said: explain(alert, found), columns: found.names, rows: found.rows.map(([id, ms, ...more]) => [id, time(ms), ...more]), bars: shown.querySelectorAll("rect").length, limit: shown.querySelector("text").textContent };
     });
 })()"""
 
@@ -80,6 +85,7 @@ def test_the_window_behind_an_alert_is_that_of_the_notebook_in_its_words(opened)
         assert "These events give" not in each["said"]
         assert each["columns"] == widget.events.columns[2:]
         assert each["rows"] == [row[1:] for row in widget.events.rows]
+        assert float(each["limit"].replace(",", "")) == widget.chart.data[2].y[0]
         assert each["bars"] == len(past.window(rule, alert.event_id, alert.event_time))
 
 

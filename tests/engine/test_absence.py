@@ -120,7 +120,7 @@ def test_what_is_awaited_outlives_the_windows_in_its_file():
 
 @pytest.mark.parametrize("rule", [ORDER, SILENT])
 def test_past_events_tell_what_did_not_come(rule):
-    rng, past, reference = random.Random(5), Past(LOGINS), Reference(LOGINS, key_groups=1)
+    rng, past, reference = random.Random(5), Past(LOGINS), Reference(LOGINS)
     reference.control(rule)
     lines = [
         event(n, T0 + n * 9_000 - rng.choice([0, 0, 5_000]), rng.choice(["order", "pay"]), rng.randrange(9))

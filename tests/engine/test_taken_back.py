@@ -171,7 +171,7 @@ def test_an_update_is_decoded_as_two_events_among_others():
 
 
 def test_past_events_are_taken_back_when_rules_are_tried():
-    lines, past, reference = random_events(2, 300), Past(RETURNS), Reference(RETURNS, key_groups=1)
+    lines, past, reference = random_events(2, 300), Past(RETURNS), Reference(RETURNS)
     past.add(lines)
     reference.control(RULES[1])
     for line in lines:

@@ -385,3 +385,63 @@ def test_alerts_of_a_group_are_together_whatever_the_order_of_its_fields():
     feed = AlertFeed(told)
     details(feed, told[0])
     assert len(feed.window.events.rows) == 2
+
+
+def test_the_picture_of_an_alert_shows_the_first_condition_against_its_own_limit():
+    """Also if another one held: its value and limit belong to another aggregate."""
+    rule = "1: SUM(paymentAmount) per payeeId over 1 h > 1000 or COUNT(events) over 1 h >= 3"
+    feed, (alert,) = shown_alerts(
+        rule, [f"{n},2013-01-01 00:0{n}:00,25,12,CSH,100".encode() for n in (1, 2, 3)]
+    )
+    assert (alert.aggregate, alert.limit) == (3, 3)
+    feed.table.selected = alert.alert_id
+    chart, said = feed.window.chart, feed.window.said.value
+    assert chart.data[1].y == (100.0, 200.0, 300.0) and chart.data[2].y == (1000.0,) * 3
+    assert "The alert&#x27;s value was 3. This is the value of COUNT(events) over 1 h &gt;= 3." in said
+    assert (
+        "The picture shows the first condition&#x27;s aggregate, SUM(paymentAmount) over 1 h: 300.00." in said
+    )
+    assert "These events give" not in said
+
+
+def test_the_first_condition_of_an_alert_may_have_no_value():
+    rule = "1: SUM(paymentAmount where paymentType = CRD) per payeeId over 1 h > 1000 or COUNT(events) over 1 h >= 3"
+    feed, (alert,) = shown_alerts(
+        rule, [f"{n},2013-01-01 00:0{n}:00,25,12,CSH,100".encode() for n in (1, 2, 3)]
+    )
+    feed.table.selected = alert.alert_id
+    assert feed.window.chart.data[1].y == (None,) * 3 and feed.window.chart.data[2].y == (1000.0,) * 3
+    assert "over 1 h: no value." in feed.window.said.value
+    assert "These events give" not in feed.window.said.value
+
+
+def test_a_count_that_restarts_is_that_of_the_first_condition_also_if_another_one_held():
+    rule = "1: COUNT_WITH_RESET(events) per payeeId over 1 h > 9 or SUM(paymentAmount) over 1 h > 250"
+    feed, (alert,) = shown_alerts(
+        rule, [f"{n},2013-01-01 00:0{n}:00,25,12,CSH,100".encode() for n in (1, 2, 3)]
+    )
+    assert alert.aggregate == 300
+    feed.table.selected = alert.alert_id
+    assert feed.window.chart.data[1].y == (1.0, 2.0, 3.0) and feed.window.chart.data[2].y == (9.0,) * 3
+    assert "These events give" not in feed.window.said.value
+
+
+def test_a_count_of_no_event_is_zero_and_no_difference():
+    rule = "1: COUNT(events) per payeeId over 1 h without the current event = 0"
+    feed, (alert,) = shown_alerts(rule, [b"1,2013-01-01 00:01:00,25,12,CSH,100"])
+    feed.table.selected = alert.alert_id
+    assert "The alert&#x27;s value was 0" in feed.window.said.value
+    assert "These events give" not in feed.window.said.value
+
+
+def test_a_count_that_restarts_without_the_current_event_adds_up():
+    rule = "1: COUNT_WITH_RESET(events) per payeeId over 1 h without the current event >= 2"
+    feed, alerts = shown_alerts(
+        rule, [f"{n},2013-01-01 00:0{n}:00,25,12,CSH,100".encode() for n in range(1, 8)]
+    )
+    for alert in alerts:
+        feed.table.selected = alert.alert_id
+        assert [y for y in feed.window.chart.data[1].y if y is not None] == [1.0, 2.0]
+        counted = [alert.event_id - 1, alert.event_id - 2]
+        assert [row[1] for row in feed.window.events.rows] == list(map(str, counted))
+        assert "These events give" not in feed.window.said.value
