@@ -21,6 +21,7 @@ from lab.cli.main import FAILED, OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert, Withdrawal, event_id_text
 from lab.model.field import Id
+from lab.model.group import Group
 from lab.rulestore.databases import create_database_engine, database_url
 from tests.rulestore.conftest import needs_postgres, postgres, url  # noqa: F401
 from tests.topics import topics
@@ -133,12 +134,12 @@ def test_an_alert_that_comes_late_stays_withdrawn_and_does_not_replace_one_that_
     assert noted_after(replace(withdrawn[0], log_time=3_000)) == [("7", Decimal(60), "yes"), both[1]]
 
 
-ORDERS: tuple[dict[str, int | str], ...] = ({"user": 1, "card": "c"}, {"card": "c", "user": 1})
+ORDERS: tuple[Group, ...] = (("user", 1), ("card", "c")), (("card", "c"), ("user", 1))
 
 
 def ordered(order: int, log_time: int | None = None, event_id: int = 7) -> Alert:
     """An alert of a rule, by which order it names its grouping fields in."""
-    group, limit = tuple(ORDERS[order].items()), Decimal(1)
+    group, limit = ORDERS[order], Decimal(1)
     return Alert(order + 1, 1, "{}", Decimal(2), "GREATER", limit, event_id, AT, log_time, group=group)
 
 
