@@ -372,7 +372,7 @@ def test_a_bad_rule_is_not_sent(files, capsys):
 )
 def test_a_sentence_without_its_id_is_no_file(rule, files, capsys):
     assert main(["rules", "backtest", rule, "events.jsonl", "--engine", "reference"]) == USAGE
-    assert "nor a sentence such as 7: SUM(amount) per userId over 1 h > 500" in capsys.readouterr().err
+    assert "7: SUM(amount) per userId over 1 h > 500" in capsys.readouterr().err
 
 
 def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
