@@ -27,7 +27,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: java ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
-	@$(MAKE) --no-print-directory --jobs=2 .venv/.kernels .venv/.jars
+	@$(MAKE) --silent --jobs=2 .venv/.kernels .venv/.jars
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "$(READY)",:)
 
 .PHONY: java
