@@ -32,10 +32,7 @@ class RefusingReader(TokenReader):
 
     def is_comparison_ahead(self) -> bool:
         """Whether a word and a sign or word that compares follow."""
-        compares = self.token_ahead(1)
-        return self.upcoming_token.kind == "word" and (
-            compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
-        )
+        return self.upcoming_token.kind == "word" and _compares(self.token_ahead(1))
 
     def refuse_no_name(self) -> NoReturn:
         """Refuses what is no word where a condition begins."""
@@ -49,11 +46,10 @@ class RefusingReader(TokenReader):
             raise self.error_at(f"write {name.text.lower()}({self.schema.time_field})", name)
         if name.is_word(*WORDS):
             self._refuse_comparison_without_name(name)
-        before, compares = self.tokens[self.place - 2], self.upcoming_token
+        before = self.tokens[self.place - 2]
         if before.is_word("and", "or") and name.is_word(*AFTER_CONDITION):
             raise self.error_at(f"expected a condition after {before.text}, not {name.text}", name)
-        goes_on = compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
-        if self.last and before.is_word("and", "or") and not goes_on:
+        if self.last and before.is_word("and", "or") and not _compares(self.upcoming_token):
             of, value = self.last
             several = f"{of.text} in ({quote_if_needed(value.text)}, {quote_if_needed(name.text)})"
             raise self.error_at(
@@ -105,12 +101,10 @@ class RefusingReader(TokenReader):
 
     def raise_for_rest(self) -> NoReturn:
         """Says what is wrong with the token after a complete condition, and what is probably meant."""
-        sign, compares = self.upcoming_token, self.token_ahead(2)
+        sign = self.upcoming_token
         if sign.is_sign(")"):
             raise self.error_at("no bracket is open here")
-        goes_on = self.token_ahead(1).kind == "word" and (
-            compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
-        )
+        goes_on = self.token_ahead(1).kind == "word" and _compares(self.token_ahead(2))
         for word, signs in (("and", ("&", "&&", ",", ";")), ("or", ("|", "||"))):
             if sign.is_sign(*signs) and (goes_on or not self.last):
                 raise self.error_at(f"write {word} between two conditions")
@@ -131,3 +125,7 @@ class RefusingReader(TokenReader):
         raise self.error_at(
             f"expected and or or; a value with blanks or signs goes in quotes, such as {name.text} = {both}"
         )
+
+
+def _compares(token: Token) -> bool:
+    return token.is_sign(*RELATIONS) or token.is_word(*WORDS)
