@@ -60,7 +60,7 @@ def measured_conditions(alert: Alert) -> Sequence[MeasuredCondition]:
     >>> measured_conditions(Alert(1, 2, "{}", Decimal(51), "GREATER", Decimal(50), 7, 0))
     (MeasuredCondition(aggregate=Decimal('51'), operator='GREATER', limit=Decimal('50')),)
     """
-    return alert.conditions or (MeasuredCondition(alert.aggregate, alert.operator, alert.limit),)
+    return alert.conditions or (alert.own_condition,)
 
 
 def _describe_condition(condition: MeasuredCondition) -> str:
@@ -108,7 +108,7 @@ class AbsenceRules:
 
     def describe(self, alert: Alert | Withdrawal) -> str:
         """What did not come, such as `nothing came within 15 min`; "" if the alert is of no rule with `absence`."""
-        if isinstance(alert, Withdrawal) or (alert.aggregate, alert.operator, alert.limit) != (0, "EQUAL", 0):
+        if isinstance(alert, Withdrawal) or alert.own_condition != (0, "EQUAL", 0):
             return ""
         version = alert.rule_id, alert.rule_version
         if version not in self._said and time.monotonic() >= self._next_look:

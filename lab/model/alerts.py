@@ -81,6 +81,11 @@ class Alert:
         )
 
     @property
+    def own_condition(self) -> MeasuredCondition:
+        """What it says of the condition that raised it: of several, the first that held."""
+        return MeasuredCondition(self.aggregate, self.operator, self.limit)
+
+    @property
     def log_to_alert_ms(self) -> int | None:
         """How long after its event was logged the alert was made; None unless both times are known."""
         return None if self.log_time is None or self.alert_time is None else self.alert_time - self.log_time

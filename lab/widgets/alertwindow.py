@@ -186,7 +186,7 @@ def first_measured(alert: Alert, rule: Rule) -> MeasuredCondition:
     """What an alert tells of its rule's first condition: its own value and limit may be those of another one."""
     if len(alert.conditions) == len(rule.conditions):
         return alert.conditions[0]
-    return MeasuredCondition(alert.aggregate, alert.operator, alert.limit)
+    return alert.own_condition
 
 
 def _text(value: object) -> str:
@@ -210,8 +210,7 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
     of_alert = {"event": event_id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
     said = [say(WINDOW, **of_window, **of_alert)]
     own, measured = rule.aggregations[0].describe(), first_measured(alert, rule).aggregate
-    own_value = MeasuredCondition(alert.aggregate, alert.operator, alert.limit)
-    held = alert.conditions.index(own_value) if own_value in alert.conditions else 0
+    held = alert.conditions.index(alert.own_condition) if alert.own_condition in alert.conditions else 0
     if 0 < held < len(rule.conditions):
         value = say("no value") if measured is None else f"{measured:,}"
         of_other = {"condition": rule.conditions[held].describe(), "aggregation": own, "value": value}
