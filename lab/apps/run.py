@@ -58,9 +58,10 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
     from lab.machine.session import is_spark_submitted, session
 
     logs, checkpoint = target.logs, target.checkpoint
-    check_tasks_can_reach(logs, service.spark_master or "local")
+    place = CheckpointFolder(checkpoint)
+    check_tasks_can_reach(logs, place, service.spark_master or "local")
     if settings.exactly_once:
-        check_transactions_possible(logs, CheckpointFolder(checkpoint))
+        check_transactions_possible(logs, place)
     say = MessagePrinter(service.messages_as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
@@ -79,7 +80,6 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
             None if is_spark_submitted() else f"local[{settings.parallelism},{ATTEMPTS}]"
         )
         conf = {} if settings.short_batches else OPTIMISING
-        place = CheckpointFolder(checkpoint)
         log = (Path() if place.is_object_store else place.path.parent) / "spark.log"
         say(
             "starting",

@@ -67,12 +67,12 @@ def start(
     """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all.
 
     `checkpoint`: a folder, or the URI of one (`lab.engine.checkpoint.durable`). Raises CheckpointInUse while another engine runs on
-    it or writes one of the logs, ValueError if it was made with other settings or the logs are out of Spark's reach,
+    it or writes one of the logs, ValueError if it was made with other settings, or if it or the logs are out of Spark's reach,
     RuntimeError if Spark has ended.
     """
     check_spark_is_running(spark)
     folder, master = CheckpointFolder(checkpoint), spark.sparkContext.master
-    check_tasks_can_reach(logs, master)
+    check_tasks_can_reach(logs, folder, master)
     if settings.exactly_once:
         check_transactions_possible(logs, folder, once)
     writable_code_cache()
