@@ -424,6 +424,10 @@ def test_rules_for_another_schema_are_refused(files, capsys):
             ["--master", "spark://far:7077"],
             "logs in folders are on this machine, Spark's tasks on spark://far:7077",
         ),
+        (
+            ["--logs", "kafka://localhost:1", "--master", "spark://far:7077", "--checkpoint", "/var/lab"],
+            "checkpoint /var/lab is on this machine, Spark's tasks on spark://far:7077 are on others: use file:///var/lab if",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line_before_spark_starts(words, says, files, capsys):

@@ -4,6 +4,7 @@ first     ──take──renew──  SIGSTOP  ┄┄┄┄┄┄┄┄┄┄�
 second                              refused  … take ── goes on
 """
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,11 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Fenced, Lease, check_lease, current_lease_name
 from lab.engine.checkpoint.lock import CheckpointInUse
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.inprocess import InProcessEngine
+from lab.engine.loop.job import Job
+from lab.engine.spark.source import LoopReader
+from lab.engine.windows.shared import private_folder
 from tests.waiting import PATIENCE_S, wait_until
 
 HOLD = """
@@ -133,6 +138,17 @@ def test_a_fenced_engine_plans_no_micro_batch():
             with pytest.raises(Fenced):
                 stages.run_batch([("event", EVENT % 2)])
             assert len(stages.out["alerts"]) == 1
+
+
+def test_a_fenced_engine_begins_no_other_batch_of_the_loop(tmp_path):
+    folder = CheckpointFolder(tmp_path / "checkpoint")
+    with Lease(folder) as lease_:
+        job = Job(Settings(), FileLogs(tmp_path / "logs"), folder.where, f"test-{tmp_path.name}", lease_.name)
+        reader = LoopReader(job)
+        assert reader.latestOffset({"batch": -1}, reader.getDefaultReadLimit()) == {"batch": 0}
+    with Lease(folder), pytest.raises(Fenced, match="was taken over by an engine"):
+        reader.latestOffset({"batch": -1}, reader.getDefaultReadLimit())
+    shutil.rmtree(private_folder(job.start_id))
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])

@@ -16,9 +16,9 @@ from lab.apps.replay import replay
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
-from lab.engine.checkpoint.record import BatchProgress
+from lab.engine.checkpoint.record import BatchProgress, cut_mark, last_saved_mark
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import ROW_BYTES, FileLogs
+from lab.engine.loop.ends import ROW_BYTES, FileLogs, KafkaLogs, check_tasks_can_reach
 from lab.engine.loop.job import Job
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.spark import pipeline
@@ -132,6 +132,30 @@ def test_logs_in_folders_are_refused_where_spark_is_on_other_hosts(tmp_path):
         pipeline.start(far, FileLogs(tmp_path), tmp_path / "checkpoint", Settings())
 
 
+@pytest.mark.parametrize("master", ["spark://far:7077", "yarn", "k8s://https://far:443"])
+def test_a_checkpoint_on_this_machine_is_refused_where_spark_is_on_other_hosts(master, tmp_path):
+    far = SimpleNamespace(sparkContext=SimpleNamespace(master=master, _jsc=True))
+    refused = pytest.raises(
+        ValueError, match=f"use file://{tmp_path}/checkpoint if all hosts share that folder, or"
+    )
+    with refused:
+        pipeline.start(far, KafkaLogs("localhost:1"), tmp_path / "checkpoint", Settings())
+    assert not (tmp_path / "checkpoint").exists()
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "master"),
+    [
+        ("file:///mnt/c", "spark://far:7077"),
+        ("s3a://bucket/c", "yarn"),
+        ("c", "local[4]"),
+        ("c", "local-cluster[2,1,1024]"),
+    ],
+)
+def test_a_checkpoint_that_all_tasks_can_reach_is_not_refused(checkpoint, master):
+    check_tasks_can_reach(KafkaLogs("localhost:1"), CheckpointFolder(checkpoint), master)
+
+
 def test_an_engine_lets_go_even_if_its_query_does_not_stop(tmp_path):
     def fails() -> None:
         raise TimeoutError("the query did not stop")
@@ -175,6 +199,19 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
         write(logs, EVENTS[100:])
         wait_for_records(logs, engine, len(EVENTS))
     assert alert_ids(logs.folder) == expected()
+
+
+def test_a_query_that_is_stopped_by_itself_has_saved_its_last_epoch(spark, tmp_path):
+    logs = FileLogs(tmp_path)
+    write(logs, EVENTS, RULES)
+    with pipeline.start(spark, logs, tmp_path / "checkpoint", Settings()) as engine:
+        wait_for_records(logs, engine, len(EVENTS))
+        engine.query.stop()
+        batches = BatchProgress.read(tmp_path / "checkpoint")
+        assert batches.planned == batches.done is not None
+        saved, newest = (mark(tmp_path / "checkpoint") for mark in (last_saved_mark, cut_mark))
+        assert saved["number"] == newest["number"]
+    assert alert_ids(tmp_path) == expected()
 
 
 @pytest.mark.soak

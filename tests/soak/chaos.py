@@ -1,6 +1,6 @@
 """Real kills, in turn and at once, while events flow at a steady rate and rules change: what is lost, what comes twice, how long it takes.
 
-`python -m tests.soak.chaos [--kills N] [--seed N] [--kafka]`: kills the worker, Java, the parent, all of them, and on Kafka the broker
+`python -m tests.soak.chaos [--kills N] [--seed N] [--kafka [--exactly-once]]`: kills the worker, Java, the parent, all of them, and on Kafka the broker
 as well. Compares the alerts with the reference's by `alertId` and prints, for each kind of kill, how long it took to the next alert.
 """
 
@@ -45,18 +45,26 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100, metavar="N", help="how many (100)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of what is killed, and when (1)")
     parser.add_argument("--kafka", action="store_true", help="logs on a Kafka broker, which is killed, too")
+    parser.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="cuts in transactions of Kafka: no alert may come again to readers of committed records",
+    )
     options = parser.parse_args()
+    if options.exactly_once and not options.kafka:
+        parser.error("--exactly-once needs --kafka: logs in folders get each alert once without it")
     with (
         tempfile.TemporaryDirectory(prefix="lab-chaos-") as folder,
         broker.running_broker() if options.kafka else nullcontext() as kafka,
     ):
-        sys.exit(Chaos(Path(folder), kafka, options.seed).run(options.kills))
+        sys.exit(Chaos(Path(folder), kafka, options.seed, options.exactly_once).run(options.kills))
 
 
 class Chaos:
     """An engine, the logs that it reads, and what befalls it."""
 
-    def __init__(self, folder: Path, kafka: Any, seed: int):
+    def __init__(self, folder: Path, kafka: Any, seed: int, exactly_once: bool):
+        self.exactly_once = exactly_once
         self.folder, self.kafka, self.rng, self.seed = folder, kafka, random.Random(seed), seed
         self.logs = KafkaLogs(kafka.address) if kafka else FileLogs(folder / "logs")
         self.logs.create()
@@ -81,6 +89,7 @@ class Chaos:
     def _start(self) -> subprocess.Popen:
         where = f"kafka://{self.kafka.address}" if self.kafka else str(self.folder / "logs")
         words = ["--logs", where, "--checkpoint", str(self.folder / "checkpoint"), "--key-groups", "16"]
+        words += ["--exactly-once"] if self.exactly_once else []
         with (self.folder / "run.log").open("w") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "lab", "run", *words], stdout=log, stderr=log, start_new_session=True
@@ -194,12 +203,14 @@ class Chaos:
             figures = [f"{of:.1f}" for of in (*np.percentile(took, [50, 99]), max(took))]
             table.add_row(victim, str(len(took)), *figures)
         console.print(table)
+        where = "Kafka with --exactly-once" if self.exactly_once else "Kafka" if self.kafka else "folders"
         console.print(
-            f"{kills} kills, seed {self.seed}, {'Kafka' if self.kafka else 'folders'}, {RATE} events/s: {self.sent:,} events, "
+            f"{kills} kills, seed {self.seed}, {where}, {RATE} events/s: {self.sent:,} events, "
             f"{wanted.total():,} alerts: {lost} lost, {extra} extra by alertId, {again} lines that came again; the engine ended "
             f"{self.ended} times because its worker had been killed too often"
         )
-        return 1 if lost or extra or (again and not self.kafka) else 0
+        once = self.exactly_once or not self.kafka
+        return 1 if lost or extra or (again and once) else 0
 
 
 def _command(process: psutil.Process) -> str:

@@ -302,12 +302,18 @@ def _readable(lines: list[str]) -> Iterator[dict]:
             yield parse_stats(line)
 
 
-def check_tasks_can_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
-    """Raises ValueError if Spark's tasks run where they cannot reach the logs."""
-    if isinstance(logs, FileLogs) and not master.startswith("local"):
+def check_tasks_can_reach(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, master: str) -> None:
+    """Raises ValueError if Spark's tasks run where they cannot reach the logs or the checkpoint."""
+    others = not master.startswith("local")
+    if others and isinstance(logs, FileLogs):
         raise ValueError(
             f"logs in folders are on this machine, Spark's tasks on {master} are on others: use topics, "
             "kafka://HOST:PORT, or Spark on this machine"
+        )
+    if others and checkpoint.is_on_this_machine:
+        raise ValueError(
+            f"checkpoint {checkpoint} is on this machine, Spark's tasks on {master} are on others: use "
+            f"file://{checkpoint.path} if all hosts share that folder, or s3a://BUCKET/…"
         )
 
 
@@ -323,6 +329,6 @@ def check_transactions_possible(
     if stops_at_end or not checkpoint.is_on_this_machine:
         other = "an engine that stops when it has read all" if stops_at_end else f"checkpoint {checkpoint}"
         raise ValueError(
-            f"--exactly-once with {other}: there Spark's sink delivers, at least once; use a running engine with a checkpoint "
-            "in a folder, or leave it out and drop repeated alerts by alertId"
+            f"--exactly-once with {other}: there Spark's sink delivers, at least once; use a running engine with Spark and "
+            "the checkpoint's folder on this machine, or leave it out and drop repeated alerts by alertId"
         )

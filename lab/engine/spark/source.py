@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
-from lab.engine.checkpoint import cuts
+from lab.engine.checkpoint import cuts, lease
 from lab.engine.checkpoint.record import BatchProgress, last_saved_mark, runs_loop
 from lab.engine.loop.cut import Ends, Mark, Planner, ReadingWork, mark_positions
 from lab.engine.loop.ends import READ
@@ -120,7 +120,10 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class LoopReader(DataSourceStreamReader):
-    """Numbers the micro-batches; in each a task runs the loop with `lab.engine.spark.runner`, delivers, and gives Spark no rows."""
+    """Numbers the micro-batches; in each a task runs the loop with `lab.engine.spark.runner`, delivers, and gives Spark no rows.
+
+    `latestOffset` raises Fenced if another engine has taken the checkpoint over.
+    """
 
     def __init__(self, job: Job):
         self.job = job
@@ -134,6 +137,7 @@ class LoopReader(DataSourceStreamReader):
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         from lab.engine.spark.runner import is_told_to_stop
 
+        lease.check_lease(self.job.folder, self.job.lease)
         planned = BatchProgress.read(self.job.checkpoint).planned
         return start if is_told_to_stop(self.job) else {"batch": 0 if planned is None else planned + 1}
 
