@@ -314,10 +314,10 @@ def _row(number: int, learner: Learner, names: Sequence[str], what: str, most: f
         if one := learner.exercises.get(name):
             value = CELL_VALUES[what](one)
             shade = min(int(-(-value * (SHADES - 1) // most)), SHADES - 1) if most else 0
-            told = f"{one.wrong_count} wrong, {one.error_count} errors, {one.minutes:.0f} min"
+            attempts = f"{one.wrong_count} wrong, {one.error_count} errors, {one.minutes:.0f} min"
             amount = f"{value:.0f}" if value >= 1 else ""
             state = "" if one.is_solved else " open"
-            cells.append(f'<td class="s{shade}{state}" title="{told}">{_mark(one)} {amount}</td>')
+            cells.append(f'<td class="s{shade}{state}" title="{attempts}">{_mark(one)} {amount}</td>')
         else:
             cells.append("<td></td>")
     return (

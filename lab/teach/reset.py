@@ -52,10 +52,10 @@ def plan_reset() -> ResetPlan:
 
 def carry_out_reset(plan: ResetPlan) -> str:
     """Does it, forgets the progress, and says what that was. Raises CheckpointInUse, before anything is changed, if an engine is at work."""
-    held = [FolderLock(path, "lab reset") for path in plan.checkpoints]
+    locks = [FolderLock(path, "lab reset") for path in plan.checkpoints]
     for path in plan.lessons:
         nbformat.write(build_notebook(FOLDER / "source" / f"{path.stem}.md"), path)
-    for lock, path in zip(held, plan.checkpoints):
+    for lock, path in zip(locks, plan.checkpoints):
         shutil.rmtree(path)
         lock.release()
     for path in plan.logs:

@@ -57,7 +57,7 @@ def alerts(reference: Reference) -> list[tuple]:
 
 
 def withdrawn(reference: Reference) -> list[Withdrawal]:
-    return [each for each in reference.told if isinstance(each, Withdrawal)]
+    return [each for each in reference.alerts_and_withdrawals if isinstance(each, Withdrawal)]
 
 
 def standing(told: Iterable[Alert | Withdrawal]) -> dict[str, str]:
@@ -143,11 +143,11 @@ def test_alerts_stay_given_and_one_line_says_that_they_are_withdrawn():
 def test_an_alert_that_comes_again_has_the_same_id_and_stands():
     given = event(1, "9"), event(1, "9", "returned")
     reference = after(*given, event(1, "8"))
-    first, withdrawn, again = reference.told
+    first, withdrawn, again = reference.alerts_and_withdrawals
     assert isinstance(first, Alert) and isinstance(again, Alert) and isinstance(withdrawn, Withdrawal)
     assert (first.alert_id, first.aggregate, again.aggregate) == (again.alert_id, 9, 8)
-    assert standing(reference.told) == {again.alert_id: again.to_json()}
-    assert standing(after(*given, event(1, "8"), event(1, "8", "returned")).told) == {}
+    assert standing(reference.alerts_and_withdrawals) == {again.alert_id: again.to_json()}
+    assert standing(after(*given, event(1, "8"), event(1, "8", "returned")).alerts_and_withdrawals) == {}
 
 
 def test_an_alert_of_absence_alone_is_not_withdrawn():
@@ -158,7 +158,9 @@ def test_an_alert_of_absence_alone_is_not_withdrawn():
     with_another = after(*lines, rules=(order, SUM))
     assert {told.rule_id for told in with_another.alerts if told.event_id == 1} == {1, 7}
     assert [told.event_id for told in withdrawn(with_another)] == [1]
-    assert all(json.loads(line)["eventId"] == 9 for line in standing(with_another.told).values())
+    assert all(
+        json.loads(line)["eventId"] == 9 for line in standing(with_another.alerts_and_withdrawals).values()
+    )
 
 
 def test_a_withdrawn_line_has_the_key_and_the_group_of_the_alerts_that_it_withdraws():
@@ -169,7 +171,7 @@ def test_a_withdrawn_line_has_the_key_and_the_group_of_the_alerts_that_it_withdr
     assert {(told.key, told.group) for told in reference.alerts} == {
         (told.key, told.group) for told in withdrawn(reference)
     }
-    assert len(withdrawn(reference)) == 2 and standing(reference.told) == {}
+    assert len(withdrawn(reference)) == 2 and standing(reference.alerts_and_withdrawals) == {}
 
 
 def test_alerts_given_count_for_at_most_and_resets_stay():
