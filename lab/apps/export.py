@@ -208,8 +208,7 @@ def _exported(connection: Connection, log: "FileLog | KafkaLog") -> Positions | 
     row = connection.execute(select(EXPORTS.c.positions, EXPORTS.c.topic_id).where(at_log)).first()
     if row is None:
         return None
-    if not isinstance(log, FileLog):
-        log.check_topic_id(row.topic_id or "", "say --from 0 once to export all alerts of this one")
+    log.check_topic_id(row.topic_id or "", "say --from 0 once to export all alerts of this one")
     return parse_positions(row.positions)
 
 

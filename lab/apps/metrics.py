@@ -41,8 +41,8 @@ class Metrics:
 
     >>> metrics = Metrics()
     >>> metrics.add_stats({"batch": 0, "keyGroups": [0, 15], "records": 3, "evaluated": 3, "alertsByRule": {"1.2": 1}})
-    >>> metrics.value("lab_records_total"), metrics.value("lab_alerts_total", rule="1", version="2")
-    (3.0, 1.0)
+    >>> metrics.registry.get_sample_value("lab_alerts_total", {"rule": "1", "version": "2"})
+    1.0
     """
 
     def __init__(self, now: Callable[[], float] = time.time):
@@ -133,10 +133,6 @@ class Metrics:
             for name, following in pairwise(STAGES):
                 seconds = max(times[following] - times[name], 0) / 1000
                 self._stages.labels(STAGE_NAMES.get(name, name)).observe(seconds)
-
-    def value(self, name: str, **labels: str) -> float | None:
-        """What a counter or gauge is at."""
-        return self.registry.get_sample_value(name, labels)
 
     def last_batch_age_s(self) -> float:
         """Seconds since the last cut ended, or the start."""

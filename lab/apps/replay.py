@@ -292,8 +292,5 @@ def _run(engine, logs, source: EventSource, progress: Progress) -> tuple[int, fl
             progress(done, len(source))
     last = engine.query.lastProgress
     seconds = last.durationMs["triggerExecution"] / 1000
-    return last.batchId + 1, seconds + (_time(last.timestamp) - _time(first.timestamp)).total_seconds()
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    first_start, last_start = (datetime.fromisoformat(batch.timestamp) for batch in (first, last))
+    return last.batchId + 1, seconds + (last_start - first_start).total_seconds()
