@@ -8,7 +8,9 @@ PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 # what make prefetch brought is used instead of the network
 PREFETCHED := $(wildcard prefetched/wheels)
-PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(if $(PREFETCHED),--no-index --find-links $(PREFETCHED))
+# what is imported is compiled then, once; the rest, three quarters of all modules, never
+unexport PYTHONDONTWRITEBYTECODE
+PIP_INSTALL := $(PY) -m pip install --quiet --no-compile --disable-pip-version-check $(if $(PREFETCHED),--no-index --find-links $(PREFETCHED))
 # for those who only work through the lessons: make setup REQUIREMENTS=requirements.txt
 REQUIREMENTS := requirements-dev.txt
 # the same pins with their hashes, which pip checks; a prefetched folder has wheels that were built there, of other hashes
@@ -78,8 +80,6 @@ room: .venv/.kernels ## open the control room, rules and alerts as one web page 
 	@JUPYTER_PATH="$(CURDIR)/notebooks" .venv/bin/voila notebooks/$(if $(LANGUAGE),$(LANGUAGE)/)control-room.ipynb --template=offline \
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
-# modules stay compiled: else each of the hundreds of processes that tests start compiles them anew
-test: export PYTHONDONTWRITEBYTECODE :=
 page: .venv/.kernels ## make the control room as one HTML file that needs no Python: build/control-room.html
 	@$(PY) -m lab.page.build build
 
@@ -105,7 +105,6 @@ recorded: setup ## run the lessons and record what cells give that a browser can
 test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)
 
-slow: export PYTHONDONTWRITEBYTECODE :=
 slow: setup ## the tests that take long each: lessons 1 to 6, 8 and 9, more random logs, brokers that go away, kills (18 minutes on a slow machine)
 	@$(PY) -m pytest -n 3 --dist worksteal -m "slow and not soak and not browser" $(ARGS)
 

@@ -178,7 +178,7 @@ class Past:
                 waits = Waits(Path(folder, "waits"), active, store.key_columns)
                 reached = self._log_times_reached()[-1]
                 due = waits.add_events(store, columns, fates, 0) + waits.advance_to(reached, reached)
-                alerts = [alert for _, alert in due]
+                alerts = [each.alert for each in due]
                 ids = np.array([event_id_text(alert.event_id) for alert in alerts], object)
                 times = np.array([alert.event_time for alert in alerts], np.int64)
                 return _without_measures(times, ids.astype(np.int64) if self.schema.has_numeric_id else ids)

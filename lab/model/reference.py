@@ -68,7 +68,7 @@ class Reference:
         self.log_time_reached = 0  # in a log that is not live, the newest event time
         self.waits: list[AbsenceWait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
-        # rule id, group -> arrival of the event at which it fired
+        # (rule id, group) -> arrival of the event at which it fired
         self.reset: dict[tuple[int, tuple], int] = {}
 
     @property
@@ -322,8 +322,9 @@ class Reference:
         for wait in [wait for wait in self.waits if wait.until_log_time < self.log_time_reached]:
             self.waits.remove(wait)
             compared, at = (Decimal(0), wait.rule.operator, wait.rule.limit), (wait.id, wait.time)
-            log_time = wait.until_log_time if wait.is_live else None
-            self._alert(wait.rule, wait.group, compared, at, log_time=log_time, event=wait.event)
+            self._alert(wait.rule, wait.group, compared, at, log_time=wait.alert_log_time, event=wait.event)
+            for stored in self.stored_events[wait.rule.route, wait.group_of_route]:
+                stored.alerted |= (stored.id, stored.time, stored.taken_back) == (*at, False)
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
@@ -332,10 +333,9 @@ class Reference:
         return self.newest[route, key_group] - _widest_ms(self.routes[route]) - self.max_out_of_orderness_ms
 
     def _expire(self, route: Route, group: tuple) -> None:
-        if not (stored := self.stored_events[route, group]):
-            return
-        horizon = self._horizon(route, key_group_of(group, self.key_groups))
-        self.stored_events[route, group] = [event for event in stored if event.time >= horizon]
+        if stored := self.stored_events[route, group]:
+            horizon = self._horizon(route, key_group_of(group, self.key_groups))
+            self.stored_events[route, group] = [event for event in stored if event.time >= horizon]
 
 
 def _widest_ms(rules: tuple[Rule, ...]) -> int:

@@ -46,6 +46,17 @@ class AbsenceWait:
         """What is logged then is the last that counts."""
         return self.started_log_time + self.rule.window_ms
 
+    @property
+    def alert_log_time(self) -> int | None:
+        """The log time that its alert has; None in a log that is not live."""
+        return self.until_log_time if self.is_live else None
+
+    @property
+    def group_of_route(self) -> tuple:
+        """Its group, with the values in the order of the route's keys."""
+        value_of = dict(zip(self.rule.keys, self.group, strict=True))
+        return tuple(value_of[name] for name in self.rule.route.keys)
+
 
 def compute_aggregate_and_holds(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:
     """The aggregate of a plain rule over the events of a window, as an alert tells it, and whether it holds against the limit."""

@@ -19,7 +19,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Ledger, RoutePlan
 from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.layout import TAKES_BACK
+from lab.engine.compiled.layout import LATER_ALERT, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, readable_value
 from lab.engine.windows.statefiles import StateFile, StateFileMissing, StateFiles, parse_file_names
 from lab.model.aggregation import SPOKE, WHERE
@@ -164,13 +164,14 @@ class StateReader:
             newest = np.zeros(self.settings.key_groups, np.int64)
             np.maximum.at(newest, key_group, time)
             reach = plan.entry.widest_ms + self.settings.max_out_of_orderness_ms
-            yield plan, _not_taken_back(events.filter(pa.array(time >= newest[key_group] - reach)))
+            yield plan, events_not_taken_back(events.filter(pa.array(time >= newest[key_group] - reach)))
 
 
-def _not_taken_back(rows: pa.Table) -> pa.Table:
+def events_not_taken_back(rows: pa.Table) -> pa.Table:
     """The events among a route's rows; some rows take back the event before with their key, time and id."""
     if STATE not in rows.column_names:
         return rows
+    rows = rows.filter(pc.fill_null(pc.not_equal(rows[STATE], LATER_ALERT), True))
     # of a group it is the order of arrival; of groups of different tasks it means nothing
     rows = rows.sort_by("seq")
     same = [name for name in rows.column_names if name in ("time", "id") or name.startswith("key:")]

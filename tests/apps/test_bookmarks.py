@@ -78,6 +78,7 @@ class AfterOneLook(Event):
         return True
 
 
+@pytest.mark.slow
 def test_alerts_of_a_topic_that_was_made_anew_are_not_sent_from_its_middle(kafka, monkeypatch):
     monkeypatch.setattr("lab.apps.notify.stop_signals", lambda: nullcontext(AfterOneLook()))
     log, receiver = (

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
+from functools import cache
 from itertools import compress
 from random import Random
 
@@ -89,14 +90,19 @@ def test_only_events_that_pass_any_filter_count(Past):
     assert past.absent_filter_values(rule.filter) == []
 
 
-def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):
-    lines = lines_of("payments", 28_000)
-    past, reference = Past(PAYMENTS, at_most=28_000), Reference(PAYMENTS)
-    past.add(lines)
-    (text, *_) = read_rules(dataset("payments") / "rules.json")
+@cache
+def payments_in_reference(lines: int) -> Reference:
+    """The first payments of the data set under its first rule."""
+    reference, (text, *_) = Reference(PAYMENTS), read_rules(dataset("payments") / "rules.json")
     reference.control(text)
-    for line in lines:
+    for line in lines_of("payments", lines):
         reference.event(line)
+    return reference
+
+
+def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):
+    past, reference = Past(PAYMENTS, at_most=28_000), payments_in_reference(28_000)
+    past.add(lines_of("payments", 28_000))
     assert reference.alerts
     for alert in reference.alerts:
         window = past.window(reference.book.rules[alert.rule_id], alert.event_id)
@@ -106,8 +112,9 @@ def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):
 
 def test_only_the_newest_events_are_kept(Past):
     past = Past(PAYMENTS, at_most=100)
-    for line in lines_of("payments", 1_000):
-        past.add([line])
+    lines = lines_of("payments", 1_000)
+    for start in range(0, 1_000, 10):
+        past.add(lines[start : start + 10])
     assert 100 <= len(past) <= 125
     assert past.arrived == 1_000
 

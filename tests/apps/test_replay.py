@@ -50,9 +50,8 @@ def assert_same(found: Replayed, expected: Replayed) -> None:
     assert sorted(found.dead_letters, key=str) == sorted(expected.dead_letters, key=str)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name != "logins" else name for name in FILES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
 def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
     events, rules = paths(name)
     found = replay(events, rules, settings=Settings(SCHEMAS[name]), spark=spark)
@@ -63,11 +62,10 @@ def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
 @pytest.mark.parametrize(
     "batches, key_groups, parallelism",
     [
-        (1, 1, 1),
         (7, 4, 2),
         *(
             pytest.param(*cut, marks=pytest.mark.slow, id="-".join(map(str, cut)))
-            for cut in ((1, 16, 2), (7, 16, 1), (100, 4, 1))
+            for cut in ((1, 1, 1), (1, 16, 2), (7, 16, 1), (100, 4, 1))
         ),
     ],
 )

@@ -42,6 +42,7 @@ def test_another_seed_gives_other_events_and_the_same_seed_the_same():
     assert labelled_typology_events(1) == labelled_typology_events(1) != labelled_typology_events(2)
 
 
+@pytest.mark.slow
 def test_labelled_past_events_tell_the_same_of_every_rule(found):
     past = LabelledPast()
     for typology in TYPOLOGIES:

@@ -125,7 +125,8 @@ def test_who_does_not_speak_tls_is_told_what_may_be_wrong(guarded, place, capsys
     assert "Authentication failed" in told and "wrong" not in told
 
 
-@pytest.mark.parametrize("way", [pytest.param("tls", marks=pytest.mark.slow), "sasl"])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["tls", "sasl"])
 def test_certificates_and_passwords_of_clients_reach_spark_and_its_plans_do_not_show_them(
     way, guarded, spark, place, tmp_path
 ):

@@ -158,6 +158,7 @@ def stopped_already():
     yield stopped
 
 
+@pytest.mark.slow
 def test_an_events_topic_that_somebody_names_is_not_made_and_similar_ones_are_told(
     generous, tmp_path, monkeypatch, capsys
 ):

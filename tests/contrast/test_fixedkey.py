@@ -6,6 +6,7 @@ from pyspark.errors import StreamingQueryException
 from lab.contrast.fixedkey import plan_steps_with_keys, run_and_list_changes, totals_by_key
 
 
+@pytest.mark.slow
 def test_another_key_of_the_same_type_takes_over_the_totals_of_the_old_one(spark, tmp_path):
     spark.conf.set("spark.sql.shuffle.partitions", 1)
     events, checkpoint = tmp_path / "events", tmp_path / "checkpoint"

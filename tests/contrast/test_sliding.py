@@ -50,6 +50,7 @@ def test_the_mean_wait_of_many_crossings_is_half_a_slide():
         assert abs(sum(wait) / len(wait) - slide_ms / 2) < 0.05 * slide_ms
 
 
+@pytest.mark.slow
 def test_spark_gives_each_window_over_the_limit_once_when_the_watermark_has_passed_its_end(spark, one_pair):
     stream = session_with_short_batches(spark).readStream.schema(FIELDS).json(str(one_pair))
     found: list[Row] = []

@@ -41,6 +41,7 @@ def test_a_step_on_spark_gives_the_alerts_of_the_reference(spark, name, lines, e
     assert "steps" not in [table.name for table in spark.catalog.listTables()]
 
 
+@pytest.mark.slow
 def test_the_textbook_and_the_engine_give_the_same_alerts(spark, lines, expected):
     textbook = steps.time_on_spark(spark, "textbook", lines[:300], RULE, events_per_batch=150)
     assert textbook.alerts == {event_id: total for event_id, total in expected.items() if event_id <= 300}

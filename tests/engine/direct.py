@@ -8,7 +8,7 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -156,8 +156,12 @@ class Direct:
             columns = self.columns([events[n] for n in rows], held)
             columns[LOG_TIME], columns[HEARD] = np.array([entries[n][1:] for n in rows], np.int64).T
             fates, alerts = held.evaluate(columns, self.seq, self.late_policy)
-            for waits in self.waits[route]:
-                self._tell(waits.add_events(held, columns, fates, self.seq))
+            due = [
+                alert
+                for waits in self.waits[route]
+                for alert in waits.add_events(held, columns, fates, self.seq)
+            ]
+            self._tell(due)
             self.seq += len(rows)
             self.counts.update(
                 FATES[fate] for fate in np.where(fates == WITHDRAWN, TAKEN_BACK, fates).tolist()
@@ -167,16 +171,24 @@ class Direct:
             first = first_row_of_each_alert(held, alerts)
             self.found += zip(*alert_lines(held, columns, alerts, first, alert_time_ms=0))
             self.found += zip(*withdrawal_lines(held, columns, fates, 0)[0])
+            self._record_later_alerts(held, due)
         self.reached = max(self.reached, reached)
-        for each in self.awaiting:
-            self._tell(each.advance_to(self.reached, self.newest))
+        for route, of in self.waits.items():
+            due = [alert for each in of for alert in each.advance_to(self.reached, self.newest)]
+            self._tell(due)
+            self._record_later_alerts(self.stores[route], due)
 
     @property
     def awaiting(self) -> list[Waits]:
         return [each for of in self.waits.values() for each in of]
 
-    def _tell(self, due: Iterable[DueAlert]) -> None:
-        self.found += [(alert.key, dated(alert).to_json()) for _, alert in due]
+    def _tell(self, due: Sequence[DueAlert]) -> None:
+        self.found += [(each.alert.key, dated(each.alert).to_json()) for each in due]
+
+    def _record_later_alerts(self, held: RouteStore, due: Sequence[DueAlert]) -> None:
+        if due and self.schema.taken_back:
+            held.record_later_alerts(due, self.seq)
+            self.seq += len(due)
 
     def _takes_back(self, event: dict[str, Value]) -> bool:
         condition = taken_back_condition(self.schema)

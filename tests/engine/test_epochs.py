@@ -23,7 +23,10 @@ def in_the_middle(spark, logs: FileLogs, settings: Settings):
     return copy.rename(checkpoint)
 
 
-@pytest.mark.parametrize("way", ["live", "once", "rescaled"])
+@pytest.mark.parametrize(
+    "way",
+    ["live", pytest.param("once", marks=pytest.mark.slow), pytest.param("rescaled", marks=pytest.mark.slow)],
+)
 def test_an_open_epoch_is_finished_before_anything_new(spark, tmp_path, way):
     logs, settings = FileLogs(tmp_path), Settings()
     checkpoint = in_the_middle(spark, logs, settings)

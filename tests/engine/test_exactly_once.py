@@ -218,6 +218,7 @@ def test_what_was_delivered_without_a_transaction_is_delivered_again(kafka):
     assert_read(logs, ["0"])
 
 
+@pytest.mark.slow
 def test_on_spark_it_delivers_in_transactions_and_goes_on_after_a_restart(kafka, spark, tmp_path):
     logs, lines = topics(kafka.address, "once-spark"), events(60)
     publish(logs, EACH)

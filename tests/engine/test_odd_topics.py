@@ -1,5 +1,6 @@
 """Topics as producers of others leave them: many partitions, some empty, odd times and keys, aborted transactions."""
 
+import pytest
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
@@ -60,6 +61,7 @@ def test_odd_records_of_many_partitions_are_each_read_once(kafka, spark, tmp_pat
     assert len(logs.log("events").read()) == 9 + 4 * len(oddities)
 
 
+@pytest.mark.slow
 def test_a_record_of_the_end_of_time_or_before_its_beginning_does_not_end_the_engine(kafka, spark, tmp_path):
     logs = created_topics(kafka, "endless", 2)
     publish(logs, RULE)

@@ -53,7 +53,7 @@ def put_back(spark, logs: FileLogs | KafkaLogs, folder: Path) -> Path:
     return copy.rename(checkpoint)
 
 
-@pytest.fixture(params=["files", "kafka"])
+@pytest.fixture(params=["files", pytest.param("kafka", marks=pytest.mark.slow)])
 def logs(request, tmp_path):
     if request.param == "files":
         logs = FileLogs(tmp_path / "logs")

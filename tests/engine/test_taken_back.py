@@ -5,21 +5,26 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lab.apps import plainpast
 from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
+from lab.engine.loop.task import task_windows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
+from lab.engine.windows.statefiles import first_seq
 from lab.model.alerts import parse_alert_line
 from lab.model.messages import parse_message
 from lab.model.reference import Reference, evaluate_log
 from lab.model.schema import LOGINS
+from lab.state.read import events_not_taken_back
 from tests.engine.direct import Direct
 from tests.engine.randomlogs import with_returns
 from tests.engine.test_absence import Clocked
+from tests.engine.test_statefiles import rescaled
 from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row, standing, withdrawn
 
 ORDER = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
@@ -116,6 +121,88 @@ def test_none_is_awaited_any_more_after_it(loses):
         stages.now = T0 + 2 * MINUTE
         stages.step()
         assert [json.loads(line)["eventId"] for line in stages.out["alerts"]] == [1, 3]
+
+
+@pytest.mark.parametrize("returned", [{0, 4, 6}, {1, 2, 3}])
+def test_after_a_rescale_only_the_wait_of_the_event_that_was_taken_back_ends(returned):
+    """The tasks of before gave their events the same numbers: user 0 and 1 have 0, 4 and 2 have 1, 6 and 3 have 2."""
+    users = range(8)
+    with Clocked(Settings(RETURNS, parallelism=2, key_groups=8)) as stages:
+        stages.log("control", ORDER, T0)
+        orders = [event(user, None, "order", at=5, userId=user) for user in users]
+        stages.logs.log("events").append(orders, T0 + 1)
+        stages.now = T0 + 2
+        stages.step()
+        rescaled(stages, 1, "a")
+        records = [event(user, None, "returned", at=5, userId=user) for user in sorted(returned)]
+        stages.logs.log("events").append(records, T0 + 3)
+        stages.now = T0 + 2 * MINUTE
+        stages.step()
+        alerted = [json.loads(line)["eventId"] for line in stages.out["alerts"]]
+        assert sorted(alerted) == sorted({*users} - returned)
+
+
+@pytest.mark.parametrize("after", ["memory kept", "memory lost", "a rescale"])
+@pytest.mark.parametrize("files", [2, 20])
+def test_an_alert_of_absence_is_withdrawn_long_after_its_event_was_saved(after, files):
+    """`files`: how many epochs there are between the alert and the record that takes its event back; files are merged.
+
+    The ids of users 1 to 3 are also the numbers by which the engine knows these events.
+    """
+    users, returned = range(8), [0, 1, 4, 7]
+    ids = [first_seq(1) + user - 1 for user in users]
+    with Clocked(Settings(RETURNS, parallelism=2, key_groups=8)) as stages:
+        stages.log("control", ORDER, T0)
+        orders = [event(ids[user], None, "order", at=T0, userId=user) for user in users]
+        stages.logs.log("events").append(orders, T0 + 1)
+        stages.now = T0 + 2
+        stages.step()
+        stages.now = T0 + 2 * MINUTE
+        stages.step()
+        assert len(stages.out["alerts"]) == len(users)
+        for n in range(files):
+            stages.log("events", event(100 + n, None, "search", userId=n % 8), stages.now)
+        if after == "memory lost":
+            stages.lose_memory()
+        elif after == "a rescale":
+            rescaled(stages, 1, "a")
+        records = [event(ids[user], None, "returned", at=T0, userId=user) for user in [*returned, 0]]
+        stages.logs.log("events").append(records, stages.now)
+        stages.now += 1
+        stages.step()
+        lines = [json.loads(line) for line in stages.out["alerts"]]
+        assert sorted(line["eventId"] for line in lines if "withdrawn" in line) == [
+            ids[user] for user in returned
+        ]
+        tasks = [task_windows(stages.job, task) for task in range(stages.settings.parallelism)]
+        tables = [each.files.read(file) for each in tasks for file in each.chain]
+        rows = pa.concat_tables(tables, promote_options="default")
+        held = events_not_taken_back(rows.filter(rows["time"].is_valid()))
+        assert len(held) == len(users) + files - len(returned)
+
+
+def test_one_cut_may_have_the_alert_of_an_absence_and_what_takes_its_event_back():
+    """The wait of order 1 is found to have ended at a payment that comes too late, that of order 2 at its return."""
+    lines = {
+        1: [event(1, None, "order", at=T0), event(2, None, "order", at=T0, userId=2)],
+        MINUTE + 2: [event(3, None, at=T0)],
+        MINUTE + 3: [event(n, None, "returned", at=T0, userId=n) for n in (1, 2)],
+    }
+    reference = Reference(RETURNS)
+    with Clocked(Settings(RETURNS)) as stages:
+        stages.log("control", ORDER, T0)
+        reference.control(ORDER, T0)
+        for at, some in lines.items():
+            stages.logs.log("events").append(some, T0 + at)
+            for line in some:
+                reference.event(line, log_time=T0 + at)
+        stages.now = T0 + 2 * MINUTE
+        stages.step()
+        told = [parse_alert_line(line) for line in stages.out["alerts"]]
+    assert [(type(each), each.event_id) for each in told] == [
+        (type(each), each.event_id) for each in reference.alerts_and_withdrawals
+    ]
+    assert [each.event_id for each in withdrawn(reference)] == [1, 2]
 
 
 def test_events_that_came_before_the_schema_said_so_can_be_taken_back(tmp_path):

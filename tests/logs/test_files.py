@@ -496,7 +496,9 @@ def in_its_own_process(function: Callable, *arguments: object) -> None:
     assert process.exitcode == 0
 
 
-@pytest.mark.parametrize("same", [True, False], ids=["goes on", "starts again"])
+@pytest.mark.parametrize(
+    "same", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["goes on", "starts again"]
+)
 def test_a_writer_may_die_at_any_step(tmp_path, same):
     """The put that dies begins a segment and expires one; afterwards it is there or not, and done again it is there once."""
     in_its_own_process(_writer_dies, tmp_path, same)

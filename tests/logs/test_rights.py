@@ -68,6 +68,7 @@ def write_and_read(where: Cluster) -> None:
     assert consumer.list_topics("alerts", 10).topics["alerts"].error is None
 
 
+@pytest.mark.slow
 def test_the_rights_that_the_documentation_names_are_enough(address):
     write_and_read(allow(address, RIGHTS))
 

@@ -83,6 +83,7 @@ def test_a_lost_pid_file_is_written_again(kafka):
     assert broker.start(here.folder, here.port) == here == broker.status(here.folder)
 
 
+@pytest.mark.slow
 def test_a_folder_serves_one_broker_and_a_port_one_program(kafka, tmp_path, capsys):
     here = broker.status(kafka.folder)
     with pytest.raises(broker.BrokerError, match=f"{here.folder} is in use by a broker on port {here.port}"):
@@ -102,6 +103,7 @@ def test_the_doctor_is_content_with_the_port_when_it_is_our_broker_that_has_it(k
     assert check.state == "ok" and str(kafka.folder) in check.found
 
 
+@pytest.mark.slow
 def test_the_command_ends_and_its_broker_goes_on_until_it_is_stopped(kafka, tmp_path):
     """In a folder with a space and letters beyond ASCII: they go into no file of properties."""
     folder, port = tmp_path / "my dàta, €", str(ports.free_port())

@@ -34,6 +34,7 @@ def ask(url: str, question: str) -> object:
         connection.close()
 
 
+@pytest.mark.slow
 def test_what_was_committed_is_there_after_a_stop_and_after_a_kill(db):
     ask(db.url(), "CREATE TABLE kept (n int)")
     for number, end in enumerate((database.Database.stop, database.Database.kill), start=1):

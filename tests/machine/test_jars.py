@@ -115,6 +115,7 @@ def test_without_java_the_message_names_the_jars_and_how_to_get_java(monkeypatch
     assert "apt install" in str(error.value)
 
 
+@pytest.mark.slow
 def test_ivy_fetches_the_file_system_jar_into_an_empty_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "a folder [with] odd (letters)"))
     try:

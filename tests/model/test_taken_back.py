@@ -150,17 +150,34 @@ def test_an_alert_that_comes_again_has_the_same_id_and_stands():
     assert standing(after(*given, event(1, "8"), event(1, "8", "returned")).alerts_and_withdrawals) == {}
 
 
-def test_an_alert_of_absence_alone_is_not_withdrawn():
-    order = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
-    lines = event(1, "9", "order"), event(9, None, "search", at=T0 + 2 * MINUTE), event(1, "9", "returned")
-    alone = after(*lines, rules=(order,))
-    assert [told.rule_id for told in alone.alerts] == [7] and withdrawn(alone) == []
-    with_another = after(*lines, rules=(order, SUM))
-    assert {told.rule_id for told in with_another.alerts if told.event_id == 1} == {1, 7}
-    assert [told.event_id for told in withdrawn(with_another)] == [1]
-    assert all(
-        json.loads(line)["eventId"] == 9 for line in standing(with_another.alerts_and_withdrawals).values()
-    )
+NO_PAY = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
+
+
+def test_an_alert_of_absence_is_withdrawn_whenever_it_was_raised():
+    order, later = event(1, "9", "order"), event(9, None, "search", at=T0 + 2 * MINUTE)
+    returned = event(1, "9", "returned")
+    reference = after(order, later, returned, rules=(NO_PAY,))
+    assert [told.rule_id for told in reference.alerts] == [7]
+    assert [told.event_id for told in withdrawn(reference)] == [1] and standing(
+        reference.alerts_and_withdrawals
+    ) == {}
+    at_the_last_moment = after(order, event(1, "9", "returned", at=T0), later, rules=(NO_PAY,))
+    assert at_the_last_moment.alerts_and_withdrawals == []
+
+
+def test_an_alert_of_absence_is_withdrawn_when_its_rule_has_changed_since():
+    order, later = event(1, "9", "order"), event(9, None, "search", at=T0 + 2 * MINUTE)
+    for message in (NO_PAY.replace(b"1 min", b"2 min"), b'{"ruleId": 7, "ruleState": "PAUSE"}'):
+        reference = after(order, later, rules=(NO_PAY,))
+        reference.control(message)
+        reference.event(event(1, "9", "returned"))
+        assert [told.event_id for told in withdrawn(reference)] == [1]
+
+
+def test_the_event_of_a_wait_that_ended_without_an_alert_has_no_alert_to_withdraw():
+    order, paid = event(1, "9", "order"), event(2, "9", at=T0 + 5)
+    later, returned = event(9, None, "search", at=T0 + 2 * MINUTE), event(1, "9", "returned")
+    assert after(order, paid, later, returned, rules=(NO_PAY,)).alerts_and_withdrawals == []
 
 
 def test_a_withdrawn_line_has_the_key_and_the_group_of_the_alerts_that_it_withdraws():

@@ -7,6 +7,7 @@ from unittest.mock import patch
 from lab.engine.loop import task
 from lab.engine.records.columns import BEFORE_ALL
 from lab.engine.windows import windowstate
+from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.statefiles import StateFiles
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.windowstate import WindowState
@@ -244,4 +245,10 @@ def a_task_knows_the_newest_event_of_the_first_share_only():
             yield to, payload
 
     with patch.object(protocol, "route_to_payloads", mutated):
+        yield
+
+
+@mutant
+def an_alert_of_absence_is_not_recorded_at_its_event():
+    with patch.object(Windows, "_record_later_alerts", lambda self, number, due: None):
         yield

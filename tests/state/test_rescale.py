@@ -25,6 +25,7 @@ def files(checkpoint: Path) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in (checkpoint / "state").iterdir()}
 
 
+@pytest.mark.slow
 def test_alerts_stay_the_same_and_nothing_moves(spark, tmp_path):
     checkpoint = begun(spark, tmp_path)
     for number, (to, first, end) in enumerate(((4, 200, 300), (1, 300, 400), (5, 400, 600))):

@@ -1,4 +1,4 @@
-"""Events and groups in arrays: finding a group, linking its events in time order, and taking back what was stored before."""
+"""Events and groups in arrays: finding a group, linking its events in time order, and its resets."""
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from lab.engine.compiled.layout import (
     SALT,
     SEQ,
     START,
-    TAKES_BACK,
     TIME,
     TWINS,
     VALUES,
@@ -255,21 +254,6 @@ def store_event(store, group, older_event, seq, batch, row):
 
 
 @njit_without_allocation
-def store_take_back_record(store, group, time_ms, event_id, seq):
-    """Stores a row that says that an event was taken back, for readers that load the rows in order of `seq`."""
-    event = store.scalars[EVENTS]
-    store.scalars[EVENTS] += 1
-    store.events[event, :] = 0
-    store.events[event, TIME] = time_ms
-    store.events[event, ID] = event_id
-    store.events[event, SEQ] = seq
-    store.events[event, PREV] = NOTHING
-    store.events[event, NEXT] = NOTHING
-    store.events[event, GROUP] = group
-    store.events[event, VALUES] = TAKES_BACK
-
-
-@njit_without_allocation
 def find_reset_slot(store, rule_id, group):
     """The slot of a rule and group in the table of resets; the free slot for them if there is none."""
     last = len(store.reset_table) - 1
@@ -292,34 +276,6 @@ def record_reset(store, rule_id, group, seq):
         store.reset_table[slot, RESET_RULE] = rule_id
         store.reset_table[slot, RESET_GROUP] = group
     store.reset_table[slot, RESET_SEQ] = max(store.reset_table[slot, RESET_SEQ], seq)
-
-
-@njit_without_allocation
-def load_events(store, batch, seqs, retention_ms):
-    """Restores events that were stored before, in order of arrival, without evaluating them; `retention_ms`: how long events are kept."""
-    for row in range(len(batch.times_ms)):
-        time_ms = batch.times_ms[row]
-        if time_ms < store.newest_ms[batch.key_groups[row]] - retention_ms:
-            continue
-        group = find_or_add_group(store, batch.key_groups[row], batch.keys, row)
-        last_at_or_before = last_event_at_or_before(store, group, time_ms)
-        if store.scalars[RETURNS] and batch.values[row, 0] & TAKES_BACK:
-            stored = find_stored_event(store, group, last_at_or_before, time_ms, batch.event_ids[row])
-            if stored != NOTHING:
-                store.events[stored, VALUES] &= ~COUNTS
-            store_take_back_record(store, group, time_ms, batch.event_ids[row], seqs[row])
-        else:
-            store_event(store, group, last_at_or_before, seqs[row], batch, row)
-
-
-@njit_without_allocation
-def load_resets(store, keys, key_groups, rule_ids, seqs):
-    """Restores where rules were reset, for the groups that still hold events."""
-    for row in range(len(keys)):
-        groups = store.scalars[GROUPS]
-        group = find_or_add_group(store, key_groups[row], keys, row)
-        if group < groups:
-            record_reset(store, rule_ids[row], group, seqs[row])
 
 
 @njit_without_allocation

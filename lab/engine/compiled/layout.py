@@ -40,9 +40,11 @@ PATIENCE = 1  # of a window that is not maintained: how many more events to meas
 AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.distinct_table
 RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset_table
 # places in Store.scalars; SALT begins each hash, so that nobody can choose keys or ids that share a place; TWINS: entries of `same_time_table`
-# RETURNS: 1 if events can be taken back; the first value of an event then has these bits. A row with TAKES_BACK is not an event: it took one back
+# RETURNS: 1 if events can be taken back; the first value of an event then has these bits. A row with TAKES_BACK is not an event: it took one back.
+# Nor is one that is LATER_ALERT: when an event had been evaluated long ago, an alert of `absence` was raised at it; the row's ID is the event's SEQ
 EVENTS, GROUPS, LANES, RESETS, SALT, TWINS, BLOCKS, RETURNS = range(8)
 COUNTS, ALERTED, TAKES_BACK = 1, 2, 4
+LATER_ALERT = ALERTED | TAKES_BACK
 
 # columns of Rules.aggregates
 KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)

@@ -14,11 +14,12 @@ import numpy as np
 
 from lab.engine.compiled.groups import find_slot
 from lab.engine.compiled.layout import NOTHING, njit_without_allocation
+from lab.engine.compiled.restore import first_row_with_seq
 
 # columns of WaitArrays.entries; AT: when the event arrived; TIME: if GONE, the seq of the event; OLDER: the group's previous entry; FROM: where its text begins
 FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, KEY = range(9)
-# LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back
-OPEN, MARK, LIVE, GONE, LEFT = 1, 2, 4, 8, 16
+# LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back; DUE: its alert was due when its wait ended
+OPEN, MARK, LIVE, GONE, LEFT, DUE = 1, 2, 4, 8, 16, 32
 ENTRIES, HEAD, FIRST_OPEN, TEXT, SALT = range(
     5
 )  # places in WaitArrays.scalars; no entry before FIRST_OPEN is OPEN
@@ -56,7 +57,10 @@ class WaitRows(NamedTuple):
 
 @njit_without_allocation
 def add_rows(arrays, rows, window_ms, due_entries):
-    """Adds events; fills `due_entries` with the waits that they would have ended but came too late for, and returns how many."""
+    """Adds events; fills `due_entries` with the waits that they would have ended but came too late for, and returns how many.
+
+    The fate of a record that takes back the event of such a wait becomes WITHDRAWN.
+    """
     found = 0
     for i in range(len(rows.fates)):
         gone = rows.fates[i] == TAKEN_BACK or rows.fates[i] == WITHDRAWN
@@ -67,12 +71,17 @@ def add_rows(arrays, rows, window_ms, due_entries):
         known = entry_row >= arrays.scalars[HEAD]
         flags = 0
         if gone:
-            entry_row = find_entry(arrays, rows.taken_back_seqs[i])
-            if entry_row == NOTHING or not arrays.entries[entry_row, FLAGS] & OPEN:
+            entry_row = find_entry(arrays, rows.key_groups[i], rows.taken_back_seqs[i])
+            if entry_row == NOTHING:
+                continue
+            if arrays.entries[entry_row, FLAGS] & DUE:
+                rows.fates[i] = WITHDRAWN
+            if not arrays.entries[entry_row, FLAGS] & OPEN:
                 continue
             flags = GONE
             arrays.entries[entry_row, FLAGS] += LEFT - OPEN
             if arrays.entries[entry_row, AT] + window_ms < rows.arrived_ms[i]:
+                rows.fates[i] = WITHDRAWN
                 due_entries[found] = entry_row
                 found += 1
         elif rows.ends_wait[i] and known:
@@ -83,6 +92,7 @@ def add_rows(arrays, rows, window_ms, due_entries):
                 if arrays.entries[entry_row, FLAGS] & OPEN:
                     arrays.entries[entry_row, FLAGS] &= ~OPEN
                     if arrays.entries[entry_row, AT] + window_ms < rows.arrived_ms[i]:
+                        arrays.entries[entry_row, FLAGS] |= DUE
                         due_entries[found] = entry_row
                         found += 1
                 entry_row = arrays.entries[entry_row, OLDER]
@@ -116,16 +126,15 @@ def add_rows(arrays, rows, window_ms, due_entries):
 
 
 @njit_without_allocation
-def find_entry(arrays, seq):
-    """The entry of the event with a seq, NOTHING if there is none behind the HEAD."""
-    low, high = arrays.scalars[HEAD], arrays.scalars[ENTRIES]
-    while low < high:
-        middle = (low + high) >> 1
-        if arrays.entries[middle, SEQ] < seq:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < arrays.scalars[ENTRIES] and arrays.entries[low, SEQ] == seq else np.int64(NOTHING)
+def find_entry(arrays, key_group, seq):
+    """The entry of the event of a key-group with a seq, NOTHING if there is none behind the HEAD."""
+    entries = arrays.scalars[ENTRIES]
+    entry_row = first_row_with_seq(arrays.entries, SEQ, arrays.scalars[HEAD], entries, seq)
+    while entry_row < entries and arrays.entries[entry_row, SEQ] == seq:
+        if arrays.entries[entry_row, KEY_GROUP] == key_group:
+            return entry_row
+        entry_row += 1  # of another task, before a rescale
+    return np.int64(NOTHING)
 
 
 @njit_without_allocation

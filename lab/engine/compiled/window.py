@@ -26,7 +26,6 @@ from lab.engine.compiled.groups import (
     last_event_at_or_before,
     prefetch_windows,
     store_event,
-    store_take_back_record,
 )
 from lab.engine.compiled.layout import (
     ALERTED,
@@ -49,6 +48,7 @@ from lab.engine.compiled.layout import (
     njit_without_allocation,
 )
 from lab.engine.compiled.limits import append_rules_that_fire, count_limits_below_and_up_to
+from lab.engine.compiled.restore import store_record
 from lab.engine.compiled.running import (
     add_late_event,
     evict_before,
@@ -173,7 +173,7 @@ def apply_take_back_record(store, rules, batch, seq, row, horizon_ms, taken_back
         return NOT_HELD
     take_back_event(store, rules, group, event)
     taken_back_seqs[row] = store.events[event, SEQ]
-    store_take_back_record(store, group, time_ms, batch.event_ids[row], seq)
+    store_record(store, group, time_ms, batch.event_ids[row], seq, TAKES_BACK)
     return WITHDRAWN if store.events[event, VALUES] & ALERTED else TAKEN_BACK
 
 

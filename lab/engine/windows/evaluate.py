@@ -35,8 +35,8 @@ from lab.engine.windows.alertorder import (
     sort_by_log_position,
 )
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
-from lab.engine.windows.store import RouteStore
-from lab.engine.windows.waits import DueAlert, Waits
+from lab.engine.windows.store import DueAlert, RouteStore
+from lab.engine.windows.waits import Waits
 from lab.model.alerts import Alert
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Rule
@@ -156,19 +156,20 @@ class Windows:
             evaluated = parallel_map(
                 partial(self._evaluate, stats, after, floor), zip(parts, seqs, parts.values()), sum(rows)
             )
-            for counts, lines, due, place in evaluated:
+            for number, (counts, lines, due, place) in zip(parts, evaluated, strict=True):
                 stats.add(counts)
+                self._record_later_alerts(number, due)
                 never += due
                 places += [place]
                 alerts.extend(lines)
         acks += self._change(dated[done:], never)
         never += self._advance_to(self.reached, self.newest)
-        of_never = [alert for _, alert in never]
+        of_never = [each.alert for each in never]
         stats.add_absence_alerts(of_never)
         alerts.extend(_lines(of_never))
         if self.schema.taken_back:
             alerts = sort_by_log_position(
-                alerts, [*places, log_positions_of_due_alerts([until for until, _ in never])]
+                alerts, [*places, log_positions_of_due_alerts([each.until_ms for each in never])]
             )
         self.stored += stats.stored_events
         # one at most: events wait
@@ -201,7 +202,18 @@ class Windows:
 
     def _advance_to(self, live_ms: int, newest_ms: int) -> list[DueAlert]:
         """The alerts of `absence` that are due when all records logged before `live_ms` have been read."""
-        return [alert for each in self.all_waits for alert in each.advance_to(live_ms, newest_ms)]
+        found = []
+        for number, waits in self.waits.items():
+            due = [alert for each in waits for alert in each.advance_to(live_ms, newest_ms)]
+            self._record_later_alerts(number, due)
+            found += due
+        return found
+
+    def _record_later_alerts(self, number: int, due: Sequence[DueAlert]) -> None:
+        """Lets a store know which of its events alerted after they had been evaluated, where that matters."""
+        if due and self.schema.taken_back:
+            self.stores[number].record_later_alerts(due, self.seq)
+            self.seq += len(due)
 
     def _change(self, changes: Sequence[tuple[Change, int]], never: list[DueAlert]) -> list[Acknowledgement]:
         """Carries out control messages that have no event of these stores between them; returns their acknowledgements.

@@ -1,18 +1,19 @@
 """The windows of one route, for all key-groups of a task: the compiled loop of `window.py` over shared arrays that grow."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.compiled import groups, layout, window
+from lab.engine.compiled import groups, layout, restore, window
 from lab.engine.compiled.layout import NOTHING, Batch
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, transport_columns
 from lab.engine.records.columns import TAKEN, Columns, take_rows, writable_int64
 from lab.engine.windows.arrays import StoreArrays, next_power_of_two
 from lab.model.aggregation import ONE_BIT
+from lab.model.alerts import Alert
 from lab.model.rule import Rule
 
 ALERTS_AT_ONCE = 4096
@@ -26,6 +27,15 @@ class Evaluated(NamedTuple):
 
     fates: np.ndarray
     alert_rows: np.ndarray
+
+
+class DueAlert(NamedTuple):
+    """An alert of `absence`. `until_ms`: when the wait ended; `key_group`, `event_seq`: of the event that waited."""
+
+    until_ms: int
+    key_group: int
+    event_seq: int
+    alert: Alert
 
 
 class RouteStore(StoreArrays):
@@ -182,6 +192,16 @@ class RouteStore(StoreArrays):
             alerts = alerts[np.lexsort((condition, rule, row))]
         return Evaluated(fate, alerts)
 
+    def record_later_alerts(self, due: Sequence[DueAlert], first_seq: int) -> None:
+        """Records alerts that are raised at events evaluated before; if these are taken back, a line withdraws the alerts.
+
+        Does so with rows that get seqs from `first_seq` on, so the next call's first_seq must be at least `len(due)` greater.
+        """
+        assert first_seq > self.last_seq, "records come after what is stored"
+        self._make_room(events=len(due))
+        key_groups, seqs = np.array([(each.key_group, each.event_seq) for each in due], np.int64).T
+        restore.record_later_alerts(self.store, key_groups, seqs, first_seq)
+
     def export_events_and_resets(self, first_seq: int, end_seq: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
         event = self.arrays["events"][: self.event_count]
@@ -230,11 +250,11 @@ class RouteStore(StoreArrays):
         self._make_room(events=len(batch.times_ms) + room_for_events, groups=self._new_groups(batch))
         seq = writable_int64(events["seq"])
         assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
-        groups.load_events(self.store, batch, seq, self.widest_ms + self.late_ms)
+        restore.load_events(self.store, batch, seq, self.widest_ms + self.late_ms)
         rows = len(resets["seq"])
         self._make_room(groups=rows, resets=rows)
         key_group, rule, reset_seq = (writable_int64(resets[name]) for name in ("keyGroup", "rule", "seq"))
-        groups.load_resets(self.store, self.group_keys(resets, rows), key_group, rule, reset_seq)
+        restore.load_resets(self.store, self.group_keys(resets, rows), key_group, rule, reset_seq)
 
     def compact(self, room_for_events: int = 0, before_ms: int = layout.NEVER) -> None:
         """Removes expired events, groups and resets, and those from before `before_ms`; makes room for `room_for_events` more events."""

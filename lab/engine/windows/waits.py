@@ -16,15 +16,13 @@ from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Colum
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import event_fields_json, event_id_texts, group_texts
 from lab.engine.windows.arrays import next_power_of_two
-from lab.engine.windows.store import RouteStore
+from lab.engine.windows.store import DueAlert, RouteStore
 from lab.model.alerts import Alert
 from lab.model.group import group_key
 from lab.model.rule import Rule
 
 ROOM_AT_FIRST = 1024  # entries
 TEXT_AT_FIRST = 64  # bytes for each
-
-DueAlert = tuple[int, Alert]  # until when the event was awaited, ms
 
 
 class Waits:
@@ -76,7 +74,10 @@ class Waits:
     def add_events(
         self, store: RouteStore, columns: Columns, fates: np.ndarray, first_seq: int
     ) -> list[DueAlert]:
-        """Adds the events that `store.evaluate(columns, first_seq, …)` has evaluated. Returns the alerts that they show to be due."""
+        """Adds the events that `store.evaluate(columns, first_seq, …)` has evaluated. Returns the alerts that they show to be due.
+
+        Sets the fates of records that take back the events of these alerts.
+        """
         count = len(fates)
         starts = np.ones(count, bool)
         column, bit = store.numbers.when_bits[store.rules.index(self.rule)].tolist()
@@ -128,10 +129,10 @@ class Waits:
         )
 
     def _due_alerts(self, passed: np.ndarray) -> list[DueAlert]:
-        arrivals = self.arrays.entries[passed, loop.AT].tolist()
+        places = self.arrays.entries[passed][:, [loop.AT, loop.KEY_GROUP, loop.SEQ]].tolist()
         return [
-            (at + self.rule.window_ms, self._alert(e))
-            for at, e in zip(arrivals, passed.tolist(), strict=True)
+            DueAlert(at + self.rule.window_ms, key_group, seq, self._alert(e))
+            for (at, key_group, seq), e in zip(places, passed.tolist(), strict=True)
         ]
 
     def _alert(self, e: int) -> Alert:
