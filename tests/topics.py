@@ -64,6 +64,11 @@ def append(logs: KafkaLogs, lines: list[str]) -> None:
     log.close()
 
 
+def count_appended(log: KafkaLog) -> int:
+    """The number of offsets taken so far, also by marks of transactions."""
+    return sum(PartitionOffsets(log.cluster, log.topic).end_offsets().values())
+
+
 Entry = tuple[int, int, int, int, int, Record]  # batch, effective log time, control first, source, offset
 
 

@@ -62,8 +62,8 @@ class EngineView:
         from lab.apps import runningengine
 
         stats = [Record(0, "", line) for line in self.logs.log("stats").newest(1)]
-        for _, told in parse_records(stats, parse_stats, lambda record, reason: None):
-            self._learn_settings(told)
+        for _, line_stats in parse_records(stats, parse_stats, lambda record, reason: None):
+            self._learn_settings(line_stats)
         self._add_events(self.logs.log("events").newest_records(PAST))
         for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
             log = self.logs.log(name)
@@ -79,10 +79,10 @@ class EngineView:
                 self.fired.update(alert.rule_id for alert in came)
             self.before[name] = max(self.before[name], len(newest)) - len(newest)
 
-    def _without_withdrawn(self, told: list[Alert | Withdrawal]) -> list[Alert]:
+    def _without_withdrawn(self, lines: list[Alert | Withdrawal]) -> list[Alert]:
         """The alerts among what was told, but for those that came late and had been withdrawn; `withdrawn` counts the other lines."""
-        self.withdrawn += sum(isinstance(each, Withdrawal) for each in told)
-        stand = [each for each in told if self.withdrawals.add_and_check_stands(each)]
+        self.withdrawn += sum(isinstance(each, Withdrawal) for each in lines)
+        stand = [each for each in lines if self.withdrawals.add_and_check_stands(each)]
         return [each for each in stand if isinstance(each, Alert)]
 
     def read(self) -> None:
@@ -96,8 +96,8 @@ class EngineView:
             self.acks.extend(acks)
             self._heard = time.monotonic()  # whoever answers lives
         self.letters.extend(self._new("deadLetters", parse_dead_letter))
-        told = self._without_withdrawn(self._new("alerts", parse_alert_line))
-        alerts = [alert for alert in told if (alert.alert_id, alert.log_time) not in self._known]
+        alerts_that_stand = self._without_withdrawn(self._new("alerts", parse_alert_line))
+        alerts = [alert for alert in alerts_that_stand if (alert.alert_id, alert.log_time) not in self._known]
         self.alerts.extend(alerts)
         self.fired.update(alert.rule_id for alert in alerts)
         self.latencies.read()

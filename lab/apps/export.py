@@ -114,9 +114,11 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
             records = tail.records(AT_ONCE)
             print_expired(tail)
             if records:
-                told = [each for _, each in parse_records(records, parse_alert_line, left_out)]
+                alerts_and_withdrawals = [
+                    each for _, each in parse_records(records, parse_alert_line, left_out)
+                ]
                 with database.begin() as connection:
-                    exported += write_alerts_and_withdrawals(connection, told)
+                    exported += write_alerts_and_withdrawals(connection, alerts_and_withdrawals)
                     read = {"positions": position_text(tail.positions), "topic_id": tail.topic_id or None}
                     _upsert(connection, EXPORTS, [{"place": place, **read}])
             elif not follow:
@@ -166,12 +168,12 @@ def _other_orders(connection: Connection, at_event: ColumnElement[bool], group: 
     return [text for text in found.scalars() if sorted_group(tuple(json.loads(text).items())) == wanted]
 
 
-def _event(told: Alert | Withdrawal) -> str:
-    return _event_of_group(told, sorted_group(told.group or ()))
+def _event(line: Alert | Withdrawal) -> str:
+    return _event_of_group(line, sorted_group(line.group or ()))
 
 
-def _event_of_group(told: Alert | Withdrawal, group: Group) -> str:
-    return _unique_text(f"{event_id_text(told.event_id)}.{told.event_time}.{group_hash(group_json(group))}")
+def _event_of_group(line: Alert | Withdrawal, group: Group) -> str:
+    return _unique_text(f"{event_id_text(line.event_id)}.{line.event_time}.{group_hash(group_json(group))}")
 
 
 def _split_withdrawn(connection: Connection, alerts: list[Alert]) -> tuple[list[Alert], list[Alert]]:
@@ -206,8 +208,7 @@ def _exported(connection: Connection, log: "FileLog | KafkaLog") -> Positions | 
     row = connection.execute(select(EXPORTS.c.positions, EXPORTS.c.topic_id).where(at_log)).first()
     if row is None:
         return None
-    if not isinstance(log, FileLog):
-        log.check_topic_id(row.topic_id or "", "say --from 0 once to export all alerts of this one")
+    log.check_topic_id(row.topic_id or "", "say --from 0 once to export all alerts of this one")
     return parse_positions(row.positions)
 
 

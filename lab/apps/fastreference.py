@@ -28,22 +28,22 @@ class FastReference(Reference):
         self.newest[route, key_group] = max(time, self.newest.get((route, key_group), time))
         if time < self._horizon(route, key_group):
             return "droppedLate", None
-        held = self.held[route, group]
-        del held[: bisect_left(held, self._horizon(route, key_group), key=TIME)]
-        after = bisect_right(held, time, key=TIME)
-        for other in held[bisect_left(held, time, key=TIME) : after]:
+        stored = self.stored_events[route, group]
+        del stored[: bisect_left(stored, self._horizon(route, key_group), key=TIME)]
+        after = bisect_right(stored, time, key=TIME)
+        for other in stored[bisect_left(stored, time, key=TIME) : after]:
             if other.id == event_id and not other.taken_back:
                 return "duplicates", other
-        late = bool(held) and held[-1].time - self.max_out_of_orderness_ms > time
+        late = bool(stored) and stored[-1].time - self.max_out_of_orderness_ms > time
         if late and self.late_policy == "drop":
             return "droppedLate", None
         fields = {name: value for rule in rules for name, value in rule.fields_to_store(event).items()}
         current = StoredEvent(self.counts["records"], time, event_id, fields)
-        held.insert(after, current)
+        stored.insert(after, current)
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
             if rule.state == "ACTIVE" and not rule.absence and self._is_judged(rule, group, current):
-                window = held[bisect_left(held, time - rule.widest_ms, key=TIME) : after + 1]
+                window = stored[bisect_left(stored, time - rule.widest_ms, key=TIME) : after + 1]
                 self._evaluate(rule, group, window, current, event)
         return "evaluated", None

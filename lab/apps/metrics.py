@@ -41,8 +41,8 @@ class Metrics:
 
     >>> metrics = Metrics()
     >>> metrics.add_stats({"batch": 0, "keyGroups": [0, 15], "records": 3, "evaluated": 3, "alertsByRule": {"1.2": 1}})
-    >>> metrics.value("lab_records_total"), metrics.value("lab_alerts_total", rule="1", version="2")
-    (3.0, 1.0)
+    >>> metrics.registry.get_sample_value("lab_alerts_total", {"rule": "1", "version": "2"})
+    1.0
     """
 
     def __init__(self, now: Callable[[], float] = time.time):
@@ -64,7 +64,7 @@ class Metrics:
         self._stages = Histogram(
             "lab_stage_seconds", "time of a stage of a micro-batch", ["stage"], buckets=BUCKETS_S, **one
         )
-        self._held = Gauge("lab_held_events", "events stored in windows", ["key_groups"], **one)
+        self._stored_events = Gauge("lab_held_events", "events stored in windows", ["key_groups"], **one)
         self._state = Gauge("lab_state_bytes", "bytes of durable state", ["key_groups"], **one)
         self._memory = Gauge("lab_memory_bytes", "bytes of windows in shared memory", ["key_groups"], **one)
         self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
@@ -95,8 +95,8 @@ class Metrics:
         self._records.inc(stats.get("records", 0))
         for fate in OUTCOMES:
             self._fates.labels(fate).inc(stats.get(fate, 0))
-        for route, told in stats.get("routes", {}).items():
-            self._route(self._one_of(self._named, route, ROUTES_AT_MOST), told)
+        for route, counts in stats.get("routes", {}).items():
+            self._route(self._one_of(self._named, route, ROUTES_AT_MOST), counts)
         self._route("other", stats.get("otherRoutes", {}))
         for counter, of in ((self._alerts, "alertsByRule"), (self._suppressed, "suppressedByRule")):
             for name, count in stats.get(of, {}).items():
@@ -106,7 +106,7 @@ class Metrics:
             self._letters.labels(self._one_of(self._reasons, reason, REASONS_AT_MOST)).inc(count)
         task = self._one_of(self._tasks, "{}-{}".format(*stats["keyGroups"]), TASKS_AT_MOST)
         for gauge, name in (
-            (self._held, "heldEvents"),
+            (self._stored_events, "heldEvents"),
             (self._state, "stateBytes"),
             (self._memory, "memoryBytes"),
         ):
@@ -133,10 +133,6 @@ class Metrics:
             for name, following in pairwise(STAGES):
                 seconds = max(times[following] - times[name], 0) / 1000
                 self._stages.labels(STAGE_NAMES.get(name, name)).observe(seconds)
-
-    def value(self, name: str, **labels: str) -> float | None:
-        """What a counter or gauge is at."""
-        return self.registry.get_sample_value(name, labels)
 
     def last_batch_age_s(self) -> float:
         """Seconds since the last cut ended, or the start."""

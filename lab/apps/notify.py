@@ -223,7 +223,7 @@ class ReceiverFilter:
     def __init__(self, rules: tuple[int, ...], at_most: int = AT_MOST):
         self._rules, self._at_most, self._withdrawals = rules, at_most, Withdrawals(at_most)
         # the hash of an event and its group -> whether it got an alert there
-        self._told: dict[bytes, bool] = {}
+        self._got_alert: dict[bytes, bool] = {}
 
     def gets(self, line: Alert | Withdrawal) -> bool:
         """Notes the next line, and returns whether the receiver gets it."""
@@ -234,11 +234,11 @@ class ReceiverFilter:
         at = event_and_group_hash(line)
         stands = self._withdrawals.add_and_check_stands(line)
         if isinstance(line, Withdrawal):
-            return self._told.get(at, True)
+            return self._got_alert.get(at, True)
         wanted = stands and (not self._rules or line.rule_id in self._rules)
-        self._told[at] = self._told.pop(at, False) or (wanted and sent)
-        if len(self._told) > self._at_most:
-            del self._told[next(iter(self._told))]
+        self._got_alert[at] = self._got_alert.pop(at, False) or (wanted and sent)
+        if len(self._got_alert) > self._at_most:
+            del self._got_alert[next(iter(self._got_alert))]
         return wanted
 
 
@@ -320,9 +320,9 @@ def _collected(
             stopped.wait(1)
             continue
         print_expired(tail)
-        for _, told in parse_records(records, parse_alert_line, left_out):
-            if lines.gets(told):
-                batch.add(told)
+        for _, line in parse_records(records, parse_alert_line, left_out):
+            if lines.gets(line):
+                batch.add(line)
         if not records or batch.is_full:
             return True
     return False

@@ -94,7 +94,10 @@ class ReferenceEngine(BackgroundTask):
                 "suppressed": reference.suppressed.total(),
                 "suppressedByRule": dict(reference.suppressed),
             }
-        stats |= {"heldEvents": sum(map(len, reference.held.values())), "groups": len(reference.held)}
+        stats |= {
+            "heldEvents": sum(map(len, reference.stored_events.values())),
+            "groups": len(reference.stored_events),
+        }
         stats |= reference.tallies.to_stats()
         stats["nanAsNull"] = reference.nan_as_null.total() - nan_before
         stats["times"] = dict.fromkeys(("start", "decode", "route", "evaluate"), start) | {"end": now_ms()}
@@ -107,9 +110,9 @@ class ReferenceEngine(BackgroundTask):
 
     def _tell(self, out: dict[str, list[str]], by_rule: Counter[str], log_time: int | None = None) -> None:
         """Writes what there is for the alerts' log; `log_time`: of lines that do not have their own."""
-        for told in self._reference.told:
-            if isinstance(told, Alert):
-                by_rule[f"{told.rule_id}.{told.rule_version}"] += 1
-            dated = replace(told, log_time=told.log_time or log_time, alert_time=now_ms())
+        for line in self._reference.alerts_and_withdrawals:
+            if isinstance(line, Alert):
+                by_rule[f"{line.rule_id}.{line.rule_version}"] += 1
+            dated = replace(line, log_time=line.log_time or log_time, alert_time=now_ms())
             out["alerts"].append(dated.to_json())
-        self._reference.told.clear()
+        self._reference.alerts_and_withdrawals.clear()

@@ -62,7 +62,7 @@ class Replayed:
 
     @cached_property
     def alerts(self) -> AlertTable:
-        return AlertTable(told for told in map(parse_alert_line, self.alert_lines) if isinstance(told, Alert))
+        return AlertTable(line for line in map(parse_alert_line, self.alert_lines) if isinstance(line, Alert))
 
     @property
     def alert_count(self) -> int:
@@ -174,10 +174,10 @@ def _sorted(lines: list[str]) -> list[str]:
     times_withdrawn: Counter[str] = Counter()
     placed = []
     for line in lines:
-        told, withdrawn = json.loads(line), line.startswith(WITHDRAWN_LINE)
-        event = told["eventTime"], told["eventId"]
-        about = f"{event} {told['group']}"
-        placed.append((*event, times_withdrawn[about], withdrawn, told.get("ruleId"), line))
+        fields, withdrawn = json.loads(line), line.startswith(WITHDRAWN_LINE)
+        event = fields["eventTime"], fields["eventId"]
+        about = f"{event} {fields['group']}"
+        placed.append((*event, times_withdrawn[about], withdrawn, fields.get("ruleId"), line))
         times_withdrawn[about] += withdrawn
     return [line for *_, line in sorted(placed)]
 
@@ -202,7 +202,7 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
             progress(index, len(source))
     seconds = time.monotonic() - started
     progress(len(source), len(source))
-    alerts = _sorted([told.to_json() for told in reference.told])
+    alerts = _sorted([line.to_json() for line in reference.alerts_and_withdrawals])
     return Replayed(
         "reference",
         alerts,
@@ -292,8 +292,5 @@ def _run(engine, logs, source: EventSource, progress: Progress) -> tuple[int, fl
             progress(done, len(source))
     last = engine.query.lastProgress
     seconds = last.durationMs["triggerExecution"] / 1000
-    return last.batchId + 1, seconds + (_time(last.timestamp) - _time(first.timestamp)).total_seconds()
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    first_start, last_start = (datetime.fromisoformat(batch.timestamp) for batch in (first, last))
+    return last.batchId + 1, seconds + (last_start - first_start).total_seconds()

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.apps.target import Target, Usage, check_topics_to_read, create_compacted_log, open_existing_log
-from lab.engine.loop.ends import FileLogs
+from lab.apps.target import Target, Usage, check_topics_to_read, create_compacted_log, open_restrictions_log
 from lab.logs.files import FileLog
 from lab.logs.reading import SkippedLines
 from lab.machine.ports import is_free
@@ -72,9 +71,7 @@ def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> N
 
 
 def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":
-    logs = target.logs
-    has_none_yet = isinstance(logs, FileLogs) and logs.log_folder("control").is_dir()
-    log = logs.log("restrictions") if has_none_yet else open_existing_log(logs, "restrictions")
+    log = open_restrictions_log(target.logs)
     left_out = SkippedLines()
     found = fold_restrictions(log, left_out)
     left_out.print_total()

@@ -188,9 +188,9 @@ class _Replay(FastReference):
     def window(self, at: PastEvent) -> list[int]:
         """The numbers of the stored events in the window, without those from before the route stored the fields that the rule needs."""
         group = tuple((at.fields_if_own_group or {})[name] for name in self._rule.route.keys)
-        held = self.held[self._rule.route, group]
+        stored = self.stored_events[self._rule.route, group]
         inside = [
-            event for event in held if at.event_time - self._rule.window_ms <= event.time <= at.event_time
+            event for event in stored if at.event_time - self._rule.window_ms <= event.time <= at.event_time
         ]
         return sorted(event.arrival for event in inside if not event.taken_back and self._is_kept(event))
 

@@ -183,14 +183,14 @@ def _serve(
     )
 
 
-def _tell(new: Counter[str], rate: float, held: int, lag: int | None, say: MessagePrinter) -> None:
+def _tell(new: Counter[str], rate: float, stored_events: int, lag: int | None, say: MessagePrinter) -> None:
     text = (
         f"{time.strftime('%H:%M:%S')}  {rate:8,.0f} events/s  {new['alerts']:6,} alerts  "
-        f"{held:10,} events held  {new['deadLetters']:,} dead letters"
+        f"{stored_events:10,} events held  {new['deadLetters']:,} dead letters"
     )
     behind = {} if lag is None else {"eventsBehind": lag}
     text += f"  {lag:,} events behind" if behind else ""
-    say("progress", text, eventsPerSecond=round(rate, 1), heldEvents=held, **behind, **new)
+    say("progress", text, eventsPerSecond=round(rate, 1), heldEvents=stored_events, **behind, **new)
 
 
 def check_rules_fit_schema(control: "FileLog | KafkaLog", schema: Schema) -> None:

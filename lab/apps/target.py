@@ -147,6 +147,13 @@ def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | Kafka
     raise FileNotFoundError(f"{path}: no such log; {found}")
 
 
+def open_restrictions_log(logs: FileLogs | KafkaLogs) -> "FileLog | KafkaLog":
+    """The restrictions, to read. Folders of an engine that has none yet have an empty log. Otherwise raises as `open_existing_log` does."""
+    if isinstance(logs, FileLogs) and logs.log_folder("control").is_dir():
+        return logs.log("restrictions")
+    return open_existing_log(logs, "restrictions")
+
+
 def target_of_existing_logs(where: str, schema: str = "") -> Target:
     """A running engine from what a user typed: the folder of its logs or `kafka://host:port`, and a schema's name or file.
 

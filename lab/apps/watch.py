@@ -55,10 +55,10 @@ class Latencies:
 
     def read(self) -> int:
         """Reads new alerts since the last call; returns how many."""
-        told = parse_records(self._alerts.records(), parse_alert_line, self.left_out)
+        alert_lines = parse_records(self._alerts.records(), parse_alert_line, self.left_out)
         live = [
             (of.log_time, of.alert_time, record.log_time_ms)
-            for record, of in told
+            for record, of in alert_lines
             if isinstance(of, Alert) and of.log_time is not None and of.alert_time is not None
         ]
         self._alerted.extend(live)
@@ -129,14 +129,18 @@ def print_alerts(
         closing(log.tail(new, at)) as tail,
         closing(AbsenceRules(target)) as absences,
     ):
-        for told in lines_before(log, tail.positions):
-            withdrawals.add_and_check_stands(told)
+        for alert_or_withdrawal in lines_before(log, tail.positions):
+            withdrawals.add_and_check_stands(alert_or_withdrawal)
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
             print_expired(tail)
-            for record, told in parse_records(records, parse_alert_line, left_out):
-                if withdrawals.add_and_check_stands(told):
-                    line = record.line if as_json else describe_alert(told, absences.describe(told))
+            for record, alert_or_withdrawal in parse_records(records, parse_alert_line, left_out):
+                if withdrawals.add_and_check_stands(alert_or_withdrawal):
+                    line = (
+                        record.line
+                        if as_json
+                        else describe_alert(alert_or_withdrawal, absences.describe(alert_or_withdrawal))
+                    )
                     print(escape_control_characters(line))
             sys.stdout.flush()
             if saved and records:
@@ -156,7 +160,7 @@ def lines_before(log: Any, positions: Positions) -> Iterator[Alert | Withdrawal]
     """The last lines of an alerts log before a position; they may withdraw alerts that come after it."""
     with closing(log.tail(at=log.earlier(positions, READ_BACK))) as tail:
         while records := tail.records(AT_ONCE, positions):
-            yield from (told for _, told in parse_records(records, parse_alert_line, lambda *_: None))
+            yield from (line for _, line in parse_records(records, parse_alert_line, lambda *_: None))
 
 
 def print_latency(target: Target, seconds: int = 30) -> None:

@@ -1,7 +1,7 @@
 """Options shared by the commands of `lab`, and their conversion to settings."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -15,7 +15,6 @@ from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.times import parse_duration_ms
-from lab.model.words import file_named_in_errors
 
 Subparsers = argparse._SubParsersAction  # the object to which commands are added
 SETTINGS = Settings()
@@ -267,12 +266,6 @@ def parse_database_url(text: str) -> str:
             "(postgresql://USER@HOST:PORT/DATABASE?passfile=FILE) or into the variable PGPASSWORD"
         )
     return text
-
-
-def write_output(path: Path, texts: Iterable[str]) -> None:
-    """Writes a file that an option names. An OSError names it, too, if the disk is full."""
-    with file_named_in_errors(path), path.open("w", encoding="utf-8") as file:
-        file.writelines(texts)
 
 
 def at_least(least: int, most: int | None = None) -> Callable[[str], int]:

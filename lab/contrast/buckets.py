@@ -76,15 +76,15 @@ def bucketed(events: Iterable[Timed], window_ms: int, bucket_ms: int) -> Buckete
     >>> run.exact, run.bucketed, run.most_events, run.most_buckets
     ([4, 6, 7], [4, 6, 11], 2, 2)
     """
-    buckets, held, newest = Buckets(bucket_ms), [], 0
+    buckets, stored, newest = Buckets(bucket_ms), [], 0
     exact, estimates, most_events, most_buckets = [], [], 0, 0
     for time, amount in events:
-        held.append((time, amount))
+        stored.append((time, amount))
         buckets.add(time, amount)
         newest = max(newest, time)
-        held = [event for event in held if event[0] >= newest - window_ms]
+        stored = [event for event in stored if event[0] >= newest - window_ms]
         buckets.expire(newest - window_ms)
-        exact.append(sum(value for at, value in held if time - window_ms <= at <= time))
+        exact.append(sum(value for at, value in stored if time - window_ms <= at <= time))
         estimates.append(buckets.total(time, window_ms))
-        most_events, most_buckets = max(most_events, len(held)), max(most_buckets, len(buckets.sums))
+        most_events, most_buckets = max(most_events, len(stored)), max(most_buckets, len(buckets.sums))
     return Bucketed(bucket_ms, exact, estimates, most_events, most_buckets)

@@ -179,8 +179,10 @@ def _interpreted(lines: Sequence[bytes], text: str) -> StepTiming:
     """`compiled` in a process in which Numba does not compile; one run."""
     env = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     child = [sys.executable, "-W", "ignore", "-c", f"from {__name__} import _child; _child()", text]
-    told = subprocess.run(child, input=b"\n".join(lines), stdout=subprocess.PIPE, env=env, check=True).stdout
-    seconds, decode, alerts = json.loads(told)
+    output = subprocess.run(
+        child, input=b"\n".join(lines), stdout=subprocess.PIPE, env=env, check=True
+    ).stdout
+    seconds, decode, alerts = json.loads(output)
     return StepTiming("interpreted", "one process", len(lines), seconds, dict(alerts), decode)
 
 

@@ -90,7 +90,7 @@ def race_real_time(
     runners: dict[str, Callable[..., RealTimeWindows | EngineOnKafka]] = {
         f"real time, slides of {slide:,} ms": partial(RealTimeWindows, slide) for slide in slides_ms
     }
-    told = {}
+    results = {}
     with (
         broker.running_broker() as kafka,
         tempfile.TemporaryDirectory(prefix="lab-realtime-", ignore_cleanup_errors=True) as folder,
@@ -99,8 +99,8 @@ def race_real_time(
             logs = KafkaLogs(kafka.address, {log: f"{log}-{number}" for log in LOGS})
             logs.create()
             with closing(runner(spark, logs, Path(folder, str(number)))) as running:
-                told[name] = _detection_result(running, logs, seconds)
-    return told
+                results[name] = _detection_result(running, logs, seconds)
+    return results
 
 
 class RealTimeWindows:
@@ -196,12 +196,12 @@ def _detection_result(
     for line in running.lines():
         lines[line.group].append(line.append_ms)
     counted = {group: at[2] for group, at in frauds.items() if counted_from <= at[2] < changed}
-    told = [group for group in counted if lines[group]]
+    detected = [group for group in counted if lines[group]]
     meanwhile = [group for group, at in frauds.items() if changed <= at[1] < in_force]
     return DetectionResult(
-        [min(lines[group]) - counted[group] for group in told],
-        len(counted) - len(told),
-        sum(len(lines[group]) - 1 for group in told),
+        [min(lines[group]) - counted[group] for group in detected],
+        len(counted) - len(detected),
+        sum(len(lines[group]) - 1 for group in detected),
         LimitChange((in_force - changed) / 1_000, sum(not lines[group] for group in meanwhile)),
     )
 

@@ -63,6 +63,9 @@ class FileLog:
     def close(self) -> None:
         """Does nothing: no file stays open."""
 
+    def check_topic_id(self, topic_id: str, remedy: str) -> None:
+        """Does nothing: only topics have ids."""
+
     def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> StartPosition:
         """Writes all lines or none; returns the position of the first. The log time is now, or as given, but never decreases."""
         data = join_lines(lines)

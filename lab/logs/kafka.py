@@ -338,9 +338,5 @@ class Tail:
         """The lines appended since the last call, at most `at_most` of each partition."""
         return [record.line for record in self.records(at_most)]
 
-    def count_appended(self) -> int:
-        """The number of records appended so far, read or not."""
-        return sum(self._partitions.end_offsets().values())
-
     def close(self) -> None:
         self._reader.close()

@@ -76,11 +76,11 @@ class Writer:
         base, lines = seen.bases[-1], self._segments.segment_path(seen.bases[-1], "jsonl")
         if not seen.size:
             return seen
-        held = base + os.path.getsize(lines)
-        if held == seen.last.end:
+        end = base + os.path.getsize(lines)
+        if end == seen.last.end:
             return seen
         with self._segments.open_index(base, writing=True) as index:
-            rows = bisect_right(index, held, key=BY_END)
+            rows = bisect_right(index, end, key=BY_END)
             os.truncate(lines, index[rows - 1].end - base)
             index.truncate(rows)
         return self._segments.snapshot()
@@ -95,9 +95,9 @@ class Writer:
 
     def _rolled(self, seen: SegmentsSnapshot, log_time: int) -> SegmentsSnapshot:
         """Starts a new segment if one is due; returns the log."""
-        held = seen.last.end - seen.bases[-1]
-        due = held >= SEGMENT_BYTES or log_time - seen.first.log_time > DAY_MS
-        if seen.size and not (held and due):
+        segment_bytes = seen.last.end - seen.bases[-1]
+        due = segment_bytes >= SEGMENT_BYTES or log_time - seen.first.log_time > DAY_MS
+        if seen.size and not (segment_bytes and due):
             return seen
         numbers: dict[int, int] = {}
         if seen.size:

@@ -14,8 +14,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,23 +179,6 @@ def database_on_port(port: int) -> Database | None:
     """The default folder's database, if it runs on this port."""
     found = status()
     return found if found and found.port == port else None
-
-
-@contextmanager
-def running_database() -> Iterator[Database]:
-    """A database that runs during the `with`, on a free port and in a folder that is removed at the end.
-
-    >>> with running_database() as database:  # doctest: +SKIP
-    ...     RuleStore(database.url(), LOGINS)
-    """
-    folder = Path(tempfile.mkdtemp(prefix="lab-db-"))
-    folder.chmod(0o755)
-    try:
-        yield start(folder, 0)
-    finally:
-        if still := status(folder):  # also one that was restarted
-            still.kill()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- how it is done ----------------------------------------------------------------------------------------------------

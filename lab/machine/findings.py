@@ -78,12 +78,12 @@ def _machine() -> list[str]:
     import psutil
 
     memory = psutil.virtual_memory().total / GIB
-    told = [f"{name}={os.environ[name]}" for name in TOLD if name in os.environ]
-    told += [f"{name} is set" for name in PROXIES if name in os.environ]
+    variables = [f"{name}={os.environ[name]}" for name in TOLD if name in os.environ]
+    variables += [f"{name} is set" for name in PROXIES if name in os.environ]
     return [
         f"lab {metadata.version(DISTRIBUTION)} {_commit()}".strip(),
         f"Python {platform.python_version()}, {platform.platform()}, {os.cpu_count()} processors, {memory:.0f} GiB",
-        *told,
+        *variables,
     ]
 
 

@@ -173,10 +173,10 @@ class Withdrawal:
 
     def to_json(self) -> str:
         """One line of ASCII JSON, with the names of an alert."""
-        told = {"withdrawn": True, "key": self.key, "group": dict(self.group)}
-        told |= {"eventId": self.event_id, "eventTime": self.event_time}
+        fields = {"withdrawn": True, "key": self.key, "group": dict(self.group)}
+        fields |= {"eventId": self.event_id, "eventTime": self.event_time}
         times = {"logTime": self.log_time, "alertTime": self.alert_time}
-        return compact_json(told | {name: time for name, time in times.items() if time is not None})
+        return compact_json(fields | {name: time for name, time in times.items() if time is not None})
 
 
 WITHDRAWN_LINE = '{"withdrawn":true,'
@@ -198,12 +198,12 @@ def parse_alert_line(text: str) -> Alert | Withdrawal:
                 given | {"ruleId": 1, "ruleVersion": 1, "aggregate": "0", "operator": "", "limit": "0"}
             )
         )
-        told = Withdrawal(
+        withdrawal = Withdrawal(
             alert.key, alert.group or (), alert.event_id, alert.event_time, alert.log_time, alert.alert_time
         )
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"not a withdrawn alert ({short_json(str(error))}): {short_json(text)}") from None
-    return told
+    return withdrawal
 
 
 class AlertTable(list[Alert]):
@@ -281,7 +281,7 @@ def conditions_member(conditions: Iterable[MeasuredCondition]) -> str:
     >>> conditions_member([MeasuredCondition(Decimal("6.50"), "GREATER", Decimal(5)), MeasuredCondition(None, "LESS", Decimal(2))])
     ',"conditions":[{"aggregate":"6.50","operator":"GREATER","limit":"5"},{"aggregate":null,"operator":"LESS","limit":"2"}]'
     """
-    told = [
+    members = [
         {
             "aggregate": None if each.aggregate is None else plain_text(each.aggregate),
             "operator": each.operator,
@@ -289,7 +289,7 @@ def conditions_member(conditions: Iterable[MeasuredCondition]) -> str:
         }
         for each in conditions
     ]
-    return f',"conditions":{compact_json(told)}' if told else ""
+    return f',"conditions":{compact_json(members)}' if members else ""
 
 
 def event_id_text(event_id: Id) -> str:

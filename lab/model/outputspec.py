@@ -56,12 +56,12 @@ def alert_json_schema(schema: Schema) -> Json:
         "description": "when the alert was made, ms since the epoch; live logs only"
     }
     either: Json = {"anyOf": [DECIMAL_TEXT, {"type": "null"}]}
-    told = closed_object(
+    condition = closed_object(
         {"aggregate": either, "operator": any_case_words_schema(OPERATORS), "limit": either}, {}
     )
     properties["conditions"] = {
         "type": "array",
-        "items": {"type": "object", **told},
+        "items": {"type": "object", **condition},
         "description": "of a rule with several conditions all; aggregate, operator and limit are those of the first that holds",
     }
     of_rule = severity_title_labels_schemas()

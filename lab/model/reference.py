@@ -57,13 +57,13 @@ class Reference:
         self.schema, self.late_policy, self.key_groups = schema, late_policy, key_groups
         self.max_out_of_orderness_ms, self.max_future_ms = max_out_of_orderness_ms, max_future_ms
         self.book, self.routes = RuleBook(schema), {}
-        self.told: list[Alert | Withdrawal] = []  # the lines of the alerts' log
+        self.alerts_and_withdrawals: list[Alert | Withdrawal] = []  # the lines of the alerts' log
         self.acks, self.dead_letters = [], []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.tallies = RouteTallies(at_most=MAX_RULES)
         self.newest_of_log: int | None = None  # newest event time of all records, on any route or none
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
-        self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
+        self.stored_events: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
         self.log_time_reached = 0  # in a log that is not live, the newest event time
         self.waits: list[AbsenceWait] = []
@@ -73,7 +73,7 @@ class Reference:
 
     @property
     def alerts(self) -> AlertTable:
-        return AlertTable(each for each in self.told if isinstance(each, Alert))
+        return AlertTable(each for each in self.alerts_and_withdrawals if isinstance(each, Alert))
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
@@ -94,8 +94,8 @@ class Reference:
             if not cleared and after.get(rule_id) == before.get(rule_id)
         }
         left = {rule_id for rule_id, route in before.items() if after.get(rule_id) != route}
-        for held in self.held.values():
-            for event in held:
+        for stored in self.stored_events.values():
+            for event in stored:
                 event.counted_alert_rules -= left
         self.routes = self.book.routes()
         in_force = {rule for rule in self.book.sorted() if rule.state == "ACTIVE"}
@@ -107,7 +107,7 @@ class Reference:
         return ack
 
     def _forget(self, route: Route) -> None:
-        histories: tuple[dict, ...] = self.held, self.newest
+        histories: tuple[dict, ...] = self.stored_events, self.newest
         for history in histories:
             for key in [key for key in history if key[0] == route]:
                 del history[key]
@@ -120,9 +120,9 @@ class Reference:
         if self.newest_of_log is None:
             return
         oldest = self.newest_of_log - widest_ms - self.max_out_of_orderness_ms
-        for key, held in self.held.items():
+        for key, stored in self.stored_events.items():
             if key[0] == route:
-                self.held[key] = [event for event in held if event.time >= oldest]
+                self.stored_events[key] = [event for event in stored if event.time >= oldest]
         self.newest = {
             key: newest for key, newest in self.newest.items() if key[0] != route or newest >= oldest
         }
@@ -188,21 +188,21 @@ class Reference:
         if time < self._horizon(route, key_group):
             return "droppedLate", None
         self._expire(route, group)
-        held = self.held[route, group]
-        for other in held:
+        stored = self.stored_events[route, group]
+        for other in stored:
             if other.id == event_id and other.time == time and not other.taken_back:
                 return "duplicates", other
-        late = any(other.time - self.max_out_of_orderness_ms > time for other in held)
+        late = any(other.time - self.max_out_of_orderness_ms > time for other in stored)
         if late and self.late_policy == "drop":
             return "droppedLate", None
         fields = {name: value for rule in rules for name, value in rule.fields_to_store(event).items()}
         current = StoredEvent(self.counts["records"], time, event_id, fields)
-        held.append(current)
+        stored.append(current)
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
             if rule.state == "ACTIVE" and not rule.absence and self._is_judged(rule, group, current):
-                self._evaluate(rule, group, held, current, event)
+                self._evaluate(rule, group, stored, current, event)
         return "evaluated", None
 
     def _take_back(self, event: dict[str, Any], route: Route, log_time: int) -> str:
@@ -215,16 +215,16 @@ class Reference:
         if (route, key_group_of(group, self.key_groups)) not in self.newest:
             return "notHeld"
         self._expire(route, group)
-        for held in self.held[route, group]:
-            if held.id == event_id and held.time == time and not held.taken_back:
-                held.taken_back = True
+        for stored in self.stored_events[route, group]:
+            if stored.id == event_id and stored.time == time and not stored.taken_back:
+                stored.taken_back = True
                 self.waits = [
                     wait for wait in self.waits if not wait.was_started_by(route, event, event_id, time)
                 ]
-                for keys in dict.fromkeys(rule.keys for rule in self.routes[route] if held.alerted):
+                for keys in dict.fromkeys(rule.keys for rule in self.routes[route] if stored.alerted):
                     values = [event[name] for name in keys]
                     of = group_key(keys, values), group_for_alert(keys, values)
-                    self.told.append(Withdrawal(*of, event_id, time, log_time or None))
+                    self.alerts_and_withdrawals.append(Withdrawal(*of, event_id, time, log_time or None))
                 return "takenBack"
         return "notHeld"
 
@@ -233,25 +233,25 @@ class Reference:
         return not rule.is_plain or self._counts(rule, rule.aggregations[0], group, current)
 
     def _evaluate(
-        self, rule: Rule, group: tuple, held: list[StoredEvent], current: StoredEvent, event: dict[str, Any]
+        self, rule: Rule, group: tuple, stored: list[StoredEvent], current: StoredEvent, event: dict[str, Any]
     ) -> None:
         if rule.when and not is_true(rule.when, event):
             return
         with localcontext(prec=100):
-            measures = {each: self._measure(rule, each, group, held, current) for each in rule.aggregations}
+            measures = {each: self._measure(rule, each, group, stored, current) for each in rule.aggregations}
             of = [
                 (measures[each.aggregation], measures[each.limit_of] if each.limit_of else None)
                 for each in rule.conditions
             ]
-            told = rule.conditions_for_alert(of)
-        if told is None:
+            for_alert = rule.conditions_for_alert(of)
+        if for_alert is None:
             return
         if any(each.function == "COUNT_WITH_RESET" for each in rule.aggregations):
             self.reset[rule.rule_id, group] = current.arrival
-        if rule.at_most and not self._count_alert_if_allowed(rule, held, current):
+        if rule.at_most and not self._count_alert_if_allowed(rule, stored, current):
             self.suppressed[f"{rule.rule_id}.{rule.version}"] += 1
             return
-        of_first, conditions = cast(tuple[Compared, Any], told)
+        of_first, conditions = cast(tuple[Compared, Any], for_alert)
         values = tuple(event[name] for name in rule.keys)
         self._alert(
             *(rule, values, of_first, (current.id, current.time)),
@@ -260,35 +260,35 @@ class Reference:
         )
         current.alerted = True
 
-    def _alert(self, rule: Rule, values: tuple, told: Compared, at: tuple[Id, int], **more: Any) -> None:
+    def _alert(self, rule: Rule, values: tuple, compared: Compared, at: tuple[Id, int], **more: Any) -> None:
         """Raises an alert of a group at an event with this id and time."""
         key, group = group_key(rule.keys, values), group_for_alert(rule.keys, values)
         alert = Alert(
-            *(rule.rule_id, rule.version, key, *told, *at),
+            *(rule.rule_id, rule.version, key, *compared, *at),
             group=group,
             severity=rule.severity,
             title=rule.title,
             labels=rule.labels,
             **more,
         )
-        self.told.append(alert)
+        self.alerts_and_withdrawals.append(alert)
 
-    def _count_alert_if_allowed(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
+    def _count_alert_if_allowed(self, rule: Rule, stored: list[StoredEvent], current: StoredEvent) -> bool:
         """Whether the rule has raised fewer than `at_most` alerts in the window of `at_most_per_ms` that ends with the current event."""
         earliest = current.time - rule.at_most_per_ms
-        alerted = (each for each in held if rule.rule_id in each.counted_alert_rules)
+        alerted = (each for each in stored if rule.rule_id in each.counted_alert_rules)
         if sum(earliest <= each.time <= current.time for each in alerted) >= (rule.at_most or 0):
             return False
         current.counted_alert_rules.add(rule.rule_id)
         return True
 
     def _measure(
-        self, rule: Rule, of: Aggregation, group: tuple, held: list[StoredEvent], current: StoredEvent
+        self, rule: Rule, of: Aggregation, group: tuple, stored: list[StoredEvent], current: StoredEvent
     ) -> Exact | None:
         """The window ends with the current event, both ends included: [t − W, t]."""
         window = [
             other.fields
-            for other in held
+            for other in stored
             if current.time - of.window_ms <= other.time <= current.time
             and self._counts(rule, of, group, other)
             and not (of.exclude_current and other is current)
@@ -312,19 +312,19 @@ class Reference:
             if rule.aggregations[0].is_counted(event):
                 self.waits = [wait for wait in self.waits if (wait.rule, wait.group) != (rule, group)]
             if may_alert and (rule.when is None or is_true(rule.when, event)):
-                event_id, time = self.schema.id_of(event), event[self.schema.time_field]
-                told = event_for_alert(rule.event_fields, event)
-                self.waits.append(AbsenceWait(self.log_time_reached, rule, group, event_id, time, live, told))
+                at = self.schema.id_of(event), event[self.schema.time_field]
+                fields = event_for_alert(rule.event_fields, event)
+                self.waits.append(AbsenceWait(self.log_time_reached, rule, group, *at, live, fields))
 
     def advance_to(self, time: int) -> None:
         """Raises the alerts of `absence` whose wait ended before `time`, ms: all records logged before it have been read."""
         self.log_time_reached = max(self.log_time_reached, time)
         for wait in [wait for wait in self.waits if wait.until_log_time < self.log_time_reached]:
             self.waits.remove(wait)
-            told, at = (Decimal(0), wait.rule.operator, wait.rule.limit), (wait.id, wait.time)
-            self._alert(wait.rule, wait.group, told, at, log_time=wait.alert_log_time, event=wait.event)
-            for held in self.held[wait.rule.route, wait.group_of_route]:
-                held.alerted |= (held.id, held.time, held.taken_back) == (*at, False)
+            compared, at = (Decimal(0), wait.rule.operator, wait.rule.limit), (wait.id, wait.time)
+            self._alert(wait.rule, wait.group, compared, at, log_time=wait.alert_log_time, event=wait.event)
+            for stored in self.stored_events[wait.rule.route, wait.group_of_route]:
+                stored.alerted |= (stored.id, stored.time, stored.taken_back) == (*at, False)
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
@@ -333,9 +333,9 @@ class Reference:
         return self.newest[route, key_group] - _widest_ms(self.routes[route]) - self.max_out_of_orderness_ms
 
     def _expire(self, route: Route, group: tuple) -> None:
-        if held := self.held[route, group]:
+        if stored := self.stored_events[route, group]:
             horizon = self._horizon(route, key_group_of(group, self.key_groups))
-            self.held[route, group] = [event for event in held if event.time >= horizon]
+            self.stored_events[route, group] = [event for event in stored if event.time >= horizon]
 
 
 def _widest_ms(rules: tuple[Rule, ...]) -> int:

@@ -159,8 +159,8 @@ class Rule:
         holds = [each.holds(*pair) for each, pair in zip(self.conditions, measures, strict=True)]
         if not (any(holds) if self.joined_by == "or" else all(holds)):
             return None
-        told = tuple(each.measured_condition(*pair) for each, pair in zip(self.conditions, measures))
-        return told[holds.index(True)], told if self.more_conditions else ()
+        measured = tuple(each.measured_condition(*pair) for each, pair in zip(self.conditions, measures))
+        return measured[holds.index(True)], measured if self.more_conditions else ()
 
     @property
     def symbol(self) -> str:

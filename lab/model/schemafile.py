@@ -131,7 +131,7 @@ def schema_to_toml(
 
     `head` and, for a field, `notes` become comments.
     """
-    lines = [f"# {_comment(line)}" for line in head]
+    lines = [f"# {escape_control_characters(line)}" for line in head]
     id = [_text(name) for name in schema.id_fields]
     lines.append(f"name = {_text(schema.name)}")
     lines.append(f"id = {id[0] if len(id) == 1 else '[' + ', '.join(id) + ']'}")
@@ -142,7 +142,7 @@ def schema_to_toml(
         if getattr(schema, key) != getattr(Schema, key)
     ]
     for field in schema.fields:
-        lines += ["", *(f"# {_comment(note)}" for note in (notes or {}).get(field.name, ()))]
+        lines += ["", *(f"# {escape_control_characters(note)}" for note in (notes or {}).get(field.name, ()))]
         lines += [f"[fields.{_key(field.name)}]"]
         if field.record_path != (field.name,):
             dotted = any("." in key for key in field.record_path)
@@ -168,8 +168,3 @@ def _text(value: str) -> str:
 
 def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
-
-
-def _comment(text: str) -> str:
-    """Without control characters, which comments must not have."""
-    return escape_control_characters(text)

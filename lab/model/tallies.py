@@ -98,13 +98,13 @@ class RouteTally:
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "rule": self.lowest_rule_id,
             "rules": self.rule_count,
             "routed": self.record_count,
         }
-        told |= {fate: self.counts[fate] for fate in FATES if self.counts[fate]}
-        return told | ({"example": self.example} if self.example else {})
+        fields |= {fate: self.counts[fate] for fate in FATES if self.counts[fate]}
+        return fields | ({"example": self.example} if self.example else {})
 
 
 class RouteTallies:
@@ -147,20 +147,20 @@ class RouteTallies:
 
     def add_stats(self, stats: dict) -> None:
         """Adds the counts of a line of the stats log; lines of older versions have none."""
-        for name, told in stats.get("routes", {}).items():
-            counts = {fate: told.get(fate, 0) for fate in FATES}
-            self.add(name, told["rule"], told["rules"], counts, told.get("example"))
+        for name, tally in stats.get("routes", {}).items():
+            counts = {fate: tally.get(fate, 0) for fate in FATES}
+            self.add(name, tally["rule"], tally["rules"], counts, tally.get("example"))
         self.others.update({fate: stats.get("otherRoutes", {}).get(fate, 0) for fate in FATES})
 
     def to_stats(self) -> dict[str, Any]:
         """The members of a line of the stats log: the routes that lost most, by name, and the sums of the others."""
         routes = list(self.by_route.items())
-        told = nlargest(ROUTES_TOLD, routes, key=lambda each: (each[1].lost_count, each[1].record_count))
+        largest = nlargest(ROUTES_TOLD, routes, key=lambda each: (each[1].lost_count, each[1].record_count))
         others = Counter(self.others)
-        if len(told) < len(routes):
+        if len(largest) < len(routes):
             all_of_them: Counter[str] = sum((tally.counts for _, tally in routes), Counter(self.others))
-            others = all_of_them - sum((tally.counts for _, tally in told), Counter())
-        names = {bounded_route_id(route): tally.to_dict() for route, tally in told}
+            others = all_of_them - sum((tally.counts for _, tally in largest), Counter())
+        names = {bounded_route_id(route): tally.to_dict() for route, tally in largest}
         return ({"routes": names} if names else {}) | (
             {"otherRoutes": dict(others)} if others.total() else {}
         )

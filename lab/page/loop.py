@@ -216,10 +216,10 @@ def evaluate(frame):
 @njit_without_allocation
 def count_events_to_move(frame):
     """Sets HELD to the number of events that `move_events` would move."""
-    number, old, held = _numbers(frame), _store(frame), 0
+    number, old, needed = _numbers(frame), _store(frame), 0
     for j in range(old.scalars[EVENTS]):
-        held += is_still_needed(old, j, number[BEFORE], number[REACH])
-    number[HELD] = held
+        needed += is_still_needed(old, j, number[BEFORE], number[REACH])
+    number[HELD] = needed
 
 
 @njit_without_allocation

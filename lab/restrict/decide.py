@@ -81,14 +81,14 @@ class Decider:
             if named := self._take_ack(ack):
                 for record, alert in self._waiting.pop(named, ()):
                     self._decide(record, alert, decided)
-        for record, told in parse_records(alerts, parse_alert_line, self._bad):
-            if isinstance(told, Withdrawal):  # the restriction stays until somebody lifts it
+        for record, line in parse_records(alerts, parse_alert_line, self._bad):
+            if isinstance(line, Withdrawal):  # the restriction stays until somebody lifts it
                 continue
-            named = told.rule_id, told.rule_version
+            named = line.rule_id, line.rule_version
             if named in self._rules:
-                self._decide(record, told, decided)
+                self._decide(record, line, decided)
             else:
-                self._waiting[named].append((record, told))
+                self._waiting[named].append((record, line))
         self._wait_no_longer()
         if decided:
             self._log.publish([each.to_json() for each in decided.values()], list(decided))

@@ -8,7 +8,7 @@ Nothing is changed or locked, and Spark is not needed: the files are Arrow.
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -195,7 +195,7 @@ def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:
         events += np.bincount(key_group, minlength=count)
         np.minimum.at(oldest, key_group, time)
         np.maximum.at(newest, key_group, time)
-        _, first = np.unique(_hashes(plan, stored), return_index=True)
+        _, first = np.unique(group_hashes(plan, stored), return_index=True)
         groups += np.bincount(key_group[first], minlength=count)
     files, sizes = np.zeros(count, np.int64), np.zeros(count)
     for file in reader.chain:
@@ -246,26 +246,7 @@ def stored_events_of_key(
     return sorted(found, key=lambda event: (event["route"], event["eventTime"], event["eventId"]))
 
 
-class GroupSizes(NamedTuple):
-    """The sizes of all groups of all routes, one entry per group and route."""
-
-    hashes: np.ndarray
-    stored_bytes: np.ndarray  # the size of the group's events, at eight bytes per value
-
-
-def group_sizes(checkpoint: Path | str) -> GroupSizes:
-    """The size of the stored events of each group."""
-    # without any route there would be nothing to concatenate
-    hashes, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for plan, stored in StateReader(checkpoint).stored_events():
-        columns = sum(stored[name].null_count < len(stored) for name in stored.column_names)
-        found, counts = np.unique(_hashes(plan, stored), return_counts=True)
-        hashes.append(found.view(np.int64))
-        sizes.append(counts * 8 * columns)
-    return GroupSizes(np.concatenate(hashes), np.concatenate(sizes))
-
-
-def _hashes(plan: RoutePlan, stored: pa.Table) -> np.ndarray:
+def group_hashes(plan: RoutePlan, stored: pa.Table) -> np.ndarray:
     """A hash of each event's group with its route."""
     keys = [
         stored[name].to_numpy()

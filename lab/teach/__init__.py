@@ -67,13 +67,13 @@ def check_function(exercise: str | float, function: Callable) -> Verdict:
         return _graded(Verdict(OPEN, wrong_call))
     defined = function_name(function)
     if error := unrun_definition(defined):
-        told = _say(
+        explanation = _say(
             "the cell that defines {name} was not run ({error}), so {name} is still what it was before: correct the cell, run it, "
             "and then run this check again",
             name=defined,
             error=error,
         )
-        return _graded(Verdict(OPEN, told))
+        return _graded(Verdict(OPEN, explanation))
     with limited_output(MOST_PRINTED):
         verdict = judging.judge(function)
     return _with_hints(name, verdict, verdict.text)

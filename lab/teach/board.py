@@ -109,5 +109,5 @@ def _lesson(lesson: str, named: dict[str, str], done: set[str]) -> str:
 
 
 def _mark(is_solved: bool, of: str = "") -> str:
-    told = escape(of + say("solved" if is_solved else "not yet"), quote=True)
-    return f'<span role="img" aria-label="{told}" title="{told}">{MARKS[is_solved]}</span>'
+    label = escape(of + say("solved" if is_solved else "not yet"), quote=True)
+    return f'<span role="img" aria-label="{label}" title="{label}">{MARKS[is_solved]}</span>'

@@ -96,7 +96,7 @@ def describe_difference(got: object, expected: object) -> str:
         )
     if len(got) == len(expected):
         places = [n for n, (one, other) in enumerate(zip(got, expected)) if not equal_answers(one, other)]
-        told = [
+        differences = [
             say(
                 "at index {n} it has {answer}, expected {expected}",
                 n=n,
@@ -105,7 +105,7 @@ def describe_difference(got: object, expected: object) -> str:
             )
             for n in places[:SHOWN]
         ]
-        differ = "; ".join(told) + "; …" * (len(places) > SHOWN)
+        differ = "; ".join(differences) + "; …" * (len(places) > SHOWN)
         return say("gave different entries: {differ}", differ=differ)
     extra = [entry for entry in got if entry not in expected]
     missing = [entry for entry in expected if entry not in got]

@@ -131,8 +131,8 @@ class ValueExercise:
             )
             return Verdict(WRONG, self._typical(answer, None, given) or unread)
         if equal_answers(got, expected):
-            told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else answer_text(answer)
-            text = say("right: {answer}. {because}", answer=told, because=say(self.because))
+            shown = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else answer_text(answer)
+            text = say("right: {answer}. {because}", answer=shown, because=say(self.because))
             return Verdict(RIGHT, text + word, plain_answer=plain)
         return Verdict(WRONG, (self._typical(answer, got, given) or self._differs(got, expected)) + word)
 
@@ -254,11 +254,11 @@ class FunctionExercise:
             return Verdict(RIGHT, text, plain_answer=answers)
         arguments, expected, *why = self.all_cases[wrong]
         call = f"{name}({', '.join(map(answer_text, arguments))})"
-        told = f"{call} {describe_difference(answers[wrong], expected)}"
+        shown = f"{call} {describe_difference(answers[wrong], expected)}"
         for mistake, its_answers in zip(self.mistakes, self._known):
             if equal_answers(its_answers, answers):
-                return Verdict(WRONG, f"{say(mistake.says)}\n{told}")
-        return Verdict(WRONG, told + (f" ({say(why[0])})" if why else ""))
+                return Verdict(WRONG, f"{say(mistake.says)}\n{shown}")
+        return Verdict(WRONG, shown + (f" ({say(why[0])})" if why else ""))
 
     def _answers(self, function: Callable) -> list:
         """What it gives for each case; for an error, its text."""

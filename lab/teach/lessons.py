@@ -124,8 +124,8 @@ def parse_prediction(code: str) -> tuple[str, list[str], str, str] | None:
         return None
     call = _call(code)
     question, options = map(ast.literal_eval, call.args)
-    told = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-    return question, options, options[told["right"]], told["because"]
+    arguments = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    return question, options, options[arguments["right"]], arguments["because"]
 
 
 def _without_answer(code: str) -> str:

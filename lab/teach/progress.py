@@ -84,13 +84,15 @@ def forget_progress_and_stop_log() -> str:
     for board in list(_boards):
         board.update()
     logs = sorted(folder().glob(STUMBLES.format("*")))
-    told = [
+    sentences = [
         say("Forgot 1 solved exercise." if count == 1 else "Forgot {count} solved exercises.", count=count),
         say("Stumbles are not logged."),
     ]
     if logs:
-        told.append(say("Earlier logs stay until you delete them: {logs}.", logs=", ".join(map(str, logs))))
-    return " ".join(told)
+        sentences.append(
+            say("Earlier logs stay until you delete them: {logs}.", logs=", ".join(map(str, logs)))
+        )
+    return " ".join(sentences)
 
 
 def log_stumbles(on: bool = True, name: str = "") -> Verdict:
@@ -161,12 +163,12 @@ def _consent() -> dict | None:
     return next(read_json_lines(folder() / CONSENT), None)
 
 
-def _log(told: dict[str, str]) -> None:
+def _log(texts: dict[str, str]) -> None:
     if consent := _consent():
         cut = {"said": SAID, "answer": ANSWER}
-        told = {name: text[: cut.get(name)] for name, text in told.items()}
+        texts = {name: text[: cut.get(name)] for name, text in texts.items()}
         who = {"learner": consent["learner"], "name": consent["name"]}
-        _append(stumbles_file(consent["learner"]), {"at": int(time.time()), **who, **told})
+        _append(stumbles_file(consent["learner"]), {"at": int(time.time()), **who, **texts})
 
 
 def _append(file: Path, line: dict) -> None:

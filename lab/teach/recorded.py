@@ -96,11 +96,11 @@ def _names(code: str) -> tuple[set[str], set[str]]:
     return uses, binds
 
 
-def _figure(told: dict):
+def _figure(recorded: dict):
     from lab.widgets.figures import Figure
 
-    figure = Figure(told["data"], told["layout"])
-    figure._config = told["config"]
+    figure = Figure(recorded["data"], recorded["layout"])
+    figure._config = recorded["config"]
     figure.add_class("lab")
     return figure
 

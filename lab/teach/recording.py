@@ -20,10 +20,10 @@ FIGURES = f"""
 import json
 from lab.widgets.figures import Figure
 
-def told(figure, **_):
+def figure_as_json(figure, **_):
     return {{"text/plain": "", "{FIGURE}": json.loads(figure.to_json()) | {{"config": figure._config}}}}
 
-Figure._repr_mimebundle_ = told
+Figure._repr_mimebundle_ = figure_as_json
 """
 KINDS = (FIGURE, "text/html", "text/plain")  # of an output's, the first is kept
 WIDGET = "(A widget, which only the lesson on a computer can show.)"

@@ -21,11 +21,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lab.apps.outputfile import write_output
 from lab.model.words import escape_control_characters
+from lab.teach import lesson_and_exercise_titles
 from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins
 from lab.teach.judge import RIGHT, WRONG
 
 BREAK_S = 15 * 60
+WORST = 5  # exercises that are listed below the table
 OFTEN = 5  # wrong answers that are shown, of each exercise
 LAST = 3  # wrong answers that are shown, of a learner in an exercise
 LONGEST_NAME, LONGEST_TEXT = 60, 200  # characters
@@ -136,6 +143,28 @@ def tried_exercises(learners: Sequence[Learner]) -> list[str]:
 def _place(name: str) -> tuple[tuple[int, ...], str]:
     parts = name.split(".")
     return tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else 0 for part in parts), name
+
+
+def print_class_report(folder: Path, page_file: Path) -> None:
+    """Prints what a class handed in as a table with its hardest exercises, and writes the page. Raises as `read_class_report`."""
+    report, titles = read_class_report(folder), lesson_and_exercise_titles()
+    columns, rows = class_table(report.learners)
+    table = Table(title="Wrong answers and errors by lesson (–: not all solved)")
+    for name in columns:
+        table.add_column(Text(escape_control_characters(name)))
+    for row in rows:
+        table.add_row(*map(Text, map(escape_control_characters, row)))
+    console = Console(highlight=False)
+    console.print(table, markup=False)
+    for hard in hardest_exercises(report.learners)[:WORST]:
+        title = f"{hard.exercise} {titles.get(hard.exercise, '')}"
+        often = f": {hard.frequent_messages[0][0]}" if hard.frequent_messages else ""
+        sentence = f"{title}, {hard.failed_tries} tries, {hard.solved_by} of {hard.tried_by} solved it{often}"
+        console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
+    for sentence in report.problems:
+        console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
+    write_output(page_file, [class_page(report, titles)])
+    Console(stderr=True, highlight=False).print(f"the full report is in {page_file}", markup=False)
 
 
 def class_table(learners: Sequence[Learner]) -> tuple[list[str], list[list[str]]]:
@@ -285,10 +314,10 @@ def _row(number: int, learner: Learner, names: Sequence[str], what: str, most: f
         if one := learner.exercises.get(name):
             value = CELL_VALUES[what](one)
             shade = min(int(-(-value * (SHADES - 1) // most)), SHADES - 1) if most else 0
-            told = f"{one.wrong_count} wrong, {one.error_count} errors, {one.minutes:.0f} min"
+            attempts = f"{one.wrong_count} wrong, {one.error_count} errors, {one.minutes:.0f} min"
             amount = f"{value:.0f}" if value >= 1 else ""
             state = "" if one.is_solved else " open"
-            cells.append(f'<td class="s{shade}{state}" title="{told}">{_mark(one)} {amount}</td>')
+            cells.append(f'<td class="s{shade}{state}" title="{attempts}">{_mark(one)} {amount}</td>')
         else:
             cells.append("<td></td>")
     return (

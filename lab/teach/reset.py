@@ -34,10 +34,12 @@ class ResetPlan:
         return bool(self.lessons or self.checkpoints or self.logs)
 
     def __str__(self) -> str:
-        lines = [f"restore {_short(path)}" for path in self.lessons]
-        lines += [f"remove the checkpoint {_short(path)}" for path in self.checkpoints]
-        lines += [f"remove the log {_short(path)}" for path in self.logs]
-        return "\n".join(lines)
+        steps = (
+            ("restore", self.lessons),
+            ("remove the checkpoint", self.checkpoints),
+            ("remove the log", self.logs),
+        )
+        return "\n".join(f"{step} {path.relative_to(ROOT)}" for step, paths in steps for path in paths)
 
 
 def plan_reset() -> ResetPlan:
@@ -52,10 +54,10 @@ def plan_reset() -> ResetPlan:
 
 def carry_out_reset(plan: ResetPlan) -> str:
     """Does it, forgets the progress, and says what that was. Raises CheckpointInUse, before anything is changed, if an engine is at work."""
-    held = [FolderLock(path, "lab reset") for path in plan.checkpoints]
+    locks = [FolderLock(path, "lab reset") for path in plan.checkpoints]
     for path in plan.lessons:
         nbformat.write(build_notebook(FOLDER / "source" / f"{path.stem}.md"), path)
-    for lock, path in zip(held, plan.checkpoints):
+    for lock, path in zip(locks, plan.checkpoints):
         shutil.rmtree(path)
         lock.release()
     for path in plan.logs:
@@ -91,7 +93,3 @@ def _logs_in(folder: Path) -> list[Path]:
 
 def _files(log: Path) -> list[Path]:
     return [file for file in log.iterdir() if OF_A_LOG.fullmatch(file.name)]
-
-
-def _short(path: Path) -> Path:
-    return path.relative_to(ROOT)

@@ -12,8 +12,6 @@ import io
 import json
 import re
 import tokenize
-from collections import Counter
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,11 +23,7 @@ from lab.teach.sentences import is_string_constant
 
 FOLDER = Path(__file__).parent / "translations"
 HEAD = 'msgid ""\nmsgstr ""\n"Language: {language}\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
-LINK = re.compile(r"\]\(([^)\s]+)|<(https?://[^>]+)>")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-INLINE = re.compile(r"``.+?``|`[^`\n]+`")
-FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
-SENSES = " / "
 # in the page: of an element, of an attribute, in a script
 MARKED = re.compile(r"data-say(?=[ >])[^>]*>([^<]+)<")
 MARKED_ATTRIBUTE = re.compile(r'data-say-[a-z-]+="([^"]+)"')
@@ -77,33 +71,6 @@ def has_words(text: str, kind: str = "markdown") -> bool:
         return bool(text.strip())
     strings = (getattr(node, "value", "") for node in ast.walk(ast.parse(text)) if is_string_constant(node))
     return bool(_comments(text)) or any(SENTENCE.search(string) for string in strings)
-
-
-def translation_faults(
-    text: str, translation: str, terms: dict[str, str], kind: str = "markdown"
-) -> Iterator[str]:
-    """What is wrong with a translation: empty, other code, or a link, inline code, figure or term that is missing."""
-    if not translation.strip():
-        yield "no translation"
-    elif kind == "code":
-        if _code(text) != _code(translation):
-            yield "the code differs in more than strings and comments"
-    else:
-        prose, translated = FENCED.sub("", text), FENCED.sub("", translation)
-        plain, spoken = INLINE.sub("", prose), INLINE.sub("", translated)
-        for what, one, other in (
-            ("link", _links(prose), _links(translated)),
-            ("code", INLINE.findall(prose), INLINE.findall(translated)),
-            ("figure", FIGURE.findall(plain), FIGURE.findall(spoken)),
-        ):
-            yield from (f"{what} {missing} is missing" for missing in Counter(one) - Counter(other))
-        lowered = plain.lower()
-        for term in sorted((term for term in terms if term.lower() in lowered), key=len, reverse=True):
-            found = re.compile(rf"\b{term}s?\b", re.IGNORECASE)
-            said = terms[term].split(SENSES)
-            if found.search(plain) and not any(word in spoken for word in said):
-                yield f"{term!r} is not translated as {terms[term]!r}"
-            plain = found.sub("", plain)
 
 
 def update_po_file(language: str, name: str, texts: list[str]) -> Path:
@@ -154,22 +121,3 @@ def write_json_catalogs() -> None:
 def _comments(code: str) -> list[str]:
     tokens = tokenize.generate_tokens(io.StringIO(code).readline)
     return [token.string for token in tokens if token.type == tokenize.COMMENT]
-
-
-class _WithoutTexts(ast.NodeTransformer):
-    """Empties strings. The values in an f-string are sorted, as other languages may say them in another order."""
-
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        return ast.Constant("") if is_string_constant(node) else node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.JoinedStr:
-        values = [value for value in node.values if not is_string_constant(value)]
-        return ast.JoinedStr(sorted(map(self.visit, values), key=ast.dump))
-
-
-def _code(text: str) -> str:
-    return ast.dump(_WithoutTexts().visit(ast.parse(text)))
-
-
-def _links(text: str) -> list[str]:
-    return [target or address for target, address in LINK.findall(text)]

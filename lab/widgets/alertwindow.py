@@ -210,10 +210,16 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
     of_alert = {"event": event_id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
     said = [say(WINDOW, **of_window, **of_alert)]
     own, measured = rule.aggregations[0].describe(), first_measured(alert, rule).aggregate
-    held = alert.conditions.index(alert.own_condition) if alert.own_condition in alert.conditions else 0
-    if 0 < held < len(rule.conditions):
+    first_that_held = (
+        alert.conditions.index(alert.own_condition) if alert.own_condition in alert.conditions else 0
+    )
+    if 0 < first_that_held < len(rule.conditions):
         value = say("no value") if measured is None else f"{measured:,}"
-        of_other = {"condition": rule.conditions[held].describe(), "aggregation": own, "value": value}
+        of_other = {
+            "condition": rule.conditions[first_that_held].describe(),
+            "aggregation": own,
+            "value": value,
+        }
         said.append(say(OTHER, **of_other))
     if not rule.is_plain:
         said.append(say("Of them {count} count for {aggregation}.", count=len(counted), aggregation=own))
@@ -234,11 +240,11 @@ def running_aggregates(rule: Rule, events: list[dict], max_points: int = 100) ->
 
     If there are many events, it computes only about `max_points` values, always including the last one; the others are None.
     """
-    held = [StoredEvent(n, 0, n, event) for n, event in enumerate(events)]
-    step = max(-(-len(held) // max_points), 1)
-    so_far: list[float | None] = [None] * len(held)
-    for n in range(len(held), 0, -step):
-        counted = [event for event in held[:n] if rule.aggregations[0].is_counted(event.fields)]
+    stored = [StoredEvent(n, 0, n, event) for n, event in enumerate(events)]
+    step = max(-(-len(stored) // max_points), 1)
+    so_far: list[float | None] = [None] * len(stored)
+    for n in range(len(stored), 0, -step):
+        counted = [event for event in stored[:n] if rule.aggregations[0].is_counted(event.fields)]
         so_far[n - 1] = float(compute_aggregate_and_holds(rule, counted)[0]) if counted else None
     return so_far
 

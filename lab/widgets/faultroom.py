@@ -123,8 +123,8 @@ class FaultRoom(widgets.VBox):
         good, words = drill.compare_with_reference()
         self.said.value = sentence_html(words, "good" if good else "bad")
         self.sides.value = disk_memory_and_alerts_html(drill)
-        told = "".join(f"<li>{escape(text)}</li>" for text in drill.story[-STORY:])
-        self.story.value = f'<ol class="lab-story" aria-live="polite" start="{max(len(drill.story) - STORY, 0) + 1}">{told}</ol>'
+        items = "".join(f"<li>{escape(text)}</li>" for text in drill.story[-STORY:])
+        self.story.value = f'<ol class="lab-story" aria-live="polite" start="{max(len(drill.story) - STORY, 0) + 1}">{items}</ol>'
 
 
 def batch_steps_html(drill: Drill) -> str:
@@ -173,9 +173,9 @@ def partitions_svg(drill: Drill) -> str:
             )
         first = max(len(records) - SHOWN, 0)
         parts += [_crash(LEFT + CELL * (of[row] - first), y) for of in drill.kills if of[row] >= first]
-    told = say(LANES)
+    label = say(LANES)
     style = "display:block;max-width:68em;width:100%;height:auto;font:12px sans-serif;color:var(--jp-ui-font-color1,currentColor)"
-    return f'<svg role="img" aria-label="{told}" viewBox="0 0 {LEFT + CELL * SHOWN + 10} {height}" style="{style}">{"".join(parts)}</svg>'
+    return f'<svg role="img" aria-label="{label}" viewBox="0 0 {LEFT + CELL * SHOWN + 10} {height}" style="{style}">{"".join(parts)}</svg>'
 
 
 def _shown(name: str, value: bytes) -> str:
@@ -203,13 +203,13 @@ def _crash(x: float, y: float) -> str:
 
 def _record(x: float, y: float, text: str, times: str, state: str, batch: int | None) -> str:
     colour, fill = LOOKS[state]
-    told = say(state) if batch is None else say("batch {number}", number=batch)
+    label = say(state) if batch is None else say("batch {number}", number=batch)
     dash = ' stroke-dasharray="3 3"' if state == "delayed" else ""
     return (
         f'<rect x="{x}" y="{y - 11}" width="{CELL - 8}" height="20" rx="4" fill="{fill}" fill-opacity=".35" stroke="{colour}" stroke-width="2"{dash}/>'
         f'<text x="{x + (CELL - 8) / 2}" y="{y + 4}" text-anchor="middle" fill="currentColor">{escape(text)}</text>'
         f'<text x="{x + (CELL - 8) / 2}" y="{y - 14}" text-anchor="middle" fill="currentColor" opacity=".75" font-size="9">{times}</text>'
-        f'<text x="{x + (CELL - 8) / 2}" y="{y + 21}" text-anchor="middle" fill="currentColor" opacity=".75" font-size="10">{told}</text>'
+        f'<text x="{x + (CELL - 8) / 2}" y="{y + 21}" text-anchor="middle" fill="currentColor" opacity=".75" font-size="10">{label}</text>'
     )
 
 
@@ -225,13 +225,17 @@ def disk_memory_and_alerts_html(drill: Drill) -> str:
         memory = say("The windows, as batch {number} left them.", number=drill.in_memory)
     counts = drill.record_outcomes
     taken = {name: counts[name] for name in ("records", "evaluated", "duplicates")}
-    told = say(TAKEN, **taken)
+    outcomes = say(TAKEN, **taken)
     alerts = [
         f"{say('event {id}', id=alert['eventId'])}: {alert['key']} {alert['aggregate']} > {alert['limit']}"
         for alert in drill.alerts[-ALERTS:]
     ] or [say("none yet")]
     title = say("In the alert log: {count}", count=len(drill.alerts))
-    parts = [_side(say("On disk"), disk), _side(say("In memory"), [memory, "", told]), _side(title, alerts)]
+    parts = [
+        _side(say("On disk"), disk),
+        _side(say("In memory"), [memory, "", outcomes]),
+        _side(title, alerts),
+    ]
     return f'<div class="lab-sides">{"".join(parts)}</div>'
 
 

@@ -165,8 +165,8 @@ class KeyGroupScope(widgets.VBox):
 
     def update(self, studio: "Studio") -> None:
         """Shows the bytes of a studio's key-groups that its engine last reported; redraws if one has changed by a tenth."""
-        told = studio.report.state_bytes_by_key_group
-        sizes = [told.get(number, 0) for number in range(len(self.sizes))]
+        reported = studio.report.state_bytes_by_key_group
+        sizes = [reported.get(number, 0) for number in range(len(self.sizes))]
         if any(abs(new - old) > old / 10 for new, old in zip(sizes, self.sizes)):
             self.sizes = sizes
             self._draw()

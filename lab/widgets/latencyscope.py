@@ -108,8 +108,8 @@ class LatencyScope(Panel):
         self.ranks.value = facts_html(
             {f"p{p:g}, ms": (f"{ms:,.0f}", say(AT_MOST, percent=f"{p:g}")) for p, ms in ranks}
         )
-        told = {"over": f"{over:,}", "all": f"{len(total_ms):,}", "budget": self.budget_ms}
-        said = say(OVER_RECENTLY if recent_s else OVER, **told, seconds=recent_s)
+        numbers = {"over": f"{over:,}", "all": f"{len(total_ms):,}", "budget": self.budget_ms}
+        said = say(OVER_RECENTLY if recent_s else OVER, **numbers, seconds=recent_s)
         self.said.value = f"<p>{said}</p>"
         end = SHOWN_BUDGETS * self.budget_ms
         bins = Counter(min(max(ms, 0), end) // BINS_MS for ms in total_ms)

@@ -140,11 +140,11 @@ def lanes(
             mode="markers",
             marker=marker,
         )
-    told = [(at, lane) for lane, places in alerts.items() for at in places]
+    points = [(at, lane) for lane, places in alerts.items() for at in places]
     ring = {"symbol": "diamond-open", "size": 17, "color": RED, "line": {"width": 2.5}}
     picture.add_scatter(
-        x=[at for at, _ in told],
-        y=[lane for _, lane in told],
+        x=[at for at, _ in points],
+        y=[lane for _, lane in points],
         name=say("alert"),
         mode="markers",
         marker=ring,

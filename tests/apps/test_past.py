@@ -169,7 +169,7 @@ class WindowsOfAlerts(Reference):
         self.windows = {}
 
     def _evaluate(self, rule, group, held, current, event):
-        own, told = rule.aggregations[0], len(self.told)
+        own, before = rule.aggregations[0], len(self.alerts_and_withdrawals)
         inside = [
             each.id
             for each in held
@@ -177,7 +177,7 @@ class WindowsOfAlerts(Reference):
             if self._counts(rule, own, group, each) and not (own.exclude_current and each is current)
         ]
         super()._evaluate(rule, group, held, current, event)
-        for alert in self.told[told:]:
+        for alert in self.alerts_and_withdrawals[before:]:
             self.windows[alert.alert_id] = alert, rule, sorted(inside)
 
 

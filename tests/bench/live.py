@@ -25,6 +25,7 @@ from lab.machine import broker
 from lab.model.quantiles import percentile_texts
 from tests.bench.catchup import catchup
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
+from tests.topics import count_appended
 
 LATENCY_TARGETS: dict[float, int] = {50: 15, 99: 25, 99.9: 60}  # percentile -> ms
 BUSY_TARGETS: dict[float, int] = {99: 80}  # beside loops that keep every CPU busy
@@ -244,12 +245,11 @@ def throughput(rates: list[int], seconds: int, console: Console) -> None:
 
 def _lag(logs: KafkaLogs, report: StatsReport, feed: subprocess.Popen) -> Iterator[tuple[float, int, int]]:
     """(time, events in the topic, how many of them the engine has not reported), twice a second while the feed runs."""
-    with closing(logs.log("events").tail(new=True)) as events:
-        while feed.poll() is None:
-            time.sleep(0.5)
-            report.read()
-            written = events.count_appended()
-            yield time.monotonic(), written, written - report.total["records"]
+    while feed.poll() is None:
+        time.sleep(0.5)
+        report.read()
+        written = count_appended(logs.log("events"))
+        yield time.monotonic(), written, written - report.total["records"]
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.spark import pipeline
 from lab.machine.session import session
-from lab.state.read import group_sizes
 from lab.state.rescale import rescale
 from tests.bench.data import Payments, logs_of, rule
+from tests.state.groupsizes import group_sizes
 
 EVENT_BYTES = 85  # about, in state files: three routes, each keyed by a string among others
 GROUPINGS = (

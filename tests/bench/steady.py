@@ -8,7 +8,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from itertools import count
 from math import isfinite, nan
@@ -26,6 +26,7 @@ from lab.apps.watch import Latencies
 from lab.engine.loop.ends import KafkaLogs
 from lab.machine import broker
 from tests.bench.live import _wait_for_acks, process
+from tests.topics import count_appended
 
 RULES = [
     "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(35),(1)",
@@ -95,37 +96,36 @@ def measure(
     every, began, samples = max(2, seconds / 240), time.monotonic(), []
     report, latencies, changes = StatsReport(logs.log("stats")), Latencies(logs), rule_changes()
     changed = 0.0
-    with closing(logs.log("events").tail(new=True)) as events:
 
-        def look() -> Sample:
-            nonlocal changed
-            time.sleep(every)
-            at = time.monotonic() - began
-            if at > changed + CHANGE_S:
-                message, key = next(changes)
-                logs.log("control").publish([message], [key])
-                changed = at
-            report.read()
-            alerts = latencies.read()
-            took = latencies.total()[-alerts:] if alerts else np.array([np.nan])
-            size, files = folder_size(checkpoint)
-            memory, opened = of_processes(engine)
-            behind = events.count_appended() - report.total["records"]
-            p50, p99 = np.percentile(took, (50, 99)).tolist()
-            samples.append(Sample(at, memory, opened, size, files, p50, p99, behind))
-            return samples[-1]
+    def look() -> Sample:
+        nonlocal changed
+        time.sleep(every)
+        at = time.monotonic() - began
+        if at > changed + CHANGE_S:
+            message, key = next(changes)
+            logs.log("control").publish([message], [key])
+            changed = at
+        report.read()
+        alerts = latencies.read()
+        took = latencies.total()[-alerts:] if alerts else np.array([np.nan])
+        size, files = folder_size(checkpoint)
+        memory, opened = of_processes(engine)
+        behind = count_appended(logs.log("events")) - report.total["records"]
+        p50, p99 = np.percentile(took, (50, 99)).tolist()
+        samples.append(Sample(at, memory, opened, size, files, p50, p99, behind))
+        return samples[-1]
 
-        to = ["-m", "lab", "simulate", "payments", "--to", f"{logs.log('events')!r}", "--bursts", "0"]
-        with process(*to, "--rate", str(rate)):
-            while look().at < seconds:
+    to = ["-m", "lab", "simulate", "payments", "--to", f"{logs.log('events')!r}", "--bursts", "0"]
+    with process(*to, "--rate", str(rate)):
+        while look().at < seconds:
+            pass
+        with process(*to, "--rate", str((TIMES - 1) * rate)):
+            while look().at < seconds + burst:
                 pass
-            with process(*to, "--rate", str((TIMES - 1) * rate)):
-                while look().at < seconds + burst:
-                    pass
-            ended = time.monotonic()
-            while look().behind > CAUGHT_UP_S * rate:
-                if time.monotonic() > ended + GIVE_UP_S:
-                    return samples, None
+        ended = time.monotonic()
+        while look().behind > CAUGHT_UP_S * rate:
+            if time.monotonic() > ended + GIVE_UP_S:
+                return samples, None
     return samples, time.monotonic() - ended
 
 

@@ -305,7 +305,7 @@ def test_ctrl_c_ends_a_replay_without_a_traceback(files, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lab.cli.replay.replay_with_progress", interrupted)
+    monkeypatch.setattr("lab.apps.replayreport.replay_with_progress", interrupted)
     assert main(command()) == STOPPED
     assert capsys.readouterr().err.strip() == "lab: stopped"
 

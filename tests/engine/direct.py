@@ -352,8 +352,10 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
     reference, expected = Reference(of.schema, **settings), Counter[tuple[str, str]]()
 
     def take_told(log_time: int) -> None:
-        expected.update((told.key, dated(told, log_time).to_json()) for told in reference.told)
-        reference.told.clear()
+        expected.update(
+            (told.key, dated(told, log_time).to_json()) for told in reference.alerts_and_withdrawals
+        )
+        reference.alerts_and_withdrawals.clear()
 
     cut, lost, room = rng.choice([0.02, 0.2, 1]), rng.choice([0, 0, 0.2]), rng.choice([2, 64, 1024])
     direct = Direct(

@@ -38,7 +38,7 @@ def assert_same(stages: InProcessEngine, reference: Reference) -> None:
         return json.dumps({name: value for name, value in json.loads(line).items() if name not in names})
 
     got = sorted(without(line, "logTime", "alertTime") for line in stages.out["alerts"])
-    assert got == sorted(without(told.to_json(), "logTime") for told in reference.told)
+    assert got == sorted(without(told.to_json(), "logTime") for told in reference.alerts_and_withdrawals)
     acks = [without(line, "logTime", "place") for line in stages.out["acks"]]
     assert acks == [json.dumps(ack) for ack in reference.acks]
     letters = sorted(json.loads(line)["reason"] for line in stages.out["deadLetters"])
@@ -95,7 +95,7 @@ class Dated:
         assert standing(got) == standing(self.told)
 
     def _date(self) -> None:
-        new = self.reference.told[len(self.told) :]
+        new = self.reference.alerts_and_withdrawals[len(self.told) :]
         self.told += [replace(told, log_time=told.log_time or self.now) for told in new]
 
 

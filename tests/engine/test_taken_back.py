@@ -57,7 +57,9 @@ def test_it_is_so_after_memory_was_lost_as_well(tasks):
         for line in lines:
             reference.event(line)
         told = [line.rsplit(',"logTime"', 1)[0] for line in stages.out["alerts"]]
-        assert sorted(told) == sorted(each.to_json().removesuffix("}") for each in reference.told)
+        assert sorted(told) == sorted(
+            each.to_json().removesuffix("}") for each in reference.alerts_and_withdrawals
+        )
         assert withdrawn(reference)
         counts = [json.loads(line) for line in stages.out["stats"]]
         for name in ("takenBack", "notHeld", "evaluated", "duplicates"):
@@ -99,7 +101,7 @@ def test_the_last_line_about_an_event_says_whether_its_alerts_stand_wherever_the
                 stages.step()
                 reference.advance_to(at + 1)
                 told = list(map(parse_alert_line, stages.out["alerts"]))
-                assert standing(told) == standing(reference.told)
+                assert standing(told) == standing(reference.alerts_and_withdrawals)
                 seen, cuts = len(told), cuts + 1
             if rng.random() < 0.2:
                 stages.lose_memory()
@@ -198,7 +200,7 @@ def test_one_cut_may_have_the_alert_of_an_absence_and_what_takes_its_event_back(
         stages.step()
         told = [parse_alert_line(line) for line in stages.out["alerts"]]
     assert [(type(each), each.event_id) for each in told] == [
-        (type(each), each.event_id) for each in reference.told
+        (type(each), each.event_id) for each in reference.alerts_and_withdrawals
     ]
     assert [each.event_id for each in withdrawn(reference)] == [1, 2]
 

@@ -11,6 +11,7 @@ import pytest
 
 from lab.cli.main import FAILED, OK, main
 from lab.machine import database, ports
+from tests.postgresql import running_database
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def db():
         database.programs_folder()
     except database.DatabaseError as error:
         pytest.skip(f"NO TEST THAT NEEDS POSTGRESQL RAN: {error}")
-    with database.running_database() as one:
+    with running_database() as one:
         yield one
 
 
@@ -106,7 +107,7 @@ def test_once_started_an_analyst_edits_and_a_reader_reads(db, capsys):
 @pytest.mark.usefixtures("db")
 def test_a_folder_with_one_file_of_all_passwords_is_brought_up_to_date():
     """As versions wrote it that had no user for capture."""
-    with database.running_database() as old:
+    with running_database() as old:
         ask(old.url(), "DROP ROLE capture")
         old.stop()
         files = {name: old.folder / database.PASSWORDS / name for name in ("lab", "analyst", "reader")}

@@ -23,7 +23,7 @@ def as_user(user: int, home: str, others: str | None, pipe) -> None:
         os.setgid(user)
         os.setuid(user)
         os.environ |= {"HOME": home, "TMPDIR": home}
-        shared._held.clear()  # what the process that was forked holds on to
+        shared._open_locks.clear()  # what the process that was forked holds on to
         folder = shared.private_folder("a-start")
         arrays = shared.create_arrays(folder / "windows", {"times": ("int64", (3,))})
         arrays["times"][:] = user

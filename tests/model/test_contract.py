@@ -203,7 +203,7 @@ def test_when_looks_at_the_event_as_it_arrives_whatever_the_route_keeps_of_it():
     log = [rule(limit=1), login(1, 20), rule(limit=1, when="device startsWith curl"), login(2, 21)]
     reference = evaluated([*log, login(3, 22, device="curl/8.0")])
     assert [(alert.event_id, alert.rule_version) for alert in reference.alerts] == [(3, 2)]
-    (held,) = reference.held.values()
+    (held,) = reference.stored_events.values()
     assert [event.fields for event in held] == [{}, {}, {}]
 
 
@@ -236,7 +236,7 @@ def test_an_event_with_null_in_a_comparison_does_not_pass_a_filter():
 
 def test_a_filter_is_decided_by_the_event_as_it_arrives_whatever_the_route_keeps_of_it():
     reference = evaluated([rule(filter="device startsWith curl"), login(1, 20, device="curl/8.0")])
-    (held,) = reference.held.values()
+    (held,) = reference.stored_events.values()
     assert [event.fields for event in held] == [{}] and len(reference.alerts) == 1
 
 

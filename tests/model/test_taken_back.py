@@ -57,7 +57,7 @@ def alerts(reference: Reference) -> list[tuple]:
 
 
 def withdrawn(reference: Reference) -> list[Withdrawal]:
-    return [each for each in reference.told if isinstance(each, Withdrawal)]
+    return [each for each in reference.alerts_and_withdrawals if isinstance(each, Withdrawal)]
 
 
 def standing(told: Iterable[Alert | Withdrawal]) -> dict[str, str]:
@@ -143,11 +143,11 @@ def test_alerts_stay_given_and_one_line_says_that_they_are_withdrawn():
 def test_an_alert_that_comes_again_has_the_same_id_and_stands():
     given = event(1, "9"), event(1, "9", "returned")
     reference = after(*given, event(1, "8"))
-    first, withdrawn, again = reference.told
+    first, withdrawn, again = reference.alerts_and_withdrawals
     assert isinstance(first, Alert) and isinstance(again, Alert) and isinstance(withdrawn, Withdrawal)
     assert (first.alert_id, first.aggregate, again.aggregate) == (again.alert_id, 9, 8)
-    assert standing(reference.told) == {again.alert_id: again.to_json()}
-    assert standing(after(*given, event(1, "8"), event(1, "8", "returned")).told) == {}
+    assert standing(reference.alerts_and_withdrawals) == {again.alert_id: again.to_json()}
+    assert standing(after(*given, event(1, "8"), event(1, "8", "returned")).alerts_and_withdrawals) == {}
 
 
 NO_PAY = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
@@ -158,9 +158,11 @@ def test_an_alert_of_absence_is_withdrawn_whenever_it_was_raised():
     returned = event(1, "9", "returned")
     reference = after(order, later, returned, rules=(NO_PAY,))
     assert [told.rule_id for told in reference.alerts] == [7]
-    assert [told.event_id for told in withdrawn(reference)] == [1] and standing(reference.told) == {}
+    assert [told.event_id for told in withdrawn(reference)] == [1] and standing(
+        reference.alerts_and_withdrawals
+    ) == {}
     at_the_last_moment = after(order, event(1, "9", "returned", at=T0), later, rules=(NO_PAY,))
-    assert at_the_last_moment.told == []
+    assert at_the_last_moment.alerts_and_withdrawals == []
 
 
 def test_an_alert_of_absence_is_withdrawn_when_its_rule_has_changed_since():
@@ -175,7 +177,7 @@ def test_an_alert_of_absence_is_withdrawn_when_its_rule_has_changed_since():
 def test_the_event_of_a_wait_that_ended_without_an_alert_has_no_alert_to_withdraw():
     order, paid = event(1, "9", "order"), event(2, "9", at=T0 + 5)
     later, returned = event(9, None, "search", at=T0 + 2 * MINUTE), event(1, "9", "returned")
-    assert after(order, paid, later, returned, rules=(NO_PAY,)).told == []
+    assert after(order, paid, later, returned, rules=(NO_PAY,)).alerts_and_withdrawals == []
 
 
 def test_a_withdrawn_line_has_the_key_and_the_group_of_the_alerts_that_it_withdraws():
@@ -186,7 +188,7 @@ def test_a_withdrawn_line_has_the_key_and_the_group_of_the_alerts_that_it_withdr
     assert {(told.key, told.group) for told in reference.alerts} == {
         (told.key, told.group) for told in withdrawn(reference)
     }
-    assert len(withdrawn(reference)) == 2 and standing(reference.told) == {}
+    assert len(withdrawn(reference)) == 2 and standing(reference.alerts_and_withdrawals) == {}
 
 
 def test_alerts_given_count_for_at_most_and_resets_stay():

@@ -13,6 +13,7 @@ from lab.engine.loop.ends import FileLogs
 from lab.machine import database, jars
 from lab.model.schema import PAYMENTS
 from lab.rulestore.store import RuleStore
+from tests.postgresql import running_database
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +36,7 @@ def needs_loop(needs_postgres) -> None:
 @pytest.fixture(scope="session")
 def postgres(needs_postgres) -> Iterator[database.Database]:
     """One PostgreSQL for all tests."""
-    with database.running_database() as one:
+    with running_database() as one:
         yield one
 
 

@@ -18,6 +18,7 @@ from lab.machine import broker, database, ports
 from lab.model.schema import Schema
 from lab.restrict.client import HOST, Enforcement
 from lab.rulestore.store import RuleStore
+from tests.postgresql import running_database
 from tests.waiting import wait_until
 
 READY = {
@@ -84,7 +85,7 @@ class Loop:
     def __enter__(self) -> Self:
         compile_kernels()  # else the first events wait for it
         with ExitStack() as opened:
-            self._database = opened.enter_context(database.running_database())
+            self._database = opened.enter_context(running_database())
             self._broker = opened.enter_context(broker.running_broker())
             self.url, self.port = self._database.url(), ports.free_port()
             self.store = RuleStore(self.url, self.schema)

@@ -21,6 +21,7 @@ from lab.rulestore.capture import Capture
 from lab.rulestore.feeds import CaptureBusy
 from lab.rulestore.pgoutput import PgoutputDecoder, UnexpectedMessage
 from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
+from tests.postgresql import running_database
 from tests.rulestore.conftest import new_database
 from tests.rulestore.engine import Engine
 from tests.waiting import PATIENCE_S, wait_until
@@ -332,7 +333,7 @@ def running(url, logs, said):
 
 @pytest.mark.slow
 def test_a_database_that_goes_and_comes_back_is_captured_on(logs, needs_postgres):
-    with database.running_database() as postgres:
+    with running_database() as postgres:
         said: list[str] = []
         store = RuleStore(postgres.url(), PAYMENTS)
         with running(postgres.url(), logs, said):

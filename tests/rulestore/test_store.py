@@ -28,6 +28,7 @@ from lab.rulestore.store import RuleChange, RuleStore, change_to_message, parse_
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from tests import strategies
 from tests.examples import examples
+from tests.postgresql import running_database
 from tests.rulestore.conftest import new_database
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50.10),(20)"
@@ -442,7 +443,7 @@ def test_who_may_replicate_copies_no_data_folder(postgres, as_user):
 
 @pytest.mark.slow
 def test_users_with_few_rights_are_made_in_a_database_of_one_s_own(needs_postgres, tmp_path, capsys):
-    with database.running_database() as postgres:
+    with running_database() as postgres:
         own = new_database(postgres)
         with (
             closing(psycopg2.connect(postgres.url())) as connection,

@@ -103,10 +103,10 @@ def reference_of(
             reference.control(each[5], each[0])
         else:
             reference.event(each[5], each[6], each[0])
-        log_times += [each[0]] * (len(reference.told) - len(log_times))
+        log_times += [each[0]] * (len(reference.alerts_and_withdrawals) - len(log_times))
     if planned := shop.planned():
         reference.advance_to(planned[-1][0]["cut"])
-        log_times += [0] * (len(reference.told) - len(log_times))
+        log_times += [0] * (len(reference.alerts_and_withdrawals) - len(log_times))
     return reference, log_times
 
 
@@ -118,7 +118,7 @@ def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
 def _alerts(reference: Reference, log_times: list[int]) -> list[str]:
     return [
         replace(told, log_time=told.log_time or at).to_json()[:-1]
-        for told, at in zip(reference.told, log_times, strict=True)
+        for told, at in zip(reference.alerts_and_withdrawals, log_times, strict=True)
     ]
 
 
@@ -214,10 +214,10 @@ def _state(shop: Shop, reference: Reference) -> list[str]:
     """The events held after the last batch, as the files in the checkpoint have them."""
     if not shop.planned():
         return []
-    for route, group in list(reference.held):
+    for route, group in list(reference.stored_events):
         reference._expire(route, group)
     wanted: Counter = Counter()
-    for (route, group), held in reference.held.items():
+    for (route, group), held in reference.stored_events.items():
         for event in (event for event in held if not event.taken_back):
             fields = _numbers({name: value for name, value in event.fields.items() if value is not None})
             event_id = event.id if isinstance(event.id, int) else _id_digest(event.id)

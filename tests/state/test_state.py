@@ -33,6 +33,7 @@ TYPED = json.dumps(
         "window": "1d",
     }
 )
+from tests.state.groupsizes import group_sizes
 
 
 def events_by_key() -> dict[tuple[str, object], list[dict]]:
@@ -91,7 +92,7 @@ def test_the_events_of_one_key_come_back(checkpoint, name, value):
 
 
 def test_each_group_on_each_route_has_a_size(spark, checkpoint):
-    hashes, sizes = state.group_sizes(checkpoint)
+    hashes, sizes = group_sizes(checkpoint)
     assert len(hashes) == len(set(hashes.tolist())) == len(events_by_key())
     assert sizes.sum() >= 900 * 4 * 8, "time, id, seq and the key of each held event"
 
@@ -199,7 +200,7 @@ def test_a_route_that_has_stored_nothing_yet_holds_no_events_of_any_key(spark, t
     run(spark, tmp_path, Settings())
     for key in ("paymentType=CRD", "payeeId=3"):
         assert main(["state", str(tmp_path / "checkpoint"), "--key", key]) == OK
-    hashes, sizes = state.group_sizes(tmp_path / "checkpoint")
+    hashes, sizes = group_sizes(tmp_path / "checkpoint")
     assert (capsys.readouterr().out, len(hashes), len(sizes)) == ("", 0, 0)
     write(FileLogs(tmp_path), EVENTS[:3], [other])
     run(spark, tmp_path, Settings())
@@ -209,7 +210,7 @@ def test_a_route_that_has_stored_nothing_yet_holds_no_events_of_any_key(spark, t
     assert found and {event["route"] for event in found} == {"paymentType"}
     write(FileLogs(tmp_path), [], ['{"ruleState": "CONTROL", "controlType": "DELETE_RULES_ALL"}'])
     run(spark, tmp_path, Settings())
-    assert [len(found) for found in state.group_sizes(tmp_path / "checkpoint")] == [0, 0]
+    assert [len(found) for found in group_sizes(tmp_path / "checkpoint")] == [0, 0]
 
 
 def test_a_text_id_is_shown_as_the_digest_that_windows_have():

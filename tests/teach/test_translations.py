@@ -27,6 +27,7 @@ from lab.teach.lessons import (
     notebook_path,
     parse_prediction,
 )
+from tests.teach.translationfaults import LINK, translation_faults
 
 LESSONS = ["00-start-here", "01-dynamic-partitioning", "03-custom-windows", "05-rescaling-keyed-state"]
 COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]
@@ -56,7 +57,7 @@ def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(la
     wrong = {
         text[:70]: found
         for text, translation in pairs.items()
-        if (found := list(translations.translation_faults(text, translation, terms, expected[text])))
+        if (found := list(translation_faults(text, translation, terms, expected[text])))
     }
     assert not wrong
 
@@ -103,7 +104,7 @@ def test_what_must_be_translated_is():
     ],
 )
 def test_a_fault_of_a_translation_is_named(text, translation, kind, fault):
-    assert list(translations.translation_faults(text, translation, {"rule": "규칙"}, kind)) == [fault]
+    assert list(translation_faults(text, translation, {"rule": "규칙"}, kind)) == [fault]
 
 
 def test_a_word_beside_a_value_is_translated_and_a_name_is_not():
@@ -114,19 +115,14 @@ def test_a_word_beside_a_value_is_translated_and_a_name_is_not():
 
 def test_strings_comments_and_the_order_within_a_sentence_are_the_translators():
     code = 'x = f"{a} of {b}"  # all'
-    assert not list(translations.translation_faults(code, 'x = f"{b} 중 {a}"  # 모두', {}, "code"))
+    assert not list(translation_faults(code, 'x = f"{b} 중 {a}"  # 모두', {}, "code"))
     terms = {"window": "윈도우", "sliding window": "슬라이딩 구간"}
-    assert not list(
-        translations.translation_faults("Sliding windows: `window` 5", "슬라이딩 구간: `window` 5", terms)
-    )
+    assert not list(translation_faults("Sliding windows: `window` 5", "슬라이딩 구간: `window` 5", terms))
 
 
 @pytest.mark.parametrize("translation, faults", [("算子", 0), ("运算符", 0), ("操作员", 1)])
 def test_a_term_with_two_senses_has_two_translations(translation, faults):
-    assert (
-        len(list(translations.translation_faults("an operator", translation, {"operator": "算子 / 运算符"})))
-        == faults
-    )
+    assert len(list(translation_faults("an operator", translation, {"operator": "算子 / 运算符"}))) == faults
 
 
 def test_a_file_brought_up_to_date_keeps_what_it_has_and_forgets_what_is_gone(tmp_path, monkeypatch):
@@ -148,7 +144,7 @@ def test_a_translated_notebook_is_what_the_translation_makes(source, language):
     assert committed == build_notebook(source, language=language), "run: make lessons"
     for cell in committed.cells:
         assert "because=" not in cell.source
-        for link in translations.LINK.findall(cell.source):
+        for link in LINK.findall(cell.source):
             if link[0].endswith(".ipynb"):
                 assert (notebook_path(source, language).parent / link[0]).exists()
 
@@ -193,7 +189,7 @@ def test_the_sentences_of_the_kit_are_translated_with_their_placeholders(languag
     assert name == "words" or list(pairs) == made  # of messages the first that fits counts
     for text, translation in pairs.items():
         code_aside = {term: said for term, said in terms.items() if term not in translation.lower()}
-        assert not list(translations.translation_faults(text, translation, code_aside)), text
+        assert not list(translation_faults(text, translation, code_aside)), text
         placeholders = (sorted(speaking.PLACEHOLDER.findall(each)) for each in (text, translation))
         assert len(set(map(tuple, placeholders))) == 1, text
     folder = {"words": speaking.CATALOGS, "messages": speaking.MESSAGES}[name]
@@ -211,7 +207,7 @@ def test_the_page_speaks_each_language_with_its_placeholders(language):
     for text, translation in pairs.items():
         words, said = (re.sub(r"\{\w+\}", "", each) for each in (text, translation))
         code_aside = {term: meant for term, meant in terms.items() if term not in said.lower()}
-        assert not list(translations.translation_faults(words, said, code_aside)), text
+        assert not list(translation_faults(words, said, code_aside)), text
         assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translation)), text
 
 

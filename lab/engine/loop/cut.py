@@ -23,6 +23,7 @@ from lab.engine.checkpoint.ledger import Change
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.records.feeds import Feed, LogLost, Positions
+from lab.engine.windows.readingreport import CutBounds
 from lab.model.times import now_ms
 
 # {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
@@ -42,18 +43,24 @@ class Ends(NamedTuple):
     control: Positions
 
 
-@dataclass(frozen=True)
-class ReadingWork:
-    """What one reading task does: ranges of the events' sources, between two ledgers."""
+@dataclass(frozen=True, kw_only=True)
+class EvaluationWork:
+    """A cut as the tasks that evaluate know it: between two ledgers; all records logged before `reached_log_ms` have been read."""
 
-    event_ranges: dict[int, tuple[int, int]]
-    # as in the stats log: {"from": ms, no record counts as logged before, "to": ms, "events": ends, "control": ends}
-    cut_bounds: dict
     ledger_before: str
     ledger_after: str
+    reached_log_ms: int
+    cut_number: int
+    epoch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingWork(EvaluationWork):
+    """What one reading task does: it reads ranges of the events' sources."""
+
+    event_ranges: dict[int, tuple[int, int]]
+    cut_bounds: CutBounds
     planned_at_ms: int
-    cut_number: int = 0
-    epoch: int = 0
 
 
 class Planner:
@@ -291,10 +298,24 @@ class Planner:
                 if room <= 0 and len(shares) < tasks:
                     shares.append({})
                     room = share
-        cut = {"from": start["cut"], "to": end["cut"], "events": end["events"], "control": end["control"]}
+        bounds: CutBounds = {
+            "from": start["cut"],
+            "to": end["cut"],
+            "events": end["events"],
+            "control": end["control"],
+        }
         return [
-            ReadingWork(part, cut, start["ledger"], end["ledger"], end["at"], end["number"], end["epoch"])
-            for part in shares
+            ReadingWork(
+                ledger_before=start["ledger"],
+                ledger_after=end["ledger"],
+                reached_log_ms=end["cut"],
+                cut_number=end["number"],
+                epoch=end["epoch"],
+                event_ranges=ranges_of_share,
+                cut_bounds=bounds,
+                planned_at_ms=end["at"],
+            )
+            for ranges_of_share in shares
         ]
 
 

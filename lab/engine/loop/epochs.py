@@ -71,11 +71,11 @@ class Epoch:
     def _carry_out(self, cut: Cut, redelivered: frozenset[CutId]) -> None:
         """Evaluates the records between the marks of a cut, and delivers the results."""
         [work] = self.planner.plan_reading(cut.begin, cut.end)
-        envelopes, reading_report = read_and_route(self.job, work)
+        envelopes, report = read_and_route(self.job, work)
         if self._resumed and "stopped" in cut.begin:
-            reading_report["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
-        output, stats = evaluate_cut(self.job, self._windows, work, envelopes, reading_report)
-        output = deliverable_output(output, stats, cut.number, self._state)
+            report.times_ms |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
+        result = evaluate_cut(self.job, self._windows, work, envelopes, report)
+        output = deliverable_output(self.job, self._state, cut.number, report, result)
         self.cuts.check_not_taken_over()
         self._deliver(cut, output, redelivered)
 

@@ -35,6 +35,13 @@ class Job:
         """Whether a task runs the loop for seconds, rather than one cut that the driver has chosen."""
         return self.settings.parallelism == 1 and not self.once and self.folder.is_on_this_machine
 
+    def stats_fields(self) -> dict[str, int | str | bool]:
+        """The engine in a line of the stats log: its id, when it started, and the settings; empty without an id."""
+        if not self.engine_id:
+            return {}
+        checkpoint_id, started_ms = self.engine_id
+        return {"id": checkpoint_id, "since": started_ms, **self.settings.stats_fields()}
+
     @property
     def folder(self) -> CheckpointFolder:
         return CheckpointFolder(self.checkpoint)

@@ -149,9 +149,9 @@ def _of_conditions(
             for place, (of, limit_of) in enumerate(compared)
         ]
         with localcontext(prec=100):
-            told = rule.conditions_for_alert(measures)
-        assert told is not None, "only what fired is here"
-        (aggregate, operator, limit), conditions = told
+            for_alert = rule.conditions_for_alert(measures)
+        assert for_alert is not None, "only what fired is here"
+        (aggregate, operator, limit), conditions = for_alert
         assert aggregate is not None and limit is not None, "a condition that holds has both"
         written[number] = plain_text(aggregate)
         after[number] = _after_aggregate(operator, plain_text(limit), rule, conditions)

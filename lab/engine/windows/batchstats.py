@@ -11,6 +11,7 @@ from lab.engine.compiled import window
 from lab.engine.compiled.layout import CONDITION, RULE, SUPPRESSED
 from lab.engine.records.columns import Columns
 from lab.engine.windows.duplicates import duplicate_example
+from lab.engine.windows.readingreport import ReadingReport
 from lab.engine.windows.statefiles import StateFile
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
@@ -35,10 +36,10 @@ class StoreCounts(NamedTuple):
 
 
 class BatchStats:
-    """The counts of a micro-batch; `extra`: what the reading tasks counted."""
+    """What evaluating a micro-batch counts."""
 
-    def __init__(self, extra: Mapping, key_groups: int):
-        self.extra, self.counts = extra, Counter(extra.get("counts", {}))
+    def __init__(self, key_groups: int):
+        self.counts: Counter[str] = Counter()
         self._by_key_group = np.zeros(key_groups, np.int64)
         self._by_rule: Counter[str] = Counter()
         self._suppressed: Counter[str] = Counter()
@@ -92,18 +93,25 @@ class BatchStats:
     def to_json_line(
         self,
         head: Mapping,
+        report: ReadingReport,
+        engine: Mapping[str, int | str | bool],
         stores: Collection[RouteStore],
         all_waits: Iterable[Waits],
         state_files: Sequence[StateFile],
     ) -> str:
-        """The line, which begins with `head`; stores, what rules await and files are those after the micro-batch."""
-        stats = {**head, **self.counts}
+        """The line, which begins with `head`. `engine`: which engine writes it, with which settings; none if empty.
+
+        `report`: of the tasks that read the micro-batch. Stores, what rules await and files are those after it.
+        """
+        counts = Counter(report.counts)
+        counts.update(self.counts)
+        stats = {**head, **counts}
         stats["heldEvents"] = sum(store.event_count for store in stores)
         stats["groups"] = sum(store.group_count for store in stores)
         by_name = {
             "alertsByRule": largest_counts_and_other(self._by_rule),
             "suppressedByRule": largest_counts_and_other(self._suppressed),
-            "deadLettersBy": self.extra.get("deadLettersBy", {}),
+            "deadLettersBy": report.dead_letters_by_kind,
         }
         stats |= {name: dict(counts) for name, counts in by_name.items() if counts}
         stats |= self._routes.to_stats()
@@ -112,9 +120,9 @@ class BatchStats:
         memory = sum(store.memory_bytes for store in stores) + sum(waits.memory_bytes for waits in all_waits)
         stats |= {"memoryBytes": memory, "files": len(state_files)}
         stats["stateBytes"] = sum(file.size_bytes for file in state_files)
-        stats["times"] = {**self.extra.get("times", {}), "end": now_ms()}
-        if engine := self.extra.get("engine"):
-            stats["engine"] = dict(zip(("id", "since"), engine)) | self.extra.get("settings", {})
-        if cut := self.extra.get("cut"):
-            stats["cut"] = cut
+        stats["times"] = {**report.times_ms, "end": now_ms()}
+        if engine:
+            stats["engine"] = engine
+        if report.cut:
+            stats["cut"] = report.cut
         return json.dumps(stats)

@@ -18,13 +18,13 @@ def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str
     one = {name: take_rows(values, np.array([row])) for name, values in columns.items()}
     batch = store.to_batch(one)
     groups.find_known_groups(store.store, batch, 0, 1)
-    held = groups.last_event_at_or_before(store.store, batch.groups[0], batch.times_ms[0])
+    stored_row = groups.last_event_at_or_before(store.store, batch.groups[0], batch.times_ms[0])
     event = store.arrays["events"]
-    while event[held, layout.ID] != batch.event_ids[0]:
-        held = event[held, layout.PREV]
+    while event[stored_row, layout.ID] != batch.event_ids[0]:
+        stored_row = event[stored_row, layout.PREV]
     event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(batch.event_ids[0])
     texts = group_texts(store, one, store.route.keys, np.array([0])).whole_keys
-    records = [_needed(store, values) for values in (event[held, layout.VALUES :], batch.values[0])]
+    records = [_needed(store, values) for values in (event[stored_row, layout.VALUES :], batch.values[0])]
     return make_duplicate_example(event_id, int(batch.times_ms[0]), texts[0].as_py(), *records)
 
 

@@ -55,6 +55,15 @@ class Envelope:
     columns: Columns
 
 
+@dataclass(frozen=True)
+class BatchResult:
+    """What evaluating a micro-batch gives."""
+
+    alerts: KeyedLines
+    acknowledgements: list[Acknowledgement]
+    stats: BatchStats
+
+
 class Windows:
     """The windows of a task's key-groups: the rules in force and a store for each of their routes. In memory only.
 
@@ -121,9 +130,8 @@ class Windows:
         changes: Sequence[Change],
         newest_times_ms: Sequence[int],
         reached_log_ms: int,
-        stats: BatchStats,
-    ) -> tuple[KeyedLines, list[Acknowledgement]]:
-        """Evaluates events in log order and carries out the control messages between them; returns alerts and acknowledgements.
+    ) -> BatchResult:
+        """Evaluates events in log order and carries out the control messages between them.
 
         `newest_times_ms`: the newest event time of this part of the whole log, before each change and at the end. `reached_log_ms`: all records
         logged before this time have been read.
@@ -131,7 +139,7 @@ class Windows:
         before, (*times, self.newest) = self.newest, [max(self.newest, time) for time in newest_times_ms]
         self.reached = max(self.reached, reached_log_ms)
         dated = list(zip(changes, times, strict=True))
-        alerts = KeyedLines([], JoinedLines())
+        alerts, stats = KeyedLines([], JoinedLines()), BatchStats(self.settings.key_groups)
         places: list[np.ndarray] = []  # of alerts, if events can be taken back
         never: list[DueAlert] = []  # alerts of what has not come
         acks: list[Acknowledgement] = []
@@ -166,7 +174,7 @@ class Windows:
         self.stored += stats.stored_events
         # one at most: events wait
         any(store.make_room_ahead(stats.stored_events) for store in self.stores.values())
-        return alerts, acks
+        return BatchResult(alerts, acks, stats)
 
     def _evaluate(
         self, stats: BatchStats, after: int, newest: int, part: tuple[int, int, Sequence[Envelope]]

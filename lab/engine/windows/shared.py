@@ -31,7 +31,7 @@ ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the te
 YOUNG_S = 60.0  # a folder is made faster
 
 PREFIX = "lab-"
-_held: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
+_open_locks: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
 _mapped: dict[Path, tuple[int, Arrays]] = {}  # path -> inode, arrays
 
 
@@ -53,14 +53,14 @@ def private_folder(start_id: str) -> Path:
     swept away. Raises PermissionError if it is somebody else's.
     """
     name = f"{PREFIX}{os.getuid()}-{start_id}"
-    for folder, file in list(_held.items()):
+    for folder, file in list(_open_locks.items()):
         if not folder.exists():
             os.close(file)
-            del _held[folder]
+            del _open_locks[folder]
         elif folder.name == name:
             return folder
     folder = next(filter(Path.exists, (parent / name for parent in _parents())), memory_folder() / name)
-    while folder not in _held:
+    while folder not in _open_locks:
         try:
             _hold(folder)
         except FileNotFoundError:
@@ -79,7 +79,7 @@ def _hold(folder: Path) -> None:
     file = os.open(folder / "held", os.O_RDWR)
     fcntl.flock(file, fcntl.LOCK_SH)
     if os.fstat(file).st_nlink:  # not swept meanwhile
-        _held[folder] = file
+        _open_locks[folder] = file
     else:
         os.close(file)
 

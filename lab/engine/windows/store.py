@@ -207,8 +207,8 @@ class RouteStore(StoreArrays):
         event = self.arrays["events"][: self.event_count]
         first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
         event = event[first:end]
-        held = self._unexpired(event)
-        event = event if held.all() else event[held]
+        unexpired = self._unexpired(event)
+        event = event if unexpired.all() else event[unexpired]
         group = self.arrays["groups"][event[:, layout.GROUP]]
         key = group[:, layout.KEY :]
         columns: Columns = {
@@ -274,5 +274,5 @@ class RouteStore(StoreArrays):
         self.compact(before_ms=before_ms)
 
     def _mostly_expired(self) -> bool:
-        held = self._unexpired(self.arrays["events"][: self.event_count])
-        return 2 * np.count_nonzero(held) < self.event_count
+        unexpired = self._unexpired(self.arrays["events"][: self.event_count])
+        return 2 * np.count_nonzero(unexpired) < self.event_count

@@ -139,7 +139,7 @@ class Waits:
         arrays, rule = self.arrays, self.rule
         entry = arrays.entries[e]
         # files of an earlier version have only the first two
-        group, event_id, told, *_ = f"{self._text(e)}\n\n".split("\n")
+        group, event_id, fields_json, *_ = f"{self._text(e)}\n\n".split("\n")
         values = json.loads(group)
         return Alert(
             rule.rule_id,
@@ -155,7 +155,7 @@ class Waits:
             severity=rule.severity,
             title=rule.title,
             labels=rule.labels,
-            event=tuple(json.loads(told).items()) if told else (),
+            event=tuple(json.loads(fields_json).items()) if fields_json else (),
         )
 
     def _text(self, e: int) -> str:
@@ -226,8 +226,8 @@ def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) ->
     _, groups = group_texts(store, columns, rule.keys, rows)
     empty = pa.array([""] * len(rows), groups.type)
     ids = empty if store.schema.has_numeric_id else event_id_texts(store, columns, rows).as_json
-    told = event_fields_json(store, columns, rule.event_fields, rows) if rule.event_fields else empty
-    return pc.binary_join_element_wise(groups, ids, told, pa.scalar("\n", groups.type))
+    fields_json = event_fields_json(store, columns, rule.event_fields, rows) if rule.event_fields else empty
+    return pc.binary_join_element_wise(groups, ids, fields_json, pa.scalar("\n", groups.type))
 
 
 def _bytes(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -240,8 +240,8 @@ class WindowState:
             return False
         if self.windows.all_waits and file.awaited_until_ms >= min(self.windows.reached, self.windows.newest):
             return False
-        held = self.files.newest_event_ms_by_store_and_key_group(file)
-        return not any(self.windows.retains(*each) for each in held)
+        newest_events = self.files.newest_event_ms_by_store_and_key_group(file)
+        return not any(self.windows.retains(*each) for each in newest_events)
 
 
 def _columns(rows: pa.Table) -> Columns:

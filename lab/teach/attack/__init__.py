@@ -51,10 +51,10 @@ class AttackExercise:
                 RIGHT,
                 f"no difference from the reference in {found.histories_tried:,} histories. {self.because}",
             )
-        told = self.game.describe_difference(found.history, found.difference)
+        difference = self.game.describe_difference(found.history, found.difference)
         says = "" if isinstance(found.difference.got, FailureText) else self._typical(function, found.history)
         picture = self.game.draw_difference(found.history, found.difference)
-        return Verdict(WRONG, "\n".join(filter(None, (says, told))), picture)
+        return Verdict(WRONG, "\n".join(filter(None, (says, difference))), picture)
 
     def _typical(self, function: Callable, shortest: Any) -> str:
         """What to say to the mistake that behaves as this function does."""

@@ -61,9 +61,9 @@ def draw_timeline(
             parts.append(_dot(x(entry.time), y, names[entry], entry, state))
         else:
             parts.append(_between(y, _short(entry)))
-    told = f"{len(entries)} entries on a timeline; the text above says the same"
+    label = f"{len(entries)} entries on a timeline; the text above says the same"
     return (
-        f'<svg role="img" aria-label="{told}" viewBox="0 0 {LEFT + WIDTH + 170} {height}" '
+        f'<svg role="img" aria-label="{label}" viewBox="0 0 {LEFT + WIDTH + 170} {height}" '
         f'style="max-width:56em;width:100%;height:auto;font:13px sans-serif;color:var(--jp-ui-font-color1,currentColor)">'
         f"{''.join(parts)}</svg>"
     )

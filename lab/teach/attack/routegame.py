@@ -233,10 +233,10 @@ def _expected(history: History) -> list:
             (
                 [rule.rule_id for rule in reference.routes[route]],
                 dict(zip(route.keys, group)),
-                _whole(held[-1].fields),
+                _whole(stored[-1].fields),
             )
-            for (route, group), held in reference.held.items()
-            if held and held[-1].id == number
+            for (route, group), stored in reference.stored_events.items()
+            if stored and stored[-1].id == number
         ]
         found.append(_copies(copies))
     return found

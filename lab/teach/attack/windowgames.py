@@ -7,7 +7,7 @@ that are powers of two, so that the sum says which events are in the window.
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any, ClassVar, cast
@@ -27,7 +27,7 @@ from lab.teach.attack.timeline import (
     random_history,
     simpler_histories,
 )
-from lab.teach.attack.words import OUTSIDE, comma_separated, describe_entry, explain_difference
+from lab.teach.attack.words import OUTSIDE, describe_entry, explain_difference
 from lab.teach.learner import FailureText, answer_text, error_suffix, plain_result_or_failure
 
 EVER = 10**6  # minutes
@@ -44,14 +44,9 @@ class TimelineGame:
     # the function's argument after memory, event and width: a number of the history
     fourth_argument: ClassVar[str]
 
-    def random_history(self, seed: int, event_count: int) -> History:
-        return random_history(seed, event_count)
-
-    def simpler_histories(self, history: History) -> Iterator[History]:
-        return simpler_histories(history)
-
-    def size(self, history: History) -> tuple:
-        return history_size(history)
+    random_history = staticmethod(random_history)
+    simpler_histories = staticmethod(simpler_histories)
+    size = staticmethod(history_size)
 
     def run(self, function: Callable, history: History) -> list:
         answers: list = [None] * len(history.entries)
@@ -213,7 +208,7 @@ class WindowGame(TimelineGame):
     def describe_answer(self, answer: Any, history: History) -> str:
         if answer is None:
             return "None, as for a duplicate"
-        return comma_separated([history.names[Event(*one)] for one in answer]) or "an empty list"
+        return ", ".join(history.names[Event(*one)] for one in answer) or "an empty list"
 
     def reasons(self, history: History, difference: Difference) -> list[str]:
         return explain_difference(history, difference.entry_index, difference.expected, difference.got)

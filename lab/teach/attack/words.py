@@ -1,7 +1,6 @@
 """Describes a history and a difference in words."""
 
 from collections import Counter
-from collections.abc import Sequence
 
 from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, WidthChange
 
@@ -9,15 +8,6 @@ OUTSIDE = (
     "The same event with an empty `memory` got two different answers: your function keeps something outside of `memory`. "
     "After a crash only `memory` is restored, and each group has its own."
 )
-
-
-def comma_separated(names: Sequence[str]) -> str:
-    """Names in a row.
-
-    >>> comma_separated(["a", "b"])
-    'a, b'
-    """
-    return ", ".join(names)
 
 
 def describe_entry(history: History, entry_index: int) -> str:
@@ -28,7 +18,7 @@ def describe_entry(history: History, entry_index: int) -> str:
             return "The micro-batch ends, and `memory` is saved."
         case Crash():
             since = [history.event_at(at) for at in replayed_indices(history, entry_index)]
-            again = comma_separated([names[event] for event in since]) or "nothing"
+            again = ", ".join(names[event] for event in since) or "nothing"
             return f"A crash: `memory` goes back to the start of the micro-batch, and {again} arrives again."
         case WidthChange():
             return f"The rule changes: its window is {entry.minutes} min from now on."
@@ -66,7 +56,7 @@ def explain_difference(
             if other != event and (other.id == event.id or other.time == event.time)
         ]
         than = (
-            f": a duplicate has the same id and the same time, and {comma_separated(alike)} differs in one of them"
+            f": a duplicate has the same id and the same time, and {', '.join(alike)} differs in one of them"
             if alike
             else ""
         )
