@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
 
 REPORT_S, POLL_S = 1.0, 0.1
-LAST_LOOK_S = 3.0  # an engine that stops waits so long for the counts of its last cuts
 ATTEMPTS = 4  # at a task: else the loss of a worker ends the engine; on a cluster it is Spark's default
 OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
 
@@ -118,13 +117,12 @@ def _serve(
     service: ServiceOptions,
 ) -> None:
     from lab.apps.notes import BrokersAwayTooLong, EngineMonitor, TwoEngines, create_time_notice
-    from lab.engine.spark.interruptible import Interrupted, wait_unless
     from lab.engine.spark.pipeline import start
 
     logs, checkpoint = target.logs, target.checkpoint
     on_stats = watched.add_stats if watched else None
-    with ExitStack() as opened:
-        notes = EngineMonitor(
+    with closing(
+        EngineMonitor(
             logs,
             checkpoint,
             service.give_up_after_s,
@@ -132,7 +130,7 @@ def _serve(
             schema=settings.schema,
             show_bad_values=service.show_bad_values,
         )
-        opened.enter_context(closing(notes))
+    ) as notes:
         notes.check_no_other_engine()
         clock = create_time_notice(logs)  # now, because later a broker may be away
         try:
@@ -144,32 +142,25 @@ def _serve(
         if watched:
             read = (cut_mark(engine.job.checkpoint) or {}).get("events", {})
             watched.watch_query(logs.feed("events"), engine.query, read)
-
-        def look() -> tuple[Counter[str], float, int | None, list[str]]:
-            """What the engine has done, when, how many events wait for it, and what is to be said: all that asks brokers."""
-            new, now = notes.read(), time.monotonic()
-            return new, now, notes.lag() if new else None, list(notes.due_notices())
-
         try:
-            try:
-                say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C stops it")
-                if clock:
-                    say("note", clock)
-                started = last = time.monotonic()
-                while not stopped.wait(REPORT_S):
-                    raise_if_ended(engine.query)
-                    new, now, lag, sentences = wait_unless(stopped.is_set, look, LAST_LOOK_S)
-                    if new:
-                        _tell(new, new["records"] / (now - last), notes.report.window_event_count, lag, say)
-                    for sentence in sentences:
-                        say("note", f"{time.strftime('%H:%M:%S')}  {sentence}")
-                    last = now
-            finally:
-                engine.stop()
+            say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C stops it")
+            if clock:
+                say("note", clock)
+            started = last = time.monotonic()
+            while not stopped.wait(REPORT_S):
+                raise_if_ended(engine.query)
+                new, now = notes.read(), time.monotonic()
+                if new:
+                    _tell(
+                        new, new["records"] / (now - last), notes.report.window_event_count, notes.lag(), say
+                    )
+                for sentence in notes.due_notices():
+                    say("note", f"{time.strftime('%H:%M:%S')}  {sentence}")
+                last = now
+        finally:
+            engine.stop()
             with suppress(BrokersAwayTooLong, TwoEngines):
-                wait_unless(lambda: True, notes.read, LAST_LOOK_S)
-        except Interrupted:  # brokers are away
-            opened.pop_all()  # a thread still reads what this would close
+                notes.read()
     total, seconds = notes.report.total, time.monotonic() - started
     for warning in notes.report.routes.warnings():
         say("note", warning)

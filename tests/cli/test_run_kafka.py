@@ -22,14 +22,6 @@ from lab.stream.simulate import payments, to_json
 from tests.topics import RULES, append, counted, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
 
-# `lab` whose clients wait for brokers for longer than a test does
-PATIENT = f"""
-import sys
-from lab.logs import cluster
-cluster.ANSWER_S = {10 * PATIENCE_S}
-from lab.cli.main import main
-sys.exit(main(sys.argv[1:]))
-"""
 BIG = 10 << 20  # bytes of a record
 AWAY_S = int(os.environ.get("AWAY_S", "90"))  # how long the broker of the soak test is away
 
@@ -66,10 +58,10 @@ class Screen:
 
 
 @contextmanager
-def running(logs, folder, *arguments: str, program=("-m", "lab")):
+def running(logs, folder, *arguments: str):
     topics = {f"--{option}": logs.log(log) for option, log in (("events", "events"), ("rules", "control"), ("alerts", "alerts"), ("acks", "acks"), ("dead-letters", "deadLetters"), ("stats", "stats"))}  # fmt: skip
     where = [word for option, log in topics.items() for word in (option, repr(log))]
-    command = [sys.executable, *program, "run", *where, "--checkpoint", str(folder / "checkpoint"), "--key-groups", "4"]  # fmt: skip
+    command = [sys.executable, "-m", "lab", "run", *where, "--checkpoint", str(folder / "checkpoint"), "--key-groups", "4"]  # fmt: skip
     command += ["--conf", f"spark.python.worker.tracebackDumpIntervalSeconds={PATIENCE_S - 100}"]
     with (folder / "screen").open("w") as screen:
         process = subprocess.Popen(
@@ -276,22 +268,3 @@ def test_odd_records_a_broker_that_goes_away_and_a_second_engine_are_said_and_su
         finally:
             kafka.restart()
     assert "lab: gave up after " in screen.text() and "started again, it continues" in screen.text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("waits", [True, False], ids=["waiting", "at once"])
-def test_a_stop_does_not_wait_for_a_broker_that_is_away(kafka, tmp_path, waits):
-    """Neither where it reads what the engine does, nor for what the engine did last."""
-    logs = topics(kafka.address, f"stopped-{waits}")
-    publish(logs, RULES[0])
-    with running(logs, tmp_path, program=("-c", PATIENT)) as screen:
-        wait_until(lambda: logs.log("acks").read())
-        screen.wait_for("Ctrl-C stops it")
-        broker.status(kafka.folder).kill()
-        try:
-            time.sleep(3 if waits else 0)
-            screen.process.send_signal(signal.SIGTERM)
-            assert screen.process.wait(PATIENCE_S) == OK
-        finally:
-            kafka.restart()
-    assert "started again, it continues" in screen.text() and "Traceback" not in screen.text()

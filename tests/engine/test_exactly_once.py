@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -28,7 +27,6 @@ from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import pipeline, runner
 from lab.engine.windows import shared
 from lab.logs import kafka
-from lab.machine import broker
 from tests.topics import RULES, append, assert_equal, count_appended, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -237,45 +235,6 @@ def test_on_spark_it_delivers_in_transactions_and_goes_on_after_a_restart(kafka,
     assert all(json.loads(line)["engine"]["exactlyOnce"] for line in logs.log("stats").read())
     stats = logs.log("stats")
     assert count_appended(stats) > len(stats.read())  # the marks of commits take offsets, too
-
-
-@pytest.mark.slow
-def test_a_stop_does_not_wait_for_a_commit_while_the_broker_is_away(kafka, tmp_path, monkeypatch):
-    """The next start delivers the cut, once."""
-    logs, lines = topics(kafka.address, "once-away"), events(20)
-    publish(logs, EACH)
-    job, put, failures = job_of(logs, tmp_path), kafkaoutlet.TransactionalOutlet.put, []
-
-    def kill_and_put(*of):
-        if of[1].number == 1:
-            broker.status(kafka.folder).kill()
-        put(*of)
-
-    def attempt_here():
-        try:
-            runner.run_loop(job, 0)
-        except runner.Undelivered as error:
-            failures.append(error)
-
-    monkeypatch.setattr(kafkaoutlet.TransactionalOutlet, "put", kill_and_put)
-    running = Thread(target=attempt_here, daemon=True)
-    running.start()
-    wait_until(lambda: logs.log("acks").read())
-    append(logs, lines)
-    wait_until(lambda: not broker.status(kafka.folder))
-    time.sleep(1)
-    runner.tell_to_stop(job)
-    running.join(60)  # of the 120 s that a commit waits for a broker
-    kafka.restart()
-    assert failures and not running.is_alive()
-    shutil.rmtree(shared.private_folder(job.start_id), ignore_errors=True)
-    monkeypatch.undo()
-    last = job_of(logs, tmp_path)
-    with attempted(last) as second:
-        wait_until(lambda: len(set(alert_ids(logs))) == len(lines), alive=second.is_alive)
-        runner.tell_to_stop(last)
-        second.join(PATIENCE_S)
-    assert Counter(alert_ids(logs)).most_common(1)[0][1] == 1
 
 
 def test_where_it_cannot_be_kept_it_is_refused_with_the_way_out(tmp_path, capsys):

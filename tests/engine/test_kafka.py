@@ -15,11 +15,9 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.checkpoint.record import last_saved_mark
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import kafkaoutlet
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.epochs import ASK_S
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.loop.kafkaoutlet import KafkaOutlet
 from lab.engine.records import kafkafeed
@@ -36,9 +34,6 @@ from tests.waiting import PATIENCE_S, wait_until
 SETTINGS = Settings(key_groups=4)
 ATTEMPTS = 4  # of Spark's at a task
 AWAY_S = 12  # enough for all of them
-STOPPED_S = (
-    40  # much longer than a stop takes, much shorter than what the tests have clients wait for brokers
-)
 
 
 def read_all(spark, logs, folder) -> None:
@@ -269,7 +264,7 @@ def attempts(kafka, tmp_path, monkeypatch):
             runner._planners.clear()
             try:
                 return runner.run_loop(job, 1)
-            except (NoBroker, runner.Undelivered) as error:
+            except NoBroker as error:
                 failures.append(error)
 
     threads = []
@@ -278,15 +273,7 @@ def attempts(kafka, tmp_path, monkeypatch):
         threads.append(Thread(target=attempt, daemon=True))
         threads[-1].start()
 
-    def stopped_in_time() -> bool:
-        """Whether they end soon after a stop."""
-        runner.tell_to_stop(job)
-        threads[-1].join(STOPPED_S)
-        return not threads[-1].is_alive()
-
-    yield SimpleNamespace(
-        logs=logs, start=start, failures=failures, stopped_in_time=stopped_in_time, folder=job.folder
-    )
+    yield SimpleNamespace(logs=logs, start=start, failures=failures)
     if not broker.status(kafka.folder):
         kafka.restart()
     runner.tell_to_stop(job)
@@ -322,51 +309,6 @@ def test_an_attempt_that_begins_while_the_broker_is_away_waits_for_it(kafka, att
     assert not attempts.failures
     kafka.restart()
     wait_until(lambda: attempts.logs.log("acks").read())
-
-
-@pytest.fixture
-def patient(monkeypatch):
-    """Clients that wait for brokers for much longer than a test."""
-    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", PATIENCE_S)
-    monkeypatch.setitem(WRITING, "message.timeout.ms", 1000 * PATIENCE_S)
-
-
-@pytest.mark.slow
-def test_an_attempt_that_waits_for_a_broker_sees_a_stop(kafka, attempts, patient):
-    broker.status(kafka.folder).kill()
-    attempts.start()
-    time.sleep(2)
-    assert attempts.stopped_in_time() and not attempts.failures
-
-
-@pytest.mark.slow
-def test_a_loop_whose_broker_has_gone_away_saves_its_epoch_at_a_stop(kafka, attempts, patient):
-    attempts.start()
-    wait_until(lambda: attempts.logs.log("acks").read())
-    wait_until(lambda: last_saved_mark(attempts.folder.where))
-    broker.status(kafka.folder).kill()
-    time.sleep(3 * ASK_S)
-    assert attempts.stopped_in_time() and not attempts.failures
-
-
-@pytest.mark.slow
-def test_a_stop_does_not_wait_for_what_brokers_that_are_away_have_not_taken(
-    kafka, attempts, patient, monkeypatch
-):
-    put = KafkaOutlet.put
-
-    def kill_and_put(*of):
-        monkeypatch.setattr(KafkaOutlet, "put", put)
-        broker.status(kafka.folder).kill()
-        put(*of)
-
-    monkeypatch.setattr(KafkaOutlet, "put", kill_and_put)
-    attempts.start()
-    wait_until(lambda: not broker.status(kafka.folder))
-    time.sleep(1)
-    assert attempts.stopped_in_time()
-    assert [type(error) for error in attempts.failures] == [runner.Undelivered]
-    assert last_saved_mark(attempts.folder.where) is None, "the next start carries the cut out again"
 
 
 def test_a_commit_that_a_broker_lost_is_made_again_while_nothing_new_comes(monkeypatch):

@@ -16,7 +16,7 @@ from lab.apps.replay import replay
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
-from lab.engine.checkpoint.record import BatchProgress, cut_mark, last_saved_mark
+from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import ROW_BYTES, FileLogs, KafkaLogs, check_tasks_can_reach
 from lab.engine.loop.job import Job
@@ -199,19 +199,6 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
         write(logs, EVENTS[100:])
         wait_for_records(logs, engine, len(EVENTS))
     assert alert_ids(logs.folder) == expected()
-
-
-def test_a_query_that_is_stopped_by_itself_has_saved_its_last_epoch(spark, tmp_path):
-    logs = FileLogs(tmp_path)
-    write(logs, EVENTS, RULES)
-    with pipeline.start(spark, logs, tmp_path / "checkpoint", Settings()) as engine:
-        wait_for_records(logs, engine, len(EVENTS))
-        engine.query.stop()
-        batches = BatchProgress.read(tmp_path / "checkpoint")
-        assert batches.planned == batches.done is not None
-        saved, newest = (mark(tmp_path / "checkpoint") for mark in (last_saved_mark, cut_mark))
-        assert saved["number"] == newest["number"]
-    assert alert_ids(tmp_path) == expected()
 
 
 @pytest.mark.soak

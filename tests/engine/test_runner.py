@@ -1,15 +1,12 @@
 """Epochs in a task: they end when they are told to, and with the process that started the worker."""
 
-import fcntl
 import os
 import shutil
-import time
 from math import inf
 from threading import Thread
 
 import pytest
 
-from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.record import cut_mark, last_saved_mark
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
@@ -96,34 +93,3 @@ def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypat
     with pytest.raises(runner.ParentGone):
         runner.run_loop(job, 0)
     assert told.count({0: job.logs.log("events").end()}) > 2
-
-
-def test_memory_is_removed_after_the_task_has_ended_and_the_task_sees_the_stop(job, monkeypatch):
-    running = Thread(target=runner.run_loop, args=(job, 0), daemon=True)
-    running.start()
-    wait_until(lambda: job.logs.log("alerts").read())
-    memory, at_end = shared.private_folder(job.start_id), []
-    save = CutLog.mark_epoch_saved
-
-    def slow_save(cuts):
-        time.sleep(1)
-        at_end.append(memory.exists())
-        save(cuts)
-
-    monkeypatch.setattr(CutLog, "mark_epoch_saved", slow_save)
-    runner.end_task_and_remove(memory)
-    assert at_end == [True] and not memory.exists()
-    running.join(30)
-    assert last_saved_mark(job.checkpoint)["number"] == cut_mark(job.checkpoint)["number"]
-
-
-def test_memory_of_a_task_that_does_not_end_is_left_to_the_next_engine(job, monkeypatch):
-    monkeypatch.setattr(runner, "TASK_S", 0.2)
-    memory = shared.private_folder(job.start_id)
-    with open(memory / runner.TASK, "a") as task:
-        fcntl.flock(task, fcntl.LOCK_SH)
-        runner.end_task_and_remove(memory)
-    assert memory.exists() and runner.is_told_to_stop(job)
-    runner.end_task_and_remove(memory)
-    assert not memory.exists()
-    runner.end_task_and_remove(memory)  # does nothing

@@ -8,6 +8,7 @@ With parallelism 1 all tasks are one, in the source's `read`; else envelopes tra
 """
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -37,7 +38,7 @@ from lab.engine.loop.ends import (
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.loop.restored import check_not_restored
 from lab.engine.spark import source
-from lab.engine.spark.runner import end_task_and_remove, tell_to_stop
+from lab.engine.spark.runner import tell_to_stop
 from lab.engine.windows import shared
 from lab.model.times import now_ms
 
@@ -86,7 +87,7 @@ def start(
         check_not_restored(logs, folder, writer_id)
         start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
         job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
-        until_stopped.callback(end_task_and_remove, shared.private_folder(job.start_id))
+        until_stopped.callback(shutil.rmtree, shared.private_folder(job.start_id), ignore_errors=True)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
         spark.dataSource.register(source.engine_source_class(job))
         rows = spark.readStream.format(f"lab-{job.start_id}").load()
@@ -98,8 +99,7 @@ def start(
         writer = sink.option("checkpointLocation", folder.spark_uri).trigger(**trigger)
         conf = {"spark.sql.redaction.options.regex": HIDDEN, TRACEBACK: "false"}
         with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
-            query = LoopQuery(writer.start(), job) if job.runs_loop else writer.start()
-            return Engine(query, until_stopped.pop_all(), job)
+            return Engine(writer.start(), until_stopped.pop_all(), job)
 
 
 def check_spark_is_running(spark: SparkSession) -> None:
@@ -127,26 +127,6 @@ def _configured(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]
             spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
-class LoopQuery(StreamingQuery):
-    """A query whose task runs the loop."""
-
-    def __init__(self, query: StreamingQuery, job: Job):
-        super().__init__(query._jsq)
-        self._job = job
-
-    def stop(self) -> None:
-        """Has the loop end at its next cut, waits for that, and stops the query."""
-        deadline = time.monotonic() + STOP_S
-        if self.isActive:
-            tell_to_stop(self._job)
-        while self.isActive and time.monotonic() < deadline:
-            batches = BatchProgress.read(self._job.checkpoint)
-            if batches.planned == batches.done:
-                break
-            time.sleep(0.01)
-        super().stop()
-
-
 @dataclass(frozen=True)
 class Engine:
     """A running engine; at the end of a `with` it is stopped."""
@@ -158,6 +138,8 @@ class Engine:
     def stop(self) -> None:
         """Stops the query, waits for its end, frees the shared memory and releases the checkpoint."""
         with self.until_stopped:
+            if self.job.runs_loop:
+                self._end_loop()
             self.query.stop()
 
     def __enter__(self) -> Self:
@@ -165,3 +147,13 @@ class Engine:
 
     def __exit__(self, *_) -> None:
         self.stop()
+
+    def _end_loop(self) -> None:
+        """Has the loop end at its next cut, and waits for that."""
+        tell_to_stop(self.job)
+        deadline = time.monotonic() + STOP_S
+        while self.query.isActive and time.monotonic() < deadline:
+            batches = BatchProgress.read(self.job.checkpoint)
+            if batches.planned == batches.done:
+                return
+            time.sleep(0.01)

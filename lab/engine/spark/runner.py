@@ -1,15 +1,12 @@
 """The loop inside a task of Spark's: ten minutes of epochs, delivered from here, until the engine is to stop."""
 
-import fcntl
 import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint import lease
 from lab.engine.checkpoint.cuts import FOLDER, Cut, CutLog, is_closed_to_tasks
@@ -19,7 +16,6 @@ from lab.engine.loop.ends import READ, FileOutlet, KafkaLogs
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import run_single_task
-from lab.engine.spark.interruptible import Interrupted, wait_unless
 from lab.engine.windows import shared
 from lab.model.times import now_ms
 
@@ -30,38 +26,22 @@ BATCH_S = 600.0  # the first batches, in which Spark compiles its code, are shor
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 GATHER_S = 0.003  # records gather before a cut
 REST_S = 0.02  # the loop waits so long for some before it looks whether to stop
-DELIVERY_S = 3.0  # brokers have so long to take the results of an engine that is to stop
-TASK_S = 10.0  # a task that Spark kills has ended by then
 STOP = "stop"  # a file beside the shared memory: no cut comes after it
-TASK = "task"  # another: a task that runs the loop holds a lock on it
 
 
 class ParentGone(RuntimeError):
     """The process that started this worker has ended: another one may do its work."""
 
 
-class Undelivered(RuntimeError):
-    """The engine was told to stop, and brokers had not taken all results. The next start delivers them again."""
-
-
 def run_loop(job: Job, batch_id: int) -> None:
-    """Runs a micro-batch of epochs in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint.
-
-    Raises Undelivered if the engine is told to stop while brokers are away; this ends the worker, and what it has not delivered yet.
-    """
-    folder = shared.private_folder(job.start_id)
-    with open(folder / TASK, "a") as task:
-        fcntl.flock(task, fcntl.LOCK_SH)
-        _run_batch(job, batch_id, (folder / STOP).exists)
-
-
-def _run_batch(job: Job, batch_id: int, is_told_to_stop: Callable[[], bool]) -> None:
-    parent, ends = os.getppid(), time.monotonic() + _batch_s(job)
+    """Runs a micro-batch of epochs in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint."""
+    parent, flag = os.getppid(), shared.private_folder(job.start_id) / STOP
+    ends = time.monotonic() + _batch_s(job)
 
     def over() -> bool:
         if os.getppid() != parent:
             raise ParentGone(f"process {parent} is gone")
-        return is_told_to_stop() or time.monotonic() > ends
+        return flag.exists() or time.monotonic() > ends
 
     planner = _planner(job)
     cuts = CutLog(job.folder, _before(job, planner, batch_id), job.lease)
@@ -69,54 +49,29 @@ def _run_batch(job: Job, batch_id: int, is_told_to_stop: Callable[[], bool]) -> 
     def check() -> None:
         lease.check_lease(job.folder, job.lease)
         cuts.check_not_taken_over()
-        if is_told_to_stop():
-            raise Undelivered("told to stop before the brokers let this attempt deliver")
 
-    if not _wait_for_brokers(planner, over, is_told_to_stop):
-        return
+    _wait_for_brokers(planner, over)
     outlet, pause = _outlet(job, cuts.taken, check), GATHER_S
-
-    def commit(*of: Any) -> None:
-        _wait_for_delivery(is_told_to_stop, partial(outlet.put, *of))
-
-    deliver = commit if job.settings.exactly_once else outlet.put  # which waits for nothing
     while not over():
         lease.check_lease(job.folder, job.lease)
-        with running_epoch(job, planner, cuts, deliver) as running:
+        with running_epoch(job, planner, cuts, outlet.put) as running:
             # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
             save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
             while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
                 if running.wait_until_cut_due(REST_S):
-                    came = planner.wait_for_records(cuts.mark, 0)
-                    if not came and not _wait_for_brokers(planner, over, is_told_to_stop):
-                        break
                     time.sleep(pause)
                     # what has come may be stamped later than the clock says it is
                     pause = GATHER_S if running.step() else min(2 * pause, REST_S)
                 job.logs.report_progress(mark_positions(cuts.mark["events"]))
-            _wait_for_delivery(is_told_to_stop, outlet.flush)
+            outlet.flush()
 
 
-def _wait_for_brokers(
-    planner: Planner, over: Callable[[], bool], is_told_to_stop: Callable[[], bool]
-) -> bool:
-    """Returns True when the logs answer, False when `over()`.
-
-    An attempt that fails because a broker is away is one of few that a task has; so the next one waits.
-    """
+def _wait_for_brokers(planner: Planner, over: Callable[[], bool]) -> None:
+    """Returns when the logs answer. An attempt that fails because a broker is away is one of few that a task has; so the next one waits."""
     while not over():
-        with suppress(ConnectionError, Interrupted):
-            wait_unless(is_told_to_stop, planner.current_ends)
-            return True
-    return False
-
-
-def _wait_for_delivery(is_told_to_stop: Callable[[], bool], deliver: Callable[[], None]) -> None:
-    """Waits until brokers have taken results. Raises Undelivered if the engine is to stop and they do not take them in time."""
-    try:
-        wait_unless(is_told_to_stop, deliver, DELIVERY_S)
-    except Interrupted:
-        raise Undelivered(f"told to stop while brokers took no results for {DELIVERY_S:g} s") from None
+        with suppress(ConnectionError):
+            planner.current_ends()
+            return
 
 
 def _batch_s(job: Job) -> float:
@@ -182,18 +137,3 @@ def is_told_to_stop(job: Job) -> bool:
 def tell_to_stop(job: Job) -> None:
     """The loop ends at its next cut, and does not begin again."""
     (shared.private_folder(job.start_id) / STOP).touch()
-
-
-def end_task_and_remove(folder: Path) -> None:
-    """Removes the shared memory of a start after its task has ended, so that the task sees the stop.
-
-    Leaves the folder to the next engine if the task does not end in time.
-    """
-    with suppress(FileNotFoundError), open(folder / TASK, "a") as task:
-        (folder / STOP).touch()
-        deadline = time.monotonic() + TASK_S
-        while time.monotonic() < deadline:
-            with suppress(BlockingIOError):
-                fcntl.flock(task, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return shutil.rmtree(folder, ignore_errors=True)
-            time.sleep(REST_S)
