@@ -113,6 +113,23 @@ def test_an_owner_that_was_paused_finds_itself_fenced_and_does_not_come_back(sha
             first.kill()
 
 
+def test_a_folder_that_is_made_while_it_is_listed_is_listed_again(tmp_path, monkeypatch):
+    """Arrow lists, finds no folder, looks whether there is one, and raises the first error if there is one by then."""
+    folder = CheckpointFolder(f"file://{tmp_path}")
+    folder.write("one", b"1")
+    system, place = folder._place
+    failing = iter([FileNotFoundError("Cannot list directory")])
+
+    class Beside:
+        def get_file_info(self, selector):
+            for error in failing:
+                raise error
+            return system.get_file_info(selector)
+
+    monkeypatch.setattr(CheckpointFolder, "_place", (Beside(), place))
+    assert folder.names() == ["one"]
+
+
 def test_a_listing_beside_a_take_over_may_show_neither_lease_and_is_not_believed(shared, monkeypatch):
     """A file system may list neither the new file, made after its place was passed, nor the old one, removed before."""
     with Lease(shared) as first, monkeypatch.context() as patch:

@@ -171,7 +171,12 @@ class CheckpointFolder:
         from pyarrow import fs
 
         system, folder = self._place
-        found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        try:
+            found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        except (
+            FileNotFoundError
+        ):  # the folder was made between Arrow's listing and its look whether there is one
+            return []
         return sorted(file.base_name for file in found if file.is_file and not file.base_name.startswith("."))
 
     def remove(self, name: str) -> None:
