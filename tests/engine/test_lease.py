@@ -126,7 +126,7 @@ def test_a_folder_that_is_made_while_it_is_listed_is_listed_again(tmp_path, monk
                 raise error
             return system.get_file_info(selector)
 
-    monkeypatch.setattr(CheckpointFolder, "_place", (Beside(), place))
+    monkeypatch.setattr(folder, "_place", (Beside(), place))
     assert folder.names() == ["one"]
 
 
