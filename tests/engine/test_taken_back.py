@@ -25,9 +25,19 @@ from tests.engine.direct import Direct
 from tests.engine.randomlogs import with_returns
 from tests.engine.test_absence import Clocked
 from tests.engine.test_statefiles import rescaled
-from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row, standing, withdrawn
+from tests.model.test_absence import ORDER
+from tests.model.test_taken_back import (
+    MINUTE,
+    RETURNS,
+    ROWS,
+    SUM,
+    T0,
+    event,
+    row,
+    standing,
+    withdrawn,
+)
 
-ORDER = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
 RULES = (
     SUM,
     b"2: MAX(amount) per userId over 5 min > 3",

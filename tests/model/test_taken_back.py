@@ -13,6 +13,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS, Schema
 from lab.model.schemafile import schema_from_toml, schema_to_toml
+from tests.model.test_absence import ORDER
 
 RETURNS = replace(LOGINS, taken_back='action = "returned"')
 SUM = b"1: SUM(amount) per userId over 1 h > 5"
@@ -150,25 +151,22 @@ def test_an_alert_that_comes_again_has_the_same_id_and_stands():
     assert standing(after(*given, event(1, "8"), event(1, "8", "returned")).alerts_and_withdrawals) == {}
 
 
-NO_PAY = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
-
-
 def test_an_alert_of_absence_is_withdrawn_whenever_it_was_raised():
     order, later = event(1, "9", "order"), event(9, None, "search", at=T0 + 2 * MINUTE)
     returned = event(1, "9", "returned")
-    reference = after(order, later, returned, rules=(NO_PAY,))
+    reference = after(order, later, returned, rules=(ORDER,))
     assert [told.rule_id for told in reference.alerts] == [7]
     assert [told.event_id for told in withdrawn(reference)] == [1] and standing(
         reference.alerts_and_withdrawals
     ) == {}
-    at_the_last_moment = after(order, event(1, "9", "returned", at=T0), later, rules=(NO_PAY,))
+    at_the_last_moment = after(order, event(1, "9", "returned", at=T0), later, rules=(ORDER,))
     assert at_the_last_moment.alerts_and_withdrawals == []
 
 
 def test_an_alert_of_absence_is_withdrawn_when_its_rule_has_changed_since():
     order, later = event(1, "9", "order"), event(9, None, "search", at=T0 + 2 * MINUTE)
-    for message in (NO_PAY.replace(b"1 min", b"2 min"), b'{"ruleId": 7, "ruleState": "PAUSE"}'):
-        reference = after(order, later, rules=(NO_PAY,))
+    for message in (ORDER.replace(b"1 min", b"2 min"), b'{"ruleId": 7, "ruleState": "PAUSE"}'):
+        reference = after(order, later, rules=(ORDER,))
         reference.control(message)
         reference.event(event(1, "9", "returned"))
         assert [told.event_id for told in withdrawn(reference)] == [1]
@@ -177,7 +175,7 @@ def test_an_alert_of_absence_is_withdrawn_when_its_rule_has_changed_since():
 def test_the_event_of_a_wait_that_ended_without_an_alert_has_no_alert_to_withdraw():
     order, paid = event(1, "9", "order"), event(2, "9", at=T0 + 5)
     later, returned = event(9, None, "search", at=T0 + 2 * MINUTE), event(1, "9", "returned")
-    assert after(order, paid, later, returned, rules=(NO_PAY,)).alerts_and_withdrawals == []
+    assert after(order, paid, later, returned, rules=(ORDER,)).alerts_and_withdrawals == []
 
 
 def test_a_withdrawn_line_has_the_key_and_the_group_of_the_alerts_that_it_withdraws():
@@ -211,8 +209,7 @@ def test_it_keeps_its_place_in_time():
 
 
 def test_after_an_event_that_is_taken_back_none_is_awaited():
-    order = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
-    told = after(event(1, None, "order"), event(2, None, "order", at=T0 + 1), rules=(order,))
+    told = after(event(1, None, "order"), event(2, None, "order", at=T0 + 1), rules=(ORDER,))
     told.event(event(1, None, "returned"))
     told.event(event(9, None, "search", at=T0 + 2 * MINUTE))
     assert [alert.event_id for alert in told.alerts] == [2]
@@ -221,7 +218,7 @@ def test_after_an_event_that_is_taken_back_none_is_awaited():
         event(1, None, "order"),
         event(2, None, at=T0 + 1),
         event(2, None, "returned", at=T0 + 1),
-        rules=(order,),
+        rules=(ORDER,),
     )
     ended.event(event(9, None, "search", at=T0 + 2 * MINUTE))
     assert ended.alerts == []

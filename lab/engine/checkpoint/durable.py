@@ -173,9 +173,8 @@ class CheckpointFolder:
         system, folder = self._place
         try:
             found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-        except (
-            FileNotFoundError
-        ):  # the folder was made between Arrow's listing and its look whether there is one
+        except FileNotFoundError:
+            # the folder was made between Arrow's listing and its look whether there is one
             return []
         return sorted(file.base_name for file in found if file.is_file and not file.base_name.startswith("."))
 
