@@ -132,7 +132,7 @@ smooth: setup ## measure the control room in the browser while 100 alerts come e
 sim: setup ## the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", or --mutants)
 	@$(PY) -m tests.sim $(ARGS)
 
-logs: setup ## random logs through the whole engine, against the reference (ARGS="--logs 200000 --processes 2")
+logs: setup ## random logs through the whole engine, against the reference (ARGS="--logs 200000 --processes 2"; on Spark: ARGS="--spark --logs 2000")
 	@$(PY) -m tests.engine.whole $(ARGS)
 
 bench: setup ## measure how fast finished files are evaluated, and what the state takes (ARGS="--against COMMIT": also as it was then)

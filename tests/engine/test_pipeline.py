@@ -29,6 +29,7 @@ from lab.model.schema import PAYMENTS
 from lab.state.read import read_state
 from lab.state.rescale import rescale
 from lab.stream.simulate import payments, to_json
+from tests.engine import onspark
 from tests.waiting import wait_until
 
 RULES = [
@@ -217,3 +218,8 @@ with session("local-cluster[2,1,1024]") as spark:
 """
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
     assert alert_ids(tmp_path) == expected()
+
+
+@pytest.mark.slow
+def test_random_logs_give_the_alerts_of_the_reference_on_spark(spark):
+    assert onspark.first_difference(spark, range(150)) == ""

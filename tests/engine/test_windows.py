@@ -37,7 +37,7 @@ def test_a_rule_deleted_and_added_again_between_two_events_counts_from_the_start
         with InProcessEngine(Settings(LOGINS)) as stages:
             for entries in batches(log, at):
                 stages.run_batch(entries)
-            assert_same(stages, reference)
+            assert_same(stages.out, reference)
 
 
 def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_batch():
@@ -56,7 +56,7 @@ def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_b
                 stages.run_batch(entries)
                 if lost:
                     stages.lose_memory()
-            assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
+            assert_same(stages.out, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
 
 
 def test_an_event_at_the_very_end_of_the_window_outlives_its_neighbours_garbage():
@@ -71,7 +71,7 @@ def test_an_event_at_the_very_end_of_the_window_outlives_its_neighbours_garbage(
             stages.run_batch(entries)
         stages.lose_memory()
         stages.run_batch(log[4:])
-        assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
+        assert_same(stages.out, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
         assert json.loads(stages.out["alerts"][-1])["aggregate"] == "4"
 
 
@@ -90,7 +90,7 @@ def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must()
             stores = next(reversed(windowstate._open.values())).windows.stores.values()
             rooms.append([len(each.arrays["events"]) for each in stores])
         whole = [*log, login(99, 300), login(100, 301)]
-        assert_same(stages, evaluate_log(LOGINS, whole, max_out_of_orderness_ms=0))
+        assert_same(stages.out, evaluate_log(LOGINS, whole, max_out_of_orderness_ms=0))
     assert rooms == [[16, 16], [32, 16], [32, 32], [32, 32], [32, 32], [32, 32]]
 
 
@@ -139,7 +139,7 @@ def test_windows_at_hand_are_let_go_when_a_twin_has_made_the_shared_ones_anew():
             stages.run_batch(COUNTED[3:])
         with there:
             stages.run_batch([login(4, 130)])
-        assert_same(stages, evaluate_log(LOGINS, [*COUNTED, login(4, 130)]))
+        assert_same(stages.out, evaluate_log(LOGINS, [*COUNTED, login(4, 130)]))
 
 
 def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right():
@@ -155,7 +155,7 @@ def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right(
             stages.run_tasks(before, stages.mark)
         with Worker():
             stages.run_batch(COUNTED[3:])
-        assert_same(stages, evaluate_log(LOGINS, COUNTED))
+        assert_same(stages.out, evaluate_log(LOGINS, COUNTED))
 
 
 def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_there():
@@ -174,7 +174,7 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
             stages.run_tasks(before, stages.mark)
         with here:
             stages.run_batch(COUNTED[3:])
-        assert_same(stages, evaluate_log(LOGINS, COUNTED))
+        assert_same(stages.out, evaluate_log(LOGINS, COUNTED))
 
 
 def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_asked_for():
@@ -194,7 +194,7 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
             for stages.job in machines[1:]:
                 statefiles._meta.cache_clear()
                 stages.run_tasks(before, stages.mark)
-        assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
+        assert_same(stages.out, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
 
 
 def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has_gone_on():
@@ -244,7 +244,7 @@ def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_
             stages.run_batch(log[4:5])
         stages.lose_memory()
         stages.run_batch(log[5:])
-        assert_same(stages, evaluate_log(LOGINS, log))
+        assert_same(stages.out, evaluate_log(LOGINS, log))
 
 
 def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alone():
@@ -267,7 +267,7 @@ def test_a_note_of_which_only_a_part_was_written_vouches_for_nothing():
         (note,) = shared.private_folder(stages.job.start_id).glob("*/lock")
         note.write_bytes(note.read_bytes()[:-1])
         stages.run_batch(COUNTED[2:])
-        assert_same(stages, evaluate_log(LOGINS, COUNTED))
+        assert_same(stages.out, evaluate_log(LOGINS, COUNTED))
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -278,7 +278,7 @@ def test_a_window_file_that_is_gone_while_the_note_vouches_for_it_is_made_again_
         sorted(files)[which].unlink()
         with Worker():
             stages.run_batch(COUNTED[2:])
-        assert_same(stages, evaluate_log(LOGINS, COUNTED))
+        assert_same(stages.out, evaluate_log(LOGINS, COUNTED))
         assert json.loads(stages.out["stats"][-1])["heldEvents"] == 3
 
 

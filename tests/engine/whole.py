@@ -1,20 +1,25 @@
 """The whole engine on files against the reference: the random logs of `tests.engine.direct`, cut, read, decoded, routed, saved.
 
 `python -m tests.engine.whole --logs 1000 --processes 2`. Some workers lose their memory between two cuts, or another one goes on. A
-failing seed is printed and can be run again: `--seed 17 --logs 1`.
+failing seed is printed and can be run again: `--seed 17 --logs 1`. With `--spark` the engine runs on Spark (`tests.engine.onspark`).
 """
 
 import argparse
 import multiprocessing
 import random
 import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from functools import partial
 from unittest.mock import patch
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, mergeplan, waits, windowstate
+from lab.machine.session import session
 from lab.model.reference import Reference
+from tests.engine import onspark
 from tests.engine.direct import drawn
 from tests.engine.test_inprocess import Dated
 from tests.strategies import LOG_STEPS, PAUSES
@@ -44,7 +49,7 @@ def check(seed: int) -> None:
                     stages.lose_memory()
                 if rng.random() < loss:  # another worker goes on with what shared memory holds
                     windowstate._open.clear()
-        both.assert_same()
+        both.assert_same_at_end()
 
 
 def first_difference(seeds: range) -> str:
@@ -65,11 +70,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first log")
     parser.add_argument("--logs", type=int, default=1000, help="how many (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--spark", action="store_true", help="on Spark, in one process")
     chosen = parser.parse_args()
     seeds, done = range(chosen.seed, chosen.seed + chosen.logs), 0
     parts = [seeds[at : at + AT_ONCE] for at in range(0, len(seeds), AT_ONCE)]
-    with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
-        for part, wrong in zip(parts, pool.imap(first_difference, parts)):
+    with ExitStack() as until_done:
+        if chosen.spark:
+            spark = until_done.enter_context(session())
+            found: Iterable[str] = map(partial(onspark.first_difference, spark), parts)
+        else:
+            pool = until_done.enter_context(multiprocessing.get_context("spawn").Pool(chosen.processes))
+            found = pool.imap(first_difference, parts)
+        for part, wrong in zip(parts, found):
             if wrong:
                 print(wrong)
                 return 1

@@ -1,0 +1,101 @@
+"""The engine on Spark against the reference: random logs one after the other in the logs of one engine, which stops and goes on.
+
+`python -m tests.engine.whole --spark --logs 1000`. Spark needs seconds to start an engine and the reference milliseconds for a random
+log; so many are one log. Each ends with its rules deleted and its windows cleared, and the next one's events are later.
+"""
+
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import WRITTEN, FileLogs
+from lab.engine.spark.pipeline import start
+from lab.model.reference import Reference
+from lab.state.rescale import rescale
+from tests.engine.direct import Drawn, drawn
+from tests.engine.randomlogs import MINUTE
+from tests.engine.test_inprocess import DatedLogs
+from tests.strategies import LOG_STEPS, PAUSES
+from tests.waiting import wait_until
+
+APART = 1000 * MINUTE  # how much later the events of a log are than those of the one before, ms
+LOGGED_FROM = 10**12  # after all event times, long before today
+ENDING = [json.dumps({"ruleId": rule, "ruleState": "DELETE"}).encode() for rule in range(1, 13)]
+ENDING.append(b'{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}')
+
+
+def first_difference(spark: SparkSession, seeds: range) -> str:
+    """What is wrong with these logs, with those of each schema in an engine of their own; empty if nothing is."""
+    by_schema = defaultdict[str, list[Drawn]](list)
+    for seed in seeds:
+        of = drawn(seed, short=True)
+        by_schema[of.schema.name].append(of)
+    for name, logs in by_schema.items():
+        try:
+            check(spark, logs, random.Random(f"{seeds}/{name}"))
+        except AssertionError as error:
+            return f"seeds {seeds.start} to {seeds.stop - 1}, {name}: {str(error)[:2000]}"
+    return ""
+
+
+def check(spark: SparkSession, logs: Sequence[Drawn], rng: random.Random) -> None:
+    """Runs these logs, of one schema, through an engine that has the settings of the first. Raises AssertionError if it differs."""
+    settings = Settings(logs[0].schema, **logs[0].settings)
+    with TemporaryDirectory(prefix="lab-onspark-") as folder:
+        both = DatedLogs(FileLogs(Path(folder)), Reference(settings.schema, **logs[0].settings), LOGGED_FROM)
+        for number, of in enumerate(logs):
+            steps = rng.choice(LOG_STEPS)
+            for kind, text in of.log:
+                # a control message is logged later than what came before
+                both.take(
+                    kind,
+                    later(text, number) if kind == "event" else text,
+                    max(rng.choice(steps), kind == "control"),
+                )
+            both.advance(rng.choice(PAUSES))
+            for text in ENDING:
+                both.take("control", text, 1)
+        tasks = [rng.randint(1, min(3, settings.key_groups)) for _ in range(rng.choice([1, 2, 4]))]
+        for number, parallelism in enumerate(tasks):
+            if number and parallelism != tasks[number - 1]:
+                rescale(f"{folder}/checkpoint", parallelism)
+            most = rng.choice([10, 100, 1000])
+            settings = replace(settings, parallelism=parallelism, max_batch_records=most)
+            run(spark, both, settings, rng, is_last=number == len(tasks) - 1)
+        both.assert_same({name: both.logs.log(name).read() for name in WRITTEN}, max(tasks))
+
+
+def later(event: bytes, number: int) -> bytes:
+    """An event of a log with as many logs before it."""
+    values = json.loads(event)
+    return json.dumps(values | {"eventTime": values["eventTime"] + number * APART}).encode()
+
+
+def run(spark: SparkSession, both: DatedLogs, settings: Settings, rng: random.Random, is_last: bool) -> None:
+    """One start of the engine: until it has read all, or until it is stopped on the way."""
+    once, records = rng.random() < 0.5, both.reference.counts["records"] + len(both.reference.acks)
+    with start(spark, both.logs, both.logs.folder / "checkpoint", settings, once=once) as engine:
+        if not is_last:
+            time.sleep(rng.choice([0.5, 1, 2]))
+        elif once:
+            engine.query.awaitTermination()
+        else:
+            wait_until(
+                lambda: records_taken(both.logs) == records,
+                alive=lambda: engine.query.isActive,
+                said=engine.query.exception,
+            )
+
+
+def records_taken(logs: FileLogs) -> int:
+    """How many records the lines of the stats log tell of, and the acknowledgements."""
+    events = sum(json.loads(line).get("records", 0) for line in logs.log("stats").read())
+    return events + len(logs.log("acks").read())
