@@ -1,15 +1,15 @@
 """The engine on Spark against the reference: random logs one after the other in the logs of one engine, which stops and goes on.
 
 `python -m tests.engine.whole --spark --logs 1000`. Spark needs seconds to start an engine and the reference milliseconds for a random
-log; so hundreds are one log. Each ends with its rules deleted and its windows cleared, and the next one's events are later.
+log; so a hundred are one log. Each ends with its rules deleted and its windows cleared, and the next one's events are later.
 """
 
 import json
 import random
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -63,14 +63,22 @@ def check(spark: SparkSession, logs: Sequence[Drawn], rng: random.Random) -> Non
             both.advance(rng.choice(PAUSES))
             for text in ENDING:
                 both.take("control", text, 1)
-        tasks = [rng.randint(1, min(3, settings.key_groups)) for _ in range(rng.choice([1, 2, 4]))]
-        for number, parallelism in enumerate(tasks):
-            if number and parallelism != tasks[number - 1]:
-                rescale(f"{folder}/checkpoint", parallelism)
-            most = rng.choice([200, 10**6])  # more than 5,000 are read by several tasks
-            settings = replace(settings, parallelism=parallelism, max_batch_records=most)
-            run(spark, both, settings, rng, is_last=number == len(tasks) - 1)
-        both.assert_same({name: both.logs.log(name).read() for name in WRITTEN}, max(tasks))
+        tasks, records = 0, both.reference.counts["records"] + len(both.reference.acks)
+        stops = sorted(rng.randint(1, records) for _ in range(rng.choice([0, 2, 5])))
+        for stop in (*stops, records):
+            before, tasks = tasks, rng.randint(1, min(3, settings.key_groups))
+            if before not in (0, tasks):
+                rescale(f"{folder}/checkpoint", tasks)
+            most = rng.choice([20, 200]) if stop < records else rng.choice([200, 10**6])
+            settings = replace(settings, parallelism=tasks, max_batch_records=most)
+            with start(spark, both.logs, f"{folder}/checkpoint", settings, once=rng.random() < 0.5) as engine:
+                wait_until(
+                    partial(has_taken, both.logs, stop),
+                    pause_s=0.005,
+                    alive=lambda: engine.query.isActive or engine.query.exception() is None,
+                    said=engine.query.exception,
+                )
+        both.assert_same({name: both.logs.log(name).read() for name in WRITTEN}, tasks=3)
 
 
 def later(event: bytes, number: int) -> bytes:
@@ -79,23 +87,7 @@ def later(event: bytes, number: int) -> bytes:
     return json.dumps(values | {"eventTime": values["eventTime"] + number * APART}).encode()
 
 
-def run(spark: SparkSession, both: DatedLogs, settings: Settings, rng: random.Random, is_last: bool) -> None:
-    """One start of the engine: until it has read all, or until it is stopped on the way."""
-    once, records = rng.random() < 0.5, both.reference.counts["records"] + len(both.reference.acks)
-    with start(spark, both.logs, both.logs.folder / "checkpoint", settings, once=once) as engine:
-        if not is_last:
-            time.sleep(rng.choice([0.5, 1, 2]))
-        elif once:
-            engine.query.awaitTermination()
-        else:
-            wait_until(
-                lambda: records_taken(both.logs) == records,
-                alive=lambda: engine.query.isActive,
-                said=engine.query.exception,
-            )
-
-
-def records_taken(logs: FileLogs) -> int:
-    """How many records the lines of the stats log tell of, and the acknowledgements."""
+def has_taken(logs: FileLogs, records: int) -> bool:
+    """Whether an engine has written about so many records, control messages included."""
     events = sum(json.loads(line).get("records", 0) for line in logs.log("stats").read())
-    return events + len(logs.log("acks").read())
+    return events + len(logs.log("acks").read()) >= records

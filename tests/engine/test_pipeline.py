@@ -222,4 +222,4 @@ with session("local-cluster[2,1,1024]") as spark:
 
 @pytest.mark.slow
 def test_random_logs_give_the_alerts_of_the_reference_on_spark(spark):
-    assert onspark.first_difference(spark, range(500)) == ""
+    assert onspark.first_difference(spark, range(100)) == ""

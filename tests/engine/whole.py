@@ -25,7 +25,6 @@ from tests.engine.test_inprocess import Dated
 from tests.strategies import LOG_STEPS, PAUSES
 
 AT_ONCE = 100  # logs that a process takes
-ON_SPARK = 500  # logs that one engine on Spark reads, if they are of the same schema
 
 
 def check(seed: int) -> None:
@@ -74,8 +73,7 @@ def main() -> int:
     parser.add_argument("--spark", action="store_true", help="on Spark, in one process")
     chosen = parser.parse_args()
     seeds, done = range(chosen.seed, chosen.seed + chosen.logs), 0
-    size = ON_SPARK if chosen.spark else AT_ONCE
-    parts = [seeds[at : at + size] for at in range(0, len(seeds), size)]
+    parts = [seeds[at : at + AT_ONCE] for at in range(0, len(seeds), AT_ONCE)]
     with ExitStack() as until_done:
         if chosen.spark:
             spark = until_done.enter_context(session())
