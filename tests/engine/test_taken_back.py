@@ -269,6 +269,15 @@ def test_an_update_is_decoded_as_two_events_among_others():
     assert np.asarray(kept).tolist() == [0, 1, 1, 3, 5] and len(bad) == 2
 
 
+def test_a_delete_is_the_row_before_also_where_a_row_after_it_is_given():
+    """Debezium gives none, but a record may have one: it is another row."""
+    delete = row("d", {"id": 1, "at": T0, "amount": "4"}, {"id": 2, "at": T0 + 1, "amount": "7"})
+    columns, _, bad = decode_records(LooseLines(delete), ROWS)
+    (event,) = ROWS.events(delete)
+    assert not bad and [columns[name].to_pylist() for name in ("op", "id", "at")] == [["d"], [1], [T0]]
+    assert (event["op"], event["id"], event["at"]) == ("d", 1, T0)
+
+
 def test_past_events_are_taken_back_when_rules_are_tried():
     lines, past, reference = random_events(2, 300), Past(RETURNS), Reference(RETURNS)
     past.add(lines)
