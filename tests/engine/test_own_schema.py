@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from lab.apps.backtest import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.model.field import Field
+from lab.model.group import group_for_alert
 from lab.model.reference import evaluate_log
 from lab.model.rules import parse_message
 from lab.model.schema import Schema
@@ -217,6 +219,40 @@ def test_past_finds_the_window_of_an_id_of_several_fields():
     past.add([heartbeat(device, 1) for device in (1, 2, 3)])
     assert past.aggregates(rule).ids.tolist() == ['["d-1",1]', '["d-2",1]', '["d-3",1]']
     assert [event["device"] for event in past.window(rule, ("d-2", 1))] == ["d-1", "d-2"]
+
+
+PARCELS = Schema(
+    "parcels",
+    (
+        Field("id", "long"),
+        Field("at", "long"),
+        *(Field("pieces", "decimal(9,0)"), Field("weight", "decimal(18,8)")),
+    ),
+    ("id",),
+    "at",
+)
+
+
+def test_past_finds_the_window_of_a_group_of_decimals_without_digits_after_the_point():
+    past = Past(PARCELS)
+    past.add([b'{"id": 1, "at": 5, "pieces": 7}', b'{"id": 2, "at": 6, "pieces": 7}'])
+    rule = parse_message("1: COUNT(events) per pieces over 1 min >= 2", PARCELS).rule
+    group = group_for_alert(rule.keys, [Decimal(7)])
+    assert [event["id"] for event in past.window(rule, 2, group=group)] == [1, 2]
+
+
+def test_the_example_of_duplicates_has_decimals_as_alerts_have_them():
+    event = "event", b'{"id": 1, "at": 5, "pieces": 7, "weight": 0.00000001}'
+    log = [
+        ("control", f"{n}: SUM({name}) over 1 h > 5".encode()) for n, name in ((1, "pieces"), (2, "weight"))
+    ]
+    (tally,) = evaluate_log(PARCELS, [*log, event, event]).tallies.by_route.values()
+    with InProcessEngine(Settings(PARCELS)) as stages:
+        stages.run_batch([*log, event, event])
+        (stats,) = map(json.loads, stages.out["stats"])
+    (route,) = stats["routes"].values()
+    assert route["example"]["records"] == 2 * [{"pieces": "7", "weight": "0.00000001"}]
+    assert tally.example == route["example"]
 
 
 @pytest.mark.parametrize("name", ["in_iso", "at"])
