@@ -167,7 +167,8 @@ def test_a_null_where_counts_for_the_conditions_that_do_not_need_the_field():
 
 
 def test_a_plain_rule_is_not_judged_at_an_event_that_does_not_count():
-    assert ids(rule(**SUM), [{"at": 0, "amount": 5}, {"at": 1, "amount": None}]) == [0]
+    for said in (SUM, SUM | {"atMost": {"alerts": 2, "per": "1h"}}):
+        assert ids(rule(**said), [{"at": 0, "amount": 5}, {"at": 1, "amount": None}]) == [0]
 
 
 def test_at_most_so_many_alerts_are_given_in_a_window_and_the_others_are_counted():
@@ -208,6 +209,16 @@ def test_what_a_rule_has_given_is_forgotten_when_it_leaves_its_route():
             event = {"eventId": number, "userId": 7, "eventTime": NOW + number}
             reference.event(json.dumps(event).encode())
         assert [alert.event_id for alert in reference.alerts] == given
+
+
+def test_what_a_rule_gave_before_it_said_at_most_does_not_count():
+    words = "1: COUNT(events) per userId over 1 min >= 1"
+    reference = Reference(LOGINS)
+    for number in range(5):
+        reference.control(words if number in (0, 3) else f"{words}, at most 1 per 1 d")
+        reference.event(json.dumps({"eventId": number, "userId": 7, "eventTime": NOW + number}).encode())
+    # the first has no limit; the second is the first that counts, still so after the fourth, which has no limit either
+    assert [alert.event_id for alert in reference.alerts] == [0, 1, 3]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

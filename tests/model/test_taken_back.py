@@ -193,6 +193,8 @@ def test_alerts_given_count_for_at_most_and_resets_stay():
     at_most = b"1: SUM(amount) per userId over 1 h > 5, at most 1 per 1 h"
     reference = after(event(1, "9"), event(1, "9", "returned"), event(2, "9"), rules=(at_most,))
     assert (alerts(reference), reference.suppressed) == ([(1, 9)], {"1.1": 1})
+    updated = after(event(1, "9"), event(1, "9", "returned"), event(1, "9"), rules=(at_most,))
+    assert standing(updated.alerts_and_withdrawals) == {} and updated.suppressed == {"1.1": 1}
     reset = b"1: COUNT_WITH_RESET(events) per userId over 1 h >= 2"
     lines = event(1, "1"), event(2, "1"), event(2, "1", "returned"), event(3, "1"), event(4, "1")
     assert alerts(after(*lines, rules=(reset,))) == [(2, 2), (4, 2)]
