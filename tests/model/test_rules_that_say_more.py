@@ -100,6 +100,11 @@ def test_with_a_reset_an_alert_uses_up_first_events_of_later_times_that_arrived_
     assert ids(rule(**counting), events) == [2, 3]
 
 
+def test_a_reset_takes_the_event_at_which_it_happens_also_without_the_current_event():
+    words = "1: COUNT_WITH_RESET(events) per userId over 1 h without the current event >= 2"
+    assert ids(words, [{"at": at} for at in range(7)]) == [2, 5]
+
+
 def test_the_first_time_is_a_count_of_0_without_the_current_event():
     first = COUNT | {"limitOperatorType": "=", "limit": 0, "window": "30m", "excludeCurrent": True}
     message = rule(**first | {"groupingKeyNames": ["userId", "country"]})
