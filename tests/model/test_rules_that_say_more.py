@@ -204,6 +204,7 @@ def test_what_a_rule_has_given_is_forgotten_when_it_leaves_its_route():
         ('{"ruleId": 1, "ruleState": "PAUSE"}', [0]),
         (words.replace(">= 1", ">= 0"), [0]),
         ('{"ruleId": 1, "ruleState": "DELETE"}', [0, 1]),
+        ('{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}', [0, 1]),
         (words.replace("per userId", "per userId, ip"), [0, 1]),
     ):
         reference = Reference(LOGINS)
