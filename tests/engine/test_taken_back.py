@@ -297,3 +297,11 @@ def test_a_window_is_shown_without_what_was_taken_back(kind):
     assert rule is not None
     past.add([event(1, "4"), event(2, "3"), event(1, "4", "returned"), event(3, "4")])
     assert [each["eventId"] for each in past.window(rule, 3)] == [2, 3]
+
+
+@pytest.mark.parametrize("kind", [Past, plainpast.Past])
+def test_a_value_that_no_event_has_is_absent_though_events_are_taken_back(kind):
+    """A route gets every record that takes an event back, whatever its filter."""
+    past = kind(RETURNS)
+    past.add([event(1, "4"), event(1, "4", "returned")])
+    assert past.absent_filter_values((("action", ("login",)),))[0][:2] == ("action", "login")
