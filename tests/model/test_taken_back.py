@@ -249,6 +249,16 @@ def test_a_row_that_is_deleted_or_updated_takes_back_the_row_before():
     assert [told.event_id for told in withdrawn(reference)] == [1]
 
 
+def test_a_row_that_is_updated_starts_a_new_wait_unless_when_says_which_rows_do():
+    order, paid = {"id": 1, "at": T0, "amount": "4"}, {"id": 2, "at": T0 + 1, "amount": "9"}
+    later = {"id": 3, "at": T0 + 5 * MINUTE, "amount": "9"}
+    lines = row("c", None, order), row("c", None, paid), row("u", order, order), row("c", None, later)
+    of_order = b"1: NO(events where amount = 9) within 1 min after, when amount = 4"
+    for more, waits in ((b"", [1]), (b" and op = c", [])):
+        told = after(*lines, rules=(of_order + more,), schema=ROWS).alerts
+        assert [alert.event_id for alert in told] == waits
+
+
 def test_a_row_before_that_is_missing_is_no_silence():
     one = {"id": 1, "at": T0, "amount": "4"}
     assert ROWS.events(row("u", None, one)) == [{"op": "u", "id": 1, "at": T0, "amount": Decimal("4.00")}]
