@@ -213,13 +213,13 @@ class Past:
         """
         if not self._parts:
             return []
-        columns, newest = self._columns(), np.arange(len(self))[-RECENT:]
-        wanted = [(name, value) for name, values in required_values(filter) for value in values][
-            :max_values_checked
-        ]
+        # without STATE, as a route gets all records that take an event back, whatever its filter
+        columns = {name: values for name, values in self._columns().items() if name != STATE}
+        newest = np.arange(len(self))[-RECENT:]
+        wanted = [(name, value) for name, values in required_values(filter) for value in values]
         missing = [
             (name, value)
-            for name, value in wanted
+            for name, value in wanted[:max_values_checked]
             if not len(matching_rows(columns, Route((), ((name, (value,)),)), self.schema))
         ]
         frequent = {
@@ -314,7 +314,7 @@ class Past:
     def _values(self, name: str, rows: np.ndarray) -> list:
         field, values = self.schema.field(name), take_rows(self._columns()[name], rows)
         values = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
-        if not field.scale:
+        if not field.type.startswith("decimal"):
             return values
         return [None if value is None else Decimal(int(value)).scaleb(-field.scale) for value in values]
 

@@ -259,17 +259,17 @@ class Schema:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
 
         A new field is compatible, it is null in earlier events, and so are other words: names of schemas, docs, units of
-        anything but times.
+        anything but times. So is `taken_back`, new or another, but state needs one where records have taken events back.
 
         >>> PAYMENTS.incompatibility_with(LOGINS)
         'the id is transactionId, before it was eventId'
         """
-        for role, mine, old in (
-            ("id", ", ".join(self.id_fields), ", ".join(before.id_fields)),
-            ("time", self.time_field, before.time_field),
-        ):
+        ids, old_ids = (", ".join(schema.id_fields) for schema in (self, before))
+        for role, mine, old in (("id", ids, old_ids), ("time", self.time_field, before.time_field)):
             if mine != old:
                 return f"the {role} is {mine}, before it was {old}"
+        if before.taken_back and not self.taken_back:
+            return f"there is no taken_back any more, it was {before.taken_back}"
         for past in before.fields:
             if past.name not in self._by_name:
                 return f"there is no field {past.name} any more"

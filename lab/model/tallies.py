@@ -17,7 +17,7 @@ from typing import Any
 from lab.model.alerts import utc_text
 from lab.model.field import Id
 from lab.model.rules import Route
-from lab.model.words import escape_control_characters
+from lab.model.words import escape_control_characters, plain_text
 
 # of an event on a route; the last two of a record that takes an event back: the event was stored, it was not
 FATES = ("evaluated", "storedLate", "duplicates", "droppedLate", "takenBack", "notHeld")
@@ -188,7 +188,10 @@ def make_duplicate_example(
 ) -> dict[str, Any]:
     """Two records that are duplicates: what they share, and some of the fields that rules need of each; all bounded in length."""
     records = [
-        {name: value if isinstance(value, int | None) else str(value)[:VALUE_CHARS] for name, value in some}
+        {
+            name: value if isinstance(value, int | None) else plain_text(value)[:VALUE_CHARS]
+            for name, value in some
+        }
         for some in (islice(record.items(), FIELDS_SHOWN) for record in (first, again))
     ]
     if isinstance(event_id, tuple):

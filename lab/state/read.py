@@ -7,6 +7,7 @@ Nothing is changed or locked, and Spark is not needed: the files are Arrow.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -265,7 +266,7 @@ def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[st
         whole = (
             digest(value)
             if not field.is_number_or_time
-            else [int(value.scaleb(field.scale)) if field.scale else value]
+            else [int(value.scaleb(field.scale)) if isinstance(value, Decimal) else value]
         )
         numbers |= dict(zip(int64_columns(schema, name), whole))
     return numbers

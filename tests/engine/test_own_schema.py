@@ -2,7 +2,9 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -12,10 +14,11 @@ from lab.apps.backtest import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.model.field import Field
-from lab.model.reference import evaluate_log
+from lab.model.group import group_for_alert
+from lab.model.reference import Reference, evaluate_log
 from lab.model.rules import parse_message
 from lab.model.schema import Schema
-from tests.engine.test_inprocess import CHECKED, MORE, assert_same, batches
+from tests.engine.test_inprocess import CHECKED, MORE, Dated, assert_same, batches
 from tests.strategies import cuts, logs
 
 VISITS = Schema(
@@ -32,6 +35,7 @@ VISITS = Schema(
     id_fields=("id",),
     time_field="time",
 )
+RETURNED = replace(VISITS, taken_back="paid is null")
 NAMES = {"eventId": "id", "eventTime": "time", "userId": "logTime", "country": "source", "ip": "first"}
 NAMES |= {"action": "paid", "amount": "keyGroup"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,7 +50,7 @@ def visit(line: bytes) -> bytes:
             "visit": {"id": f'V-{login["eventId"]}"é', "at": at.isoformat()},
             "who": {"user": login["userId"], "country": login["country"]},
             "first": login["ip"],
-            "paid": login["action"] == "pay",
+            "paid": {"pay": True, "login": False}.get(login["action"]),
             "total": {"amount": login["amount"]},
         }
         return json.dumps(record, ensure_ascii=False).encode()
@@ -95,15 +99,17 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_many_logs_of_own_events
 
 
 def assert_same_on_own_events(data: st.DataObject) -> None:
-    log = own(data.draw(logs()))
+    log, schema = own(data.draw(logs(live=True))), data.draw(st.sampled_from([VISITS, RETURNED]))
     at = data.draw(cuts(len(log)))
-    reference = evaluate_log(VISITS, log, key_groups=4)
-    with InProcessEngine(Settings(VISITS, key_groups=4, parallelism=1)) as stages:
+    with InProcessEngine(Settings(schema, key_groups=4, parallelism=1)) as stages:
+        both = Dated(stages, Reference(schema, key_groups=4))
         for number, entries in enumerate(batches(log, at)):
-            stages.run_batch(entries)
+            for kind, text in entries:
+                both.take(kind, text, 1000)
+            both.cut(1)
             if number % 3 == 2:
                 stages.lose_memory()
-        assert_same(stages.out, reference)
+        both.assert_same_at_end()
 
 
 def test_an_alert_names_the_text_id_as_it_is_and_past_finds_its_window():
@@ -217,6 +223,40 @@ def test_past_finds_the_window_of_an_id_of_several_fields():
     past.add([heartbeat(device, 1) for device in (1, 2, 3)])
     assert past.aggregates(rule).ids.tolist() == ['["d-1",1]', '["d-2",1]', '["d-3",1]']
     assert [event["device"] for event in past.window(rule, ("d-2", 1))] == ["d-1", "d-2"]
+
+
+PARCELS = Schema(
+    "parcels",
+    (
+        Field("id", "long"),
+        Field("at", "long"),
+        *(Field("pieces", "decimal(9,0)"), Field("weight", "decimal(18,8)")),
+    ),
+    ("id",),
+    "at",
+)
+
+
+def test_past_finds_the_window_of_a_group_of_decimals_without_digits_after_the_point():
+    past = Past(PARCELS)
+    past.add([b'{"id": 1, "at": 5, "pieces": 7}', b'{"id": 2, "at": 6, "pieces": 7}'])
+    rule = parse_message("1: COUNT(events) per pieces over 1 min >= 2", PARCELS).rule
+    group = group_for_alert(rule.keys, [Decimal(7)])
+    assert [event["id"] for event in past.window(rule, 2, group=group)] == [1, 2]
+
+
+def test_the_example_of_duplicates_has_decimals_as_alerts_have_them():
+    event = "event", b'{"id": 1, "at": 5, "pieces": 7, "weight": 0.00000001}'
+    log = [
+        ("control", f"{n}: SUM({name}) over 1 h > 5".encode()) for n, name in ((1, "pieces"), (2, "weight"))
+    ]
+    (tally,) = evaluate_log(PARCELS, [*log, event, event]).tallies.by_route.values()
+    with InProcessEngine(Settings(PARCELS)) as stages:
+        stages.run_batch([*log, event, event])
+        (stats,) = map(json.loads, stages.out["stats"])
+    (route,) = stats["routes"].values()
+    assert route["example"]["records"] == 2 * [{"pieces": "7", "weight": "0.00000001"}]
+    assert tally.example == route["example"]
 
 
 @pytest.mark.parametrize("name", ["in_iso", "at"])

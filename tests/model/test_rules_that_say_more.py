@@ -100,6 +100,11 @@ def test_with_a_reset_an_alert_uses_up_first_events_of_later_times_that_arrived_
     assert ids(rule(**counting), events) == [2, 3]
 
 
+def test_a_reset_takes_the_event_at_which_it_happens_also_without_the_current_event():
+    words = "1: COUNT_WITH_RESET(events) per userId over 1 h without the current event >= 2"
+    assert ids(words, [{"at": at} for at in range(7)]) == [2, 5]
+
+
 def test_the_first_time_is_a_count_of_0_without_the_current_event():
     first = COUNT | {"limitOperatorType": "=", "limit": 0, "window": "30m", "excludeCurrent": True}
     message = rule(**first | {"groupingKeyNames": ["userId", "country"]})
@@ -167,7 +172,8 @@ def test_a_null_where_counts_for_the_conditions_that_do_not_need_the_field():
 
 
 def test_a_plain_rule_is_not_judged_at_an_event_that_does_not_count():
-    assert ids(rule(**SUM), [{"at": 0, "amount": 5}, {"at": 1, "amount": None}]) == [0]
+    for said in (SUM, SUM | {"atMost": {"alerts": 2, "per": "1h"}}):
+        assert ids(rule(**said), [{"at": 0, "amount": 5}, {"at": 1, "amount": None}]) == [0]
 
 
 def test_at_most_so_many_alerts_are_given_in_a_window_and_the_others_are_counted():
@@ -198,6 +204,7 @@ def test_what_a_rule_has_given_is_forgotten_when_it_leaves_its_route():
         ('{"ruleId": 1, "ruleState": "PAUSE"}', [0]),
         (words.replace(">= 1", ">= 0"), [0]),
         ('{"ruleId": 1, "ruleState": "DELETE"}', [0, 1]),
+        ('{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}', [0, 1]),
         (words.replace("per userId", "per userId, ip"), [0, 1]),
     ):
         reference = Reference(LOGINS)
@@ -208,6 +215,16 @@ def test_what_a_rule_has_given_is_forgotten_when_it_leaves_its_route():
             event = {"eventId": number, "userId": 7, "eventTime": NOW + number}
             reference.event(json.dumps(event).encode())
         assert [alert.event_id for alert in reference.alerts] == given
+
+
+def test_what_a_rule_gave_before_it_said_at_most_does_not_count():
+    words = "1: COUNT(events) per userId over 1 min >= 1"
+    reference = Reference(LOGINS)
+    for number in range(5):
+        reference.control(words if number in (0, 3) else f"{words}, at most 1 per 1 d")
+        reference.event(json.dumps({"eventId": number, "userId": 7, "eventTime": NOW + number}).encode())
+    # the first has no limit; the second is the first that counts, still so after the fourth, which has no limit either
+    assert [alert.event_id for alert in reference.alerts] == [0, 1, 3]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

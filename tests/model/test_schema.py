@@ -430,10 +430,23 @@ def changed(number: int, **attributes) -> Schema:
         (changed(1, unit="utc"), "the unit of at is utc, before it was iso"),
         (replace(ORDERS, fields=ORDERS.fields[:3]), "there is no field gift any more"),
         (PAYMENTS, "the id is transactionId, before it was id"),
+        (replace(ORDERS, records="either", nan="dead letter", taken_back="amount < 0"), None),
     ],
 )
 def test_a_change_of_schema_is_compatible_or_the_field_that_differs_is_named(new, why):
     assert new.incompatibility_with(ORDERS) == why
+
+
+def test_a_schema_goes_on_taking_events_back_where_some_were():
+    """State has the rows that took them back, which are no events."""
+    returned, cancelled = (
+        replace(LOGINS, taken_back="action = returned"),
+        replace(LOGINS, taken_back="ip = x"),
+    )
+    assert returned.incompatibility_with(LOGINS) is cancelled.incompatibility_with(returned) is None
+    assert (
+        LOGINS.incompatibility_with(returned) == "there is no taken_back any more, it was action = returned"
+    )
 
 
 def test_an_unknown_field_is_answered_with_the_closest_one_and_all_names():

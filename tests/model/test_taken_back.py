@@ -193,6 +193,8 @@ def test_alerts_given_count_for_at_most_and_resets_stay():
     at_most = b"1: SUM(amount) per userId over 1 h > 5, at most 1 per 1 h"
     reference = after(event(1, "9"), event(1, "9", "returned"), event(2, "9"), rules=(at_most,))
     assert (alerts(reference), reference.suppressed) == ([(1, 9)], {"1.1": 1})
+    updated = after(event(1, "9"), event(1, "9", "returned"), event(1, "9"), rules=(at_most,))
+    assert standing(updated.alerts_and_withdrawals) == {} and updated.suppressed == {"1.1": 1}
     reset = b"1: COUNT_WITH_RESET(events) per userId over 1 h >= 2"
     lines = event(1, "1"), event(2, "1"), event(2, "1", "returned"), event(3, "1"), event(4, "1")
     assert alerts(after(*lines, rules=(reset,))) == [(2, 2), (4, 2)]
@@ -245,6 +247,16 @@ def test_a_row_that_is_deleted_or_updated_takes_back_the_row_before():
     reference.event(row("c", None, {"id": 2, "at": T0, "amount": "6"}))
     assert alerts(reference) == [(1, 7), (2, 6)]
     assert [told.event_id for told in withdrawn(reference)] == [1]
+
+
+def test_a_row_that_is_updated_starts_a_new_wait_unless_when_says_which_rows_do():
+    order, paid = {"id": 1, "at": T0, "amount": "4"}, {"id": 2, "at": T0 + 1, "amount": "9"}
+    later = {"id": 3, "at": T0 + 5 * MINUTE, "amount": "9"}
+    lines = row("c", None, order), row("c", None, paid), row("u", order, order), row("c", None, later)
+    of_order = b"1: NO(events where amount = 9) within 1 min after, when amount = 4"
+    for more, waits in ((b"", [1]), (b" and op = c", [])):
+        told = after(*lines, rules=(of_order + more,), schema=ROWS).alerts
+        assert [alert.event_id for alert in told] == waits
 
 
 def test_a_row_before_that_is_missing_is_no_silence():

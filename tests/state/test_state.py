@@ -10,12 +10,14 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from lab.cli.main import OK, main
+from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record, write_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.windows.statefiles import StateFileMissing, StateFiles
 from lab.model.field import Field
+from lab.model.messages import parse_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.state import read as state
 from tests.engine.test_pipeline import EVENTS, RULES, run, write
@@ -218,3 +220,12 @@ def test_a_text_id_is_shown_as_the_digest_that_windows_have():
     plan = SimpleNamespace(entry=SimpleNamespace(fields=[]))
     shown = state._shown(schema, plan, {"id": -1, "time": 5})
     assert shown == {"eventId": "ffffffffffffffff", "eventTime": 5}
+
+
+def test_a_key_may_be_a_decimal_without_digits_after_the_point():
+    fields = Field("id", "long"), Field("at", "long"), Field("pieces", "decimal(9,0)")
+    schema = Schema("parcels", fields, ("id",), "at")
+    rule = parse_message("1: COUNT(events) per pieces over 1 min > 1", schema).rule
+    (plan,) = Ledger.from_rules([rule], schema).plans
+    assert [state._numbers(schema, plan, {"pieces": seven}) for seven in (7, "7")] == 2 * [{"pieces": 7}]
+    assert type(state._numbers(schema, plan, {"pieces": 7})["pieces"]) is int

@@ -102,8 +102,8 @@ def decode_records(
     if read := list(_read_at_once(lines, schema)):
         at_once = np.concatenate([rows for rows, _ in read])
         table, right = typed_columns(pa.concat_tables(table for _, table in read), schema)
-        if schema.operation_field:  # such a record may be two events
-            right &= pc.fill_null(pc.not_equal(table[schema.operation_field.name], "u"), True).to_numpy()
+        if schema.operation_field:  # an update may be two events, and the event of a delete is the row before
+            right &= ~pc.is_in(table[schema.operation_field.name], pa.array(["u", "d"])).to_numpy()
         fit = right & _fit(table, log_times[at_once], schema, max_future_ms)
         if not fit.all():
             at_once, table = at_once[fit], table.filter(pa.array(fit))
