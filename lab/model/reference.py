@@ -217,7 +217,7 @@ class Reference:
         self._expire(route, group)
         for stored in self.stored_events[route, group]:
             if stored.id == event_id and stored.time == time and not stored.taken_back:
-                stored.taken_back = True
+                stored.taken_back, stored.counted_alert_rules = True, set()
                 self.waits = [
                     wait for wait in self.waits if not wait.was_started_by(route, event, event_id, time)
                 ]

@@ -155,7 +155,7 @@ def rules_to_arrays(
             layout.VALUES + columns.index(half) for name in key.unique for half in int64_columns(schema, name)
         ]
         needed: Counter[str] = Counter()
-        if schema.taken_back and not (key.where or "").startswith(SPOKE):  # alerts that were given stay given
+        if schema.taken_back:
             needed[STATE] = layout.COUNTS
         for name in filter(None, {*key.unique, key.field, key.where}):
             column, bit = not_null_bit(fields.index(name))
