@@ -1,4 +1,4 @@
-"""A folder that outlives processes: on this disk, or anywhere `pyarrow.fs` reaches (S3, HDFS, ...).
+"""A folder that outlives processes: on a disk, or in an object store with the protocol of S3.
 
 The engine reads and writes its own files in a checkpoint through it: each is written completely or not at all. Spark writes its logs
 there itself.
@@ -143,6 +143,8 @@ class CheckpointFolder:
                     data, at = data[written:], at + written
             return True
         finally:
+            # closing does not unlock if a process was forked meanwhile
+            fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
     def has_size_and_ending(self, name: str, size: int, ending: bytes) -> bool:
