@@ -230,6 +230,14 @@ def test_the_last_saved_epoch_is_not_the_one_that_runs(tmp_path):
     )
 
 
+def test_the_last_saved_epoch_may_be_the_driver_s(tmp_path):
+    """The loop has begun after it, and was stopped before it saved anything."""
+    of_driver = mark(5) | {"number": 3, "epoch": 2}
+    for _ in range(2):
+        attempt(tmp_path, of_driver)
+        assert last_saved_loop_mark(CheckpointFolder(tmp_path / FOLDER)) == of_driver
+
+
 @pytest.mark.parametrize("torn", [0, 1, 30])
 def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
     folder = CheckpointFolder(tmp_path / FOLDER)
