@@ -9,6 +9,7 @@ from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Timer
+from unittest.mock import patch
 
 import pytest
 
@@ -64,6 +65,15 @@ def test_who_only_looks_whether_it_is_locked_keeps_nobody_out(tmp_path):
         FolderLock(tmp_path).release()
 
 
+def test_a_full_disk_leaves_nothing_locked(tmp_path):
+    """Even while somebody keeps the error, as a notebook does."""
+    full = patch.object(os, "pwrite", side_effect=OSError(28, "No space left on device"))
+    with full, pytest.raises(OSError, match="No space left on device") as error:
+        FolderLock(tmp_path)
+    FolderLock(tmp_path).release()
+    assert error
+
+
 def folder_lock(folder: Path, meanwhile: Callable[[], None]) -> None:
     with FolderLock(folder):
         meanwhile()
@@ -76,8 +86,7 @@ def note(folder: Path, meanwhile: Callable[[], None]) -> None:
 
 def append(folder: Path, meanwhile: Callable[[], None]) -> None:
     looks = durable._has_size_and_ending
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable, "_has_size_and_ending", lambda *found: meanwhile() or looks(*found))
+    with patch.object(durable, "_has_size_and_ending", lambda *found: meanwhile() or looks(*found)):
         CheckpointFolder(folder).append_if_unchanged("cuts", 0, 0, b"one")
 
 

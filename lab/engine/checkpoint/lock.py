@@ -37,8 +37,12 @@ class FolderLock:
         make_folder(folder)
         descriptor = private_file_opener(str(folder / FILE), os.O_RDWR | os.O_CREAT)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
+        note = json.dumps({"pid": os.getpid(), "work": work})
         try:
             self._lock()
+            # one call overwrites the old note, so that nobody reads half a note
+            with file_named_in_errors(folder / FILE):
+                os.pwrite(descriptor, note.encode().ljust(128), 0)
         except BlockingIOError:
             holder = _read(self._file)
             self._file.close()
@@ -46,10 +50,9 @@ class FolderLock:
                 f"{what} {folder} is in use by {holder.get('work', 'an engine')} "
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
-        note = json.dumps({"pid": os.getpid(), "work": work})
-        # one call overwrites the old note, so that nobody reads half a note
-        with file_named_in_errors(folder / FILE):
-            os.pwrite(descriptor, note.encode().ljust(128), 0)
+        except OSError:  # of a full disk
+            self.release()
+            raise
 
     def _lock(self) -> None:
         deadline = time.monotonic() + LOOK_S
