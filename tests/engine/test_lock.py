@@ -74,6 +74,10 @@ def test_a_full_disk_leaves_nothing_locked(tmp_path):
     assert error
 
 
+def nothing() -> None:
+    pass
+
+
 def folder_lock(folder: Path, meanwhile: Callable[[], None]) -> None:
     with FolderLock(folder):
         meanwhile()
@@ -86,7 +90,12 @@ def note(folder: Path, meanwhile: Callable[[], None]) -> None:
 
 def append(folder: Path, meanwhile: Callable[[], None]) -> None:
     looks = durable._has_size_and_ending
-    with patch.object(durable, "_has_size_and_ending", lambda *found: meanwhile() or looks(*found)):
+
+    def looks_meanwhile(*found) -> bool:
+        meanwhile()
+        return looks(*found)
+
+    with patch.object(durable, "_has_size_and_ending", looks_meanwhile):
         CheckpointFolder(folder).append_if_unchanged("cuts", 0, 0, b"one")
 
 
@@ -95,7 +104,7 @@ def test_a_fork_while_something_is_locked_does_not_keep_the_lock(tmp_path, use):
     child = FORK.Process(target=time.sleep, args=(60,))
     use(tmp_path, child.start)
     try:
-        other = FORK.Process(target=use, args=(tmp_path, int))
+        other = FORK.Process(target=use, args=(tmp_path, nothing))
         other.start()
         other.join(10)
         assert other.exitcode == 0
