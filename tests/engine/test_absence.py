@@ -98,6 +98,8 @@ def test_whatever_is_logged_and_lost_it_tells_once_what_the_reference_tells(seed
                 stages.step()
             if rng.random() < 0.1:
                 stages.lose_memory()
+            elif rng.random() < 0.1:
+                rescaled(stages, rng.choice([1, 2, 3]), f"-{n}")
         stages.now = at + 9 * MINUTE
         stages.step()
         reference.advance_to(stages.now)
