@@ -266,8 +266,22 @@ def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_pat
     assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [5]
 
 
+def test_two_hosts_write_a_file_of_a_shared_folder_each_by_itself(tmp_path, monkeypatch):
+    """Of two containers, say, whose processes have the same id: an attempt that stood still, and the one that followed it."""
+    folder, replace = CheckpointFolder(f"file://{tmp_path}"), os.replace
+
+    def after_the_other(*names: str) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        folder.write("state", b"the other's")
+        replace(*names)
+
+    monkeypatch.setattr(os, "replace", after_the_other)
+    folder.write("state", b"mine")
+    assert folder.read("state") == b"mine" and os.listdir(tmp_path) == ["state"]
+
+
 def test_a_file_that_does_not_fit_leaves_no_part_of_itself(tmp_path):
-    """Each start has another process id, so on a full disk each would leave another part under a hidden name."""
+    """On a full disk each attempt would leave another part under a hidden name."""
     folder, limits = CheckpointFolder(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
     folder.write("state", b"whole")
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from lab.logs.access import make_folder, private_file_opener
 from lab.model.words import file_named_in_errors
@@ -94,7 +95,8 @@ class CheckpointFolder:
             with system.open_output_stream(f"{folder}/{name}") as file:
                 file.write(data)
             return
-        aside = f"{folder}/.{name}.{os.getpid()}"
+        # processes of two hosts may have the same id
+        aside = f"{folder}/.{name}.{uuid4().hex}"
         try:
             self._write_local(aside, data)
         except FileNotFoundError:
