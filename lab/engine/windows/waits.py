@@ -225,10 +225,9 @@ class Waits:
                 *_bytes(pa.array(columns["text"])),
             )
         )
-        loaded = self.arrays.entries[: self.arrays.scalars[loop.ENTRIES]]
-        in_log_order = np.lexsort((loaded[:, loop.SEQ], loaded[:, loop.AT]))
-        if (in_log_order[1:] < in_log_order[:-1]).any():
-            self._keep_only(in_log_order)
+        seq, at = self.arrays.entries[: self.arrays.scalars[loop.ENTRIES], [loop.SEQ, loop.AT]].T
+        if (at[1:] < at[:-1]).any():
+            self._keep_only(np.lexsort((seq, at)))
 
 
 def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) -> pa.Array:
