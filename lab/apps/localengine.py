@@ -47,6 +47,4 @@ class LocalEngine(BackgroundTask):
                 ends = time.monotonic() + EPOCH_S
                 with running_epoch(job, planner, cuts, outlet.put) as running:
                     while time.monotonic() < ends:
-                        yield self._every_s
-                        while running.step():
-                            pass
+                        yield 0 if running.step() else self._every_s

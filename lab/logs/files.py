@@ -4,9 +4,10 @@
     events/00000000000000000000.index    end and time of each append, see `lab.logs.index`
     events/00000000000008388700.jsonl    the next segment, started after 8 MiB or a day
 
-A position is a byte offset in the whole log. One writer at a time holds the lock. Readers take no lock and read only what the index
-covers. So positions and log times are in the same order, however many writers there are, and the cost of an append or a read depends
-on its own size only. Appended lines survive the end of the process, but not a power failure: as with Kafka, nothing waits for the disk.
+A position is a byte offset in the whole log. One writer at a time holds the lock. Readers read only what the index covers, and take no
+lock, but for an engine, which waits with it for a running append. So positions and log times are in the same order, however many
+writers there are, and the cost of an append or a read depends on its own size only. Appended lines survive the end of the process, but
+not a power failure: as with Kafka, nothing waits for the disk.
 """
 
 from bisect import bisect_left, bisect_right

@@ -16,6 +16,7 @@ from lab.engine.windows.waits import Waits
 from lab.model.messages import parse_message
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.schema import LOGINS
+from tests.engine.test_statefiles import rescaled
 from tests.model.test_absence import MINUTE, ORDER, SILENT, T0, event
 
 CHANGES = [
@@ -97,6 +98,8 @@ def test_whatever_is_logged_and_lost_it_tells_once_what_the_reference_tells(seed
                 stages.step()
             if rng.random() < 0.1:
                 stages.lose_memory()
+            elif rng.random() < 0.1:
+                rescaled(stages, rng.choice([1, 2, 3]), f"-{n}")
         stages.now = at + 9 * MINUTE
         stages.step()
         reference.advance_to(stages.now)
@@ -172,3 +175,27 @@ def test_the_stats_log_counts_the_memory_of_what_is_awaited():
         waits = sum(waits.memory_bytes for waits in windows.all_waits)
         assert waits > 0
         assert json.loads(stages.out["stats"][-1])["memoryBytes"] == stores + waits
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize("changed", [False, True])
+def test_after_a_rescale_alerts_come_when_their_waits_have_ended(after, changed):
+    """The tasks of before gave their events the same numbers, whose order is not that of the log.
+
+    `changed`: no cut falls between the ends of the first half of the waits and a change of the rule.
+    """
+    users, half = range(16), 8
+    with Clocked(Settings(LOGINS, parallelism=2, key_groups=8)) as stages:
+        stages.log("control", ORDER, T0)
+        for user in users:
+            stages.logs.log("events").append([event(user, 5, user=user)], T0 + 2000 * user + 10)
+        stages.now = T0 + 2000 * len(users)
+        stages.step()
+        rescaled(stages, after, "a")
+        for ended in (half,) if changed else users[: half + 1]:
+            stages.now = T0 + MINUTE + 2000 * ended
+            if changed:
+                stages.logs.log("control").append([ORDER], stages.now - 1)
+            stages.step()
+            alerted = sorted(json.loads(line)["eventId"] for line in stages.out["alerts"])
+            assert alerted == [*users[:ended]]

@@ -230,6 +230,14 @@ def test_the_last_saved_epoch_is_not_the_one_that_runs(tmp_path):
     )
 
 
+def test_the_last_saved_epoch_may_be_the_driver_s(tmp_path):
+    """The loop has begun after it, and was stopped before it saved anything."""
+    of_driver = mark(5) | {"number": 3, "epoch": 2}
+    for _ in range(2):
+        attempt(tmp_path, of_driver)
+        assert last_saved_loop_mark(CheckpointFolder(tmp_path / FOLDER)) == of_driver
+
+
 @pytest.mark.parametrize("torn", [0, 1, 30])
 def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
     folder = CheckpointFolder(tmp_path / FOLDER)
@@ -258,8 +266,22 @@ def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_pat
     assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [5]
 
 
+def test_two_hosts_write_a_file_of_a_shared_folder_each_by_itself(tmp_path, monkeypatch):
+    """Of two containers, say, whose processes have the same id: an attempt that stood still, and the one that followed it."""
+    folder, replace = CheckpointFolder(f"file://{tmp_path}"), os.replace
+
+    def after_the_other(*names: str) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        folder.write("state", b"the other's")
+        replace(*names)
+
+    monkeypatch.setattr(os, "replace", after_the_other)
+    folder.write("state", b"mine")
+    assert folder.read("state") == b"mine" and os.listdir(tmp_path) == ["state"]
+
+
 def test_a_file_that_does_not_fit_leaves_no_part_of_itself(tmp_path):
-    """Each start has another process id, so on a full disk each would leave another part under a hidden name."""
+    """On a full disk each attempt would leave another part under a hidden name."""
     folder, limits = CheckpointFolder(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
     folder.write("state", b"whole")
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))

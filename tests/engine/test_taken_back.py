@@ -133,19 +133,21 @@ def test_none_is_awaited_any_more_after_it(loses):
         assert [json.loads(line)["eventId"] for line in stages.out["alerts"]] == [1, 3]
 
 
+@pytest.mark.parametrize("apart_ms", [0, 1])
 @pytest.mark.parametrize("returned", [{0, 4, 6}, {1, 2, 3}])
-def test_after_a_rescale_only_the_wait_of_the_event_that_was_taken_back_ends(returned):
+def test_after_a_rescale_only_the_wait_of_the_event_that_was_taken_back_ends(returned, apart_ms):
     """The tasks of before gave their events the same numbers: user 0 and 1 have 0, 4 and 2 have 1, 6 and 3 have 2."""
     users = range(8)
     with Clocked(Settings(RETURNS, parallelism=2, key_groups=8)) as stages:
         stages.log("control", ORDER, T0)
-        orders = [event(user, None, "order", at=5, userId=user) for user in users]
-        stages.logs.log("events").append(orders, T0 + 1)
-        stages.now = T0 + 2
+        for user in users:
+            order = event(user, None, "order", at=5, userId=user)
+            stages.logs.log("events").append([order], T0 + 1 + apart_ms * user)
+        stages.now = T0 + 10
         stages.step()
         rescaled(stages, 1, "a")
         records = [event(user, None, "returned", at=5, userId=user) for user in sorted(returned)]
-        stages.logs.log("events").append(records, T0 + 3)
+        stages.logs.log("events").append(records, T0 + 11)
         stages.now = T0 + 2 * MINUTE
         stages.step()
         alerted = [json.loads(line)["eventId"] for line in stages.out["alerts"]]

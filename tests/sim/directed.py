@@ -160,3 +160,19 @@ def a_key_group_that_forgot_everything_remembers_its_newest_time() -> History:
     """When the window grows, its only event goes; one that is older by more than the new window is then the first."""
     grows = (rule(0, "1s"), event(100), event(200, None), rule(201, "1m"))
     return History(CALM, (A_MS_AHEAD, *grows, event(202, dated_s=30)))
+
+
+@directed
+def waits_of_several_tasks_lie_in_the_order_of_their_numbers() -> History:
+    """The second wait of the first task ends before the first one of the other task, and the rule changes in between."""
+    mine, other = users(2)
+    absent = {
+        "ruleId": 1,
+        "ruleState": "ACTIVE",
+        "absence": True,
+        "window": "1m",
+        "groupingKeyNames": ["userId"],
+    }
+    waits = (append("control", 0, absent), event(2, mine), event(4, mine), event(6, other), batch())
+    settings = CALM | {"key_groups": 2, "parallelism": 2}
+    return History(settings, (A_MS_AHEAD, *waits, ("rescale", 1), append("control", 65, absent)))

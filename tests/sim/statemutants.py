@@ -4,12 +4,15 @@ import json
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import numpy as np
+
 from lab.engine.loop import task
 from lab.engine.records.columns import BEFORE_ALL
 from lab.engine.windows import windowstate
 from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.statefiles import StateFiles
 from lab.engine.windows.store import RouteStore
+from lab.engine.windows.waits import Waits
 from lab.engine.windows.windowstate import WindowState
 from tests.sim import protocol
 from tests.sim.mutants import mutant
@@ -203,6 +206,18 @@ def a_file_that_expires_goes_from_the_chain_after_the_next_is_written():
         return write(self, *others, tuple(min([epoch, *oldest]) for epoch in needed))
 
     with patch.object(WindowState, "_expired", told), patch.object(StateFiles, "write", mutated):
+        yield
+
+
+@mutant
+def waits_of_several_tasks_lie_in_the_order_of_their_numbers():
+    """After a rescale: one that lasts longer stands before one that has ended."""
+    keep = Waits._keep_only
+
+    def mutated(self, rows, *room):
+        keep(self, np.sort(rows), *room)
+
+    with patch.object(Waits, "_keep_only", mutated):
         yield
 
 

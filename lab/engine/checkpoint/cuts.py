@@ -235,11 +235,16 @@ def last_lease(folder: CheckpointFolder) -> str:
 
 
 def last_saved_loop_mark(folder: CheckpointFolder) -> Mark | None:
-    """The mark at the end of the newest epoch whose state file is there; None before the first."""
+    """The mark at the end of the newest epoch whose state file is there; None before the first.
+
+    That may be an epoch of the driver's, after which the loop has begun one.
+    """
     for name in reversed(folder.names()[-2:]):
-        records = _read(folder, name)
-        if records and "saved" in records[-1]:
-            return _end(records, _epoch(name), f"{folder}/{name}")
+        if records := _read(folder, name):
+            epoch, number = _epoch(name), records[0]["number"]
+            if "saved" in records[-1]:
+                return _end(records, epoch, f"{folder}/{name}")
+            return records[0]["begin"] | {"number": number - 1, "epoch": epoch - 1} if epoch else None
     return None
 
 

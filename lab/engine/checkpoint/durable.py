@@ -1,4 +1,4 @@
-"""A folder that outlives processes: on this disk, or anywhere `pyarrow.fs` reaches (S3, HDFS, ...).
+"""A folder that outlives processes: on a disk, or in an object store with the protocol of S3.
 
 The engine reads and writes its own files in a checkpoint through it: each is written completely or not at all. Spark writes its logs
 there itself.
@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from lab.logs.access import make_folder, private_file_opener
 from lab.model.words import file_named_in_errors
@@ -94,7 +95,8 @@ class CheckpointFolder:
             with system.open_output_stream(f"{folder}/{name}") as file:
                 file.write(data)
             return
-        aside = f"{folder}/.{name}.{os.getpid()}"
+        # processes of two hosts may have the same id
+        aside = f"{folder}/.{name}.{uuid4().hex}"
         try:
             self._write_local(aside, data)
         except FileNotFoundError:
@@ -143,6 +145,8 @@ class CheckpointFolder:
                     data, at = data[written:], at + written
             return True
         finally:
+            # closing does not unlock if a process was forked meanwhile
+            fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
     def has_size_and_ending(self, name: str, size: int, ending: bytes) -> bool:

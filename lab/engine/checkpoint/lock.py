@@ -7,6 +7,7 @@ the lock, whatever killed the process. The file names the process: {"pid": 4711,
 import fcntl
 import json
 import os
+import time
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +15,7 @@ from lab.logs.access import make_folder, private_file_opener
 from lab.model.words import file_named_in_errors
 
 FILE = "lab.lock"
+LOOK_S = 0.1  # whoever only looks whether a folder is locked shares its lock for a far shorter time
 
 
 class CheckpointInUse(RuntimeError):
@@ -21,7 +23,7 @@ class CheckpointInUse(RuntimeError):
 
 
 class FolderLock:
-    """The lock on a folder, taken at once; `release` it, or use it in a `with`. `work`, `what`: for whom it is refused.
+    """The lock on a folder, taken when it is made; `release` it, or use it in a `with`. `work`, `what`: for whom it is refused.
 
     >>> import tempfile
     >>> checkpoint = Path(tempfile.mkdtemp())
@@ -35,8 +37,12 @@ class FolderLock:
         make_folder(folder)
         descriptor = private_file_opener(str(folder / FILE), os.O_RDWR | os.O_CREAT)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
+        note = json.dumps({"pid": os.getpid(), "work": work})
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock()
+            # one call overwrites the old note, so that nobody reads half a note
+            with file_named_in_errors(folder / FILE):
+                os.pwrite(descriptor, note.encode().ljust(128), 0)
         except BlockingIOError:
             holder = _read(self._file)
             self._file.close()
@@ -44,14 +50,26 @@ class FolderLock:
                 f"{what} {folder} is in use by {holder.get('work', 'an engine')} "
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
-        note = json.dumps({"pid": os.getpid(), "work": work})
-        # one call overwrites the old note, so that nobody reads half a note
-        with file_named_in_errors(folder / FILE):
-            os.pwrite(descriptor, note.encode().ljust(128), 0)
+        except OSError:  # of a full disk
+            self.release()
+            raise
+
+    def _lock(self) -> None:
+        deadline = time.monotonic() + LOOK_S
+        while True:
+            try:
+                return fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(LOOK_S / 10)
 
     def release(self) -> None:
         """Releases the lock. A second call does nothing."""
-        self._file.close()
+        if not self._file.closed:
+            # closing does not unlock if a process was forked meanwhile
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +79,7 @@ class FolderLock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process of this machine holds the lock on a folder. The check does not take the lock from it.
+    """Whether a process of this machine holds the lock on a folder. The check does not take the lock from it, nor keep another from taking it.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -74,6 +92,7 @@ def is_locked(folder: Path) -> bool:
     try:
         with open(folder / FILE, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_UN)
     except BlockingIOError:
         return True
     except OSError:

@@ -3,6 +3,7 @@
 checkpoint/
   lab.json     what is fixed for its life, its parallelism, and its id, under which it writes to file logs
   lab.lock     who works on it (`lab.engine.checkpoint.lock`)
+  lease/       who may go on (`lab.engine.checkpoint.lease`)
   rules/       the ledger after each cut that had control messages (`lab.engine.checkpoint.ledger`)
   state/       what the epochs stored (`lab.engine.windows.statefiles`)
   offsets/17   Spark: micro-batch 17 is planned: an epoch between two marks (`lab.engine.loop.cut`), or ten minutes of the loop

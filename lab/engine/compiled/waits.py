@@ -5,7 +5,8 @@
 
 An entry is an event after which one is awaited (OPEN), or one that ended others (MARK), or both; or a record that took an event
 back (GONE), after which none is awaited any more. Entries lie in log order, so that
-those whose time has passed are before the HEAD.
+those whose time has passed are before the HEAD. Tasks number their events by themselves, so the entries of
+several tasks, after a rescale, are not in order of SEQ: they are looked up through BY_SEQ.
 """
 
 from typing import NamedTuple
@@ -14,10 +15,10 @@ import numpy as np
 
 from lab.engine.compiled.groups import find_slot
 from lab.engine.compiled.layout import NOTHING, njit_without_allocation
-from lab.engine.compiled.restore import first_row_with_seq
 
 # columns of WaitArrays.entries; AT: when the event arrived; TIME: if GONE, the seq of the event; OLDER: the group's previous entry; FROM: where its text begins
-FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, KEY = range(9)
+# BY_SEQ: not of the entry in this row, but the row of the entry that comes here in order of SEQ
+FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, BY_SEQ, KEY = range(10)
 # LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back; DUE: its alert was due when its wait ended
 OPEN, MARK, LIVE, GONE, LEFT, DUE = 1, 2, 4, 8, 16, 32
 ENTRIES, HEAD, FIRST_OPEN, TEXT, SALT = range(
@@ -114,6 +115,7 @@ def add_rows(arrays, rows, window_ms, due_entries):
         entry[KEY_GROUP] = rows.key_groups[i]
         start = arrays.scalars[TEXT]
         entry[FROM] = start
+        entry[BY_SEQ] = n
         if flags & OPEN:
             for b in range(rows.text_offsets[i], rows.text_offsets[i + 1]):
                 arrays.texts[start] = rows.texts[b]
@@ -128,12 +130,20 @@ def add_rows(arrays, rows, window_ms, due_entries):
 @njit_without_allocation
 def find_entry(arrays, key_group, seq):
     """The entry of the event of a key-group with a seq, NOTHING if there is none behind the HEAD."""
-    entries = arrays.scalars[ENTRIES]
-    entry_row = first_row_with_seq(arrays.entries, SEQ, arrays.scalars[HEAD], entries, seq)
-    while entry_row < entries and arrays.entries[entry_row, SEQ] == seq:
-        if arrays.entries[entry_row, KEY_GROUP] == key_group:
+    place, high = np.int64(0), arrays.scalars[ENTRIES]
+    while place < high:
+        middle = (place + high) >> 1
+        if arrays.entries[arrays.entries[middle, BY_SEQ], SEQ] < seq:
+            place = middle + 1
+        else:
+            high = middle
+    while place < arrays.scalars[ENTRIES]:
+        entry_row = arrays.entries[place, BY_SEQ]
+        if arrays.entries[entry_row, SEQ] != seq:
+            break
+        if arrays.entries[entry_row, KEY_GROUP] == key_group and entry_row >= arrays.scalars[HEAD]:
             return entry_row
-        entry_row += 1  # of another task, before a rescale
+        place += 1  # of another task, before a rescale
     return np.int64(NOTHING)
 
 
@@ -178,22 +188,21 @@ def text_end(arrays, entry_row):
 
 
 @njit_without_allocation
-def needed_text_bytes(arrays, is_needed):
-    """How long the texts of the needed entries are."""
+def text_bytes(arrays, entry_rows):
+    """How long the texts of some entries are."""
     found = np.int64(0)
-    for entry_row in range(arrays.scalars[ENTRIES]):
-        if is_needed[entry_row]:
-            found += text_end(arrays, entry_row) - arrays.entries[entry_row, FROM]
+    for i in range(len(entry_rows)):
+        entry_row = entry_rows[i]
+        found += text_end(arrays, entry_row) - arrays.entries[entry_row, FROM]
     return found
 
 
 @njit_without_allocation
-def copy_entries(old, new, is_needed):
-    """Copies the needed entries to empty arrays, and fills their index."""
+def copy_entries(old, new, entry_rows):
+    """Copies some entries, in this order, to empty arrays, and fills their index, but for BY_SEQ."""
     key = old.entries[:, KEY:]
-    for entry_row in range(old.scalars[ENTRIES]):
-        if not is_needed[entry_row]:
-            continue
+    for i in range(len(entry_rows)):
+        entry_row = entry_rows[i]
         n = new.scalars[ENTRIES]
         new.scalars[ENTRIES] += 1
         for column in range(old.entries.shape[1]):

@@ -138,9 +138,11 @@ class Engine:
     def stop(self) -> None:
         """Stops the query, waits for its end, frees the shared memory and releases the checkpoint."""
         with self.until_stopped:
-            if self.job.runs_loop:
-                self._end_loop()
-            self.query.stop()
+            try:
+                if self.job.runs_loop:
+                    self._end_loop()
+            finally:
+                self.query.stop()
 
     def __enter__(self) -> Self:
         return self

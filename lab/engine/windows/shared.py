@@ -175,9 +175,13 @@ def unmap_removed_arrays() -> None:
 @contextmanager
 def locked_note(path: Path) -> Iterator["Note"]:
     """Exclusive use of a small note beside the arrays, across processes; a dead holder frees it."""
-    with open(path, "a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield Note(file)
+    with open(path, "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            with open(path, "a+b") as file:
+                yield Note(file)
+        finally:  # closing does not unlock if a process was forked meanwhile
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 class Note:

@@ -168,13 +168,19 @@ class Waits:
 
     def _make_room(self, entries: int, text: int) -> None:
         """Makes room for so many more entries and bytes of text, and drops the entries that are no longer needed."""
+        kept = np.zeros(self.arrays.scalars[loop.ENTRIES], np.uint8)
+        loop.mark_needed_entries(self.arrays, kept)
+        self._keep_only(np.flatnonzero(kept), entries, text)
+
+    def _keep_only(self, rows: np.ndarray, entries: int = 0, text: int = 0) -> None:
+        """Keeps some entries, in this order, and makes room for so many more entries and bytes of text."""
         old = self.arrays
-        kept = np.zeros(old.scalars[loop.ENTRIES], np.uint8)
-        loop.mark_needed_entries(old, kept)
-        needed, text_needed = int(kept.sum()) + entries, int(loop.needed_text_bytes(old, kept)) + text
+        needed, text_needed = len(rows) + entries, int(loop.text_bytes(old, rows)) + text
         room = max(needed + needed // 2, ROOM_AT_FIRST)
         self._arrays = self._create(room, max(text_needed + text_needed // 2, TEXT_AT_FIRST * ROOM_AT_FIRST))
-        loop.copy_entries(old, self.arrays, kept)
+        loop.copy_entries(old, self.arrays, rows)
+        kept = self.arrays.entries[: len(rows)]
+        kept[:, loop.BY_SEQ] = np.argsort(kept[:, loop.SEQ], kind="stable")
 
     # -- state files ---------------------------------------------------------------------------------------------------
 
@@ -200,7 +206,7 @@ class Waits:
         return columns | {f"key:{name}": entry[:, loop.KEY + k] for k, name in enumerate(self.key_columns)}
 
     def load(self, columns: Columns) -> None:
-        """Adds the entries that `export` returned, in order of seq."""
+        """Adds the entries that `export` returned, in order of seq, and puts those of several tasks, before a rescale, in log order."""
         flags, count = columns["waits"], len(columns["waits"])
         key = [columns[f"key:{name}"] for name in self.key_columns]
         self._follow(
@@ -219,6 +225,9 @@ class Waits:
                 *_bytes(pa.array(columns["text"])),
             )
         )
+        seq, at = self.arrays.entries[: self.arrays.scalars[loop.ENTRIES], [loop.SEQ, loop.AT]].T
+        if (at[1:] < at[:-1]).any():
+            self._keep_only(np.lexsort((seq, at)))
 
 
 def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) -> pa.Array:
