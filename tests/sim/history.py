@@ -83,7 +83,7 @@ def random_history(seed: int, loop: bool = False) -> History:
 
     `loop`: one that runs the engine's loop; a seed gives another history with it than without.
     """
-    of = f"loop {seed}" if loop else seed
+    of: int | str = f"loop {seed}" if loop else seed
     rng = random.Random(of)
     pick = rng.choice
     divisible = rng.random() < 0.3
