@@ -78,9 +78,13 @@ def _shown(action: Action) -> str:
     return f"{kind} {' '.join(map(str, rest))}"
 
 
-def random_history(seed: int) -> History:
-    """Settings, rules, events, and faults between them; each history has habits of its own."""
-    rng = random.Random(seed)
+def random_history(seed: int, loop: bool = False) -> History:
+    """Settings, rules, events, and faults between them; each history has habits of its own.
+
+    `loop`: one that runs the engine's loop; a seed gives another history with it than without.
+    """
+    of: int | str = f"loop {seed}" if loop else seed
+    rng = random.Random(of)
     pick = rng.choice
     divisible = rng.random() < 0.3
     key_groups = pick([1, 2, 2, 3, 5, 8])
@@ -91,7 +95,7 @@ def random_history(seed: int) -> History:
         "control": pick([1, 1, 2]),
         "at_once": pick([1, 2, 100]),
         "key_groups": key_groups,
-        "parallelism": rng.randint(1, min(5, key_groups)) if rng.random() < 0.5 else 1,
+        "parallelism": rng.randint(1, min(5, key_groups)) if not loop and rng.random() < 0.5 else 1,
         "late_policy": pick(LATE_POLICIES),
         "max_out_of_orderness_ms": pick([0, MINUTE // 2, 5 * MINUTE]),
         "max_future_ms": pick([5000, 86_400_000]),
@@ -104,16 +108,18 @@ def random_history(seed: int) -> History:
         "ledgers": pick([2, 100]),
         "sharing": pick([0, 0, 3, 5000]),
         # a generator of its own: what a seed gave before there were pairs, it gives still
-        "pairs": random.Random(f"{seed}/pairs").random() < 0.3,
+        "pairs": random.Random(f"{of}/pairs").random() < 0.3,
     }
-    settings["returns"] = not settings["pairs"] and random.Random(f"{seed}/returns").random() < 0.4
+    settings["returns"] = not settings["pairs"] and random.Random(f"{of}/returns").random() < 0.4
     # where there is one task, it may run the engine's loop, with epochs of several cuts
-    settings["loop"] = settings["parallelism"] == 1 and random.Random(f"{seed}/loop").random() < 0.6
+    settings["loop"] = loop or settings["parallelism"] == 1 and random.Random(f"{seed}/loop").random() < 0.6
     habits = Habits(rng, settings)
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
         actions += habits.next()
-    return History(settings, tuple(_with_copies(random.Random(-1 - seed), actions)))
+    return History(
+        settings, tuple(_with_copies(random.Random(f"{of}/copies" if loop else -1 - seed), actions))
+    )
 
 
 def _with_copies(rng: random.Random, actions: list[Action]) -> list[Action]:

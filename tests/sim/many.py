@@ -5,13 +5,14 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 from tests.sim import logmutants, loopmutants, statemutants  # noqa: F401 - they add to MUTANTS
 from tests.sim.directed import DIRECTED
 from tests.sim.history import BEGIN, Action, History, random_history
 from tests.sim.mutants import MUTANTS
 from tests.sim.shrink import shrunk
-from tests.sim.simulate import run
+from tests.sim.simulate import Simulation, run
 from tests.sim.world import installed
 
 PATIENCE_S = 60  # a history takes a twentieth of a second; one that takes so long does not come to an end
@@ -25,15 +26,31 @@ def appended(history: History) -> list[Action]:
     return [action for action in history.actions if action[0] == "append"]
 
 
-def outcomes(seeds: range) -> list[tuple[int, list[str], float, float]]:
-    """Of each history: its seed, what is wrong, the log time that it covers and the CPU time that it took, in s."""
+class Outcome(NamedTuple):
+    """What a history shows: what is wrong, if anything, and whether the engine's loop took a cut.
+
+    `covered_s`: the log time that it covers. `cpu_s`: the CPU time that it took.
+    """
+
+    seed: int
+    wrong: list[str]
+    ran_loop: bool
+    covered_s: float
+    cpu_s: float
+
+
+def outcomes(seeds: range, loop: bool = False) -> list[Outcome]:
+    """Runs the histories of some seeds; `loop`: those that are drawn to run the engine's loop."""
     found = []
     with installed():
         for seed in seeds:
-            begun, history = time.process_time(), random_history(seed)
+            begun, history = time.process_time(), random_history(seed, loop)
             times = [action[3] for action in appended(history)]
-            wrong = run(history)
-            found.append((seed, wrong, (max(times) - BEGIN) / 1000, time.process_time() - begun))
+            simulation = Simulation(history)
+            wrong = simulation.run()
+            ran_loop = any("cut" in record for record in simulation.shop.records())
+            cpu_s = time.process_time() - begun
+            found.append(Outcome(seed, wrong, ran_loop, (max(times) - BEGIN) / 1000, cpu_s))
     return found
 
 

@@ -19,6 +19,17 @@ def test_whatever_happens_the_engine_gives_what_the_reference_gives():
 
 def test_a_history_is_the_same_each_time():
     assert random_history(7) == random_history(7)
+    assert random_history(7, loop=True) == random_history(7, loop=True)
+
+
+def test_histories_drawn_to_run_the_loop_run_it():
+    found = outcomes(range(HISTORIES // 3), loop=True)
+    wrong = [one for one in found if one.wrong]
+    assert not wrong, (
+        f"python -m tests.sim --loop --seed {wrong[0].seed} --histories 1 shows it: {wrong[0].wrong}"
+    )
+    # in some the engine is rescaled first, or reads all that there is in starts that choose the cuts themselves
+    assert sum(one.ran_loop for one in found) >= len(found) * 3 // 4
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ a note, a window file, an evaluation, a message to the driver. A fuse counts ste
 fails with an error, or is suspended in a thread of its own and goes on later, as a twin or an old driver does that was thought dead.
 """
 
-import threading
+import _thread
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from errno import ENOENT
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from lab.engine.checkpoint import cuts
 from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.records import parallel
 from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model import rules
@@ -110,12 +112,11 @@ class Suspended:
 
     def __init__(self, world: World, context: Context, run: Callable[[], object]):
         self.world, self.context, self.run = world, context, run
-        self.mine, self.others = threading.Semaphore(0), threading.Semaphore(0)
+        self.mine, self.others = _taken_lock(), _taken_lock()
         self.done, self.killed = False, False
         self.error: BaseException | None = None
         context.blows, context.suspended = self._pause, self
-        self.thread = threading.Thread(target=self._main, daemon=True)
-        self.thread.start()
+        _thread.start_new_thread(self._main, ())  # half as much work as `threading` makes of it
         self.others.acquire()
         if isinstance(self.error, Exception) and not isinstance(self.error, Failed):
             raise self.error
@@ -147,6 +148,12 @@ class Suspended:
         self.others.acquire()
         self.world.context = outer
         windowstate._open = outer.worker
+
+
+def _taken_lock() -> _thread.LockType:
+    lock = _thread.allocate_lock()
+    lock.acquire()
+    return lock
 
 
 # -- what the engine finds in place of a disk and of shared memory -----------------------------------------------------
@@ -299,7 +306,11 @@ def installed() -> Iterator[None]:
             (RouteStore, "load", _stepped(RouteStore.load)),
             (RouteStore, "evaluate", _stepped(RouteStore.evaluate)),
             *filelogs.PLACES,
+            # all runs are short, so threads only take time
+            (parallel, "ThreadPoolExecutor", lambda _: nullcontext(SimpleNamespace(map=map))),
             # the same again and again, in a world of few rules
+            (cuts, "_record", lru_cache(4096)(cuts._record)),
+            (cuts, "_records", lru_cache(512)(cuts._records)),
             (rules, "parse_message", lru_cache(rules.parse_message)),
             (arrays, "rules_to_arrays", _remembered(arrays.rules_to_arrays)),
         ):
