@@ -192,17 +192,14 @@ def test_a_stop_that_is_interrupted_stops_the_query(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline.time, "sleep", interrupted)
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "offsets" / "0").write_text("a batch that is not done")
-    query = SimpleNamespace(isActive=True, stop=lambda: stopped.append("query"))
+    monkeypatch.setattr(pipeline, "tell_to_stop", interrupted)
+    query = SimpleNamespace(stop=lambda: stopped.append("query"))
     job = Job(Settings(), FileLogs(tmp_path), str(tmp_path), "interrupted")
     with ExitStack() as until_stopped:
         until_stopped.callback(stopped.append, "lease")
         engine = pipeline.Engine(query, until_stopped.pop_all(), job)
     with pytest.raises(KeyboardInterrupt):
         engine.stop()
-    shutil.rmtree(shared.private_folder("interrupted"))
     assert stopped == ["query", "lease"]
 
 
