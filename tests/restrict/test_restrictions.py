@@ -13,7 +13,7 @@ from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert
 from lab.model.group import group_key, shorten_key
 from lab.model.schema import LOGINS, MAX_TIME
-from lab.model.times import now_ms
+from lab.model.times import DAY_MS, now_ms
 from lab.restrict import decide
 from lab.restrict.decide import DEAD_LETTERS, Decider, read_key
 from lab.restrict.restrictions import (
@@ -213,6 +213,15 @@ def attempts(logs, count: int, user: int = 7, first_id: int = 1, **fields) -> No
 def decided(logs) -> int:
     with Decider(logs, LOGINS) as decider:
         return decider.write_new_restrictions()
+
+
+def test_a_restriction_outlasts_a_week_of_others_in_a_folder(logs):
+    log = logs.log("restrictions")
+    log.append([restrict(0, 30 * DAY_MS).to_json()], log_time_ms=0)
+    for day in range(1, 16):
+        other = restrict(day * DAY_MS, (day + 1) * DAY_MS, (("userId", str(day)),))
+        log.append([other.to_json()], log_time_ms=day * DAY_MS)
+    assert forbidden(fold_restrictions(log), 15 * DAY_MS)
 
 
 def test_an_alert_of_a_rule_with_an_action_restricts_its_group_for_its_time(logs):

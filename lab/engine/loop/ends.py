@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 READ = ("events", "control")
 WRITTEN = ("alerts", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
+KEYED = ("control", "restrictions")  # a topic keeps the last record of each key, a folder all records
 ROW_BYTES = 1 << 18  # of lines, before compression
 LINES_AT_FIRST = 100  # of the stats topic
 CLOCKS_MS = 60_000  # those of two hosts may differ by so much
@@ -52,7 +53,7 @@ class FileLogs:
 
     def log(self, name: str) -> FileLog:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.log_folder(name), retention_ms=None if name == "control" else WEEK_MS)
+        return FileLog(self.log_folder(name), retention_ms=None if name in KEYED else WEEK_MS)
 
     def log_folder(self, name: str) -> Path:
         """The folder of a log."""
