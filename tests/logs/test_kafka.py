@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
-from lab.apps.target import create_logs
 from lab.engine.loop.ends import LOGS, KafkaLogs
 from lab.engine.loop.kafkaoutlet import KafkaOutlet
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
@@ -331,7 +330,7 @@ def test_a_start_asks_for_each_topic_once(kafka, monkeypatch):
         return ask(self)
 
     monkeypatch.setattr(partitions.PartitionOffsets, "_list", counting)
-    assert not create_logs(logs)
+    assert not logs.create(named_events=False)
     assert sorted(asked) == sorted(f"{name}-once" for name in LOGS)
 
 
@@ -339,4 +338,4 @@ def test_an_events_topic_of_others_may_be_compacted(kafka):
     logs = topics(kafka.address, "theirs")
     compacted = KafkaLogs(kafka.address, {**logs.topics, "events": "compacted-theirs"})
     KafkaLog(kafka.address, "compacted-theirs").create(2, {"cleanup.policy": "compact"})
-    assert not create_logs(compacted)
+    assert not compacted.create(named_events=False)

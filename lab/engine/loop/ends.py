@@ -59,10 +59,15 @@ class FileLogs:
         """The folder of a log."""
         return self.elsewhere.get(name, self.folder / name)
 
-    def create(self) -> None:
-        """Creates the folders that are missing."""
+    def create(self, named_events: bool = True) -> bool:
+        """Creates the folders that are missing, also those that somebody named. Returns False: only a new events topic needs a notice."""
         for name in LOGS:
-            make_folder(self.log_folder(name))
+            self.create_log(name)
+        return False
+
+    def create_log(self, name: str) -> None:
+        """Creates the folder of a log unless it exists."""
+        make_folder(self.log_folder(name))
 
     def topic(self, name: str) -> str:
         """The topic that rows for the log name."""
@@ -188,7 +193,6 @@ class KafkaLogs:
         Raises NoBroker, UnusableTopic; without `named_events` also NoTopic for a missing events topic that `topics` names.
         """
         from lab.logs.cluster import NoTopic
-        from lab.logs.kafka import COMPACTED
 
         events, created = self.log("events"), False
         try:
@@ -198,10 +202,15 @@ class KafkaLogs:
                 raise
             events.create(event_partitions)
             created = True
-        self.log("control").create(1, COMPACTED)
-        for name in WRITTEN:
-            self.log(name).create()
+        for name in ("control", *WRITTEN):
+            self.create_log(name)
         return created
+
+    def create_log(self, name: str) -> None:
+        """Creates the topic of a log, with one partition, unless it exists. Raises NoBroker, UnusableTopic."""
+        from lab.logs.kafka import COMPACTED, KEPT
+
+        self.log(name).create(1, COMPACTED if name in KEYED else KEPT)
 
     def feed(self, name: str) -> "KafkaFeed":
         """A log as the engine reads it: events by tasks, which can wait for brokers, control by the driver, which cannot."""
