@@ -18,6 +18,7 @@ from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.logs.opened import open_log
 from lab.logs.positions import Record
+from lab.model.times import DAY_MS
 from tests.topics import delete_topic, topics
 from tests.waiting import wait_until
 
@@ -332,6 +333,12 @@ def test_a_start_asks_for_each_topic_once(kafka, monkeypatch):
     monkeypatch.setattr(partitions.PartitionOffsets, "_list", counting)
     assert not logs.create(named_events=False)
     assert sorted(asked) == sorted(f"{name}-once" for name in LOGS)
+
+
+def test_acknowledgements_and_rules_do_not_expire_and_alerts_do(kafka):
+    logs = topics(kafka.address, "kept")
+    kept = {name: logs.log(name).topic_config()["retention.ms"] for name in ("acks", "control", "alerts")}
+    assert kept == {"acks": "-1", "control": "-1", "alerts": str(7 * DAY_MS)}
 
 
 def test_an_events_topic_of_others_may_be_compacted(kafka):

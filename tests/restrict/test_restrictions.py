@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -260,6 +261,17 @@ def test_the_version_that_fired_decides_what_follows(logs):
     found = {each.action: each for each in fold_restrictions(logs.log("restrictions")).all()}
     assert found["notify"].rule_version == 1 and found["block_login"].rule_version == 4
     assert found["block_login"].until - found["block_login"].start == 3_600_000
+
+
+def test_a_rule_from_weeks_ago_restricts_after_a_restart(logs):
+    for number in range(4):
+        day, message = number * 9 * DAY_MS, json.dumps(GUESSING | {"ruleId": 1 + number})
+        [place] = logs.log("control").publish([message], [""])
+        ack = {"status": "accepted", "place": place, "ruleId": 1 + number, "version": 1}
+        logs.log("acks").append([json.dumps(ack | {"ruleState": "ACTIVE"})], log_time_ms=day)
+    alert = Alert(1, 1, "{userId=7}", Decimal(3), ">=", Decimal(3), 9, 27 * DAY_MS, group=(("userId", 7),))
+    logs.log("alerts").append([alert.to_json()])
+    assert decided(logs) == 1
 
 
 def test_an_answer_without_a_version_names_no_rule(logs):

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 READ = ("events", "control")
 WRITTEN = ("alerts", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
-KEYED = ("control", "restrictions")  # a topic keeps the last record of each key, a folder all records
+COMPACTED_LOGS = ("control", "restrictions")  # topics keep the last record of each key
+KEPT_LOGS = (*COMPACTED_LOGS, "acks")  # no record expires: acks say which rule a version is
 ROW_BYTES = 1 << 18  # of lines, before compression
 LINES_AT_FIRST = 100  # of the stats topic
 CLOCKS_MS = 60_000  # those of two hosts may differ by so much
@@ -53,7 +54,7 @@ class FileLogs:
 
     def log(self, name: str) -> FileLog:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.log_folder(name), retention_ms=None if name in KEYED else WEEK_MS)
+        return FileLog(self.log_folder(name), retention_ms=None if name in KEPT_LOGS else WEEK_MS)
 
     def log_folder(self, name: str) -> Path:
         """The folder of a log."""
@@ -210,7 +211,8 @@ class KafkaLogs:
         """Creates the topic of a log, with one partition, unless it exists. Raises NoBroker, UnusableTopic."""
         from lab.logs.kafka import COMPACTED, KEPT
 
-        self.log(name).create(1, COMPACTED if name in KEYED else KEPT)
+        config = KEPT | {"retention.ms": "-1"} if name in KEPT_LOGS else KEPT
+        self.log(name).create(1, COMPACTED if name in COMPACTED_LOGS else config)
 
     def feed(self, name: str) -> "KafkaFeed":
         """A log as the engine reads it: events by tasks, which can wait for brokers, control by the driver, which cannot."""
