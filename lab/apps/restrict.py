@@ -30,7 +30,8 @@ def run(target: Target) -> None:
 
     logs = target.logs
     check_topics_to_read(logs, "control", "acks", "alerts")
-    logs.create_log("restrictions")
+    for name in ("restrictions", DEAD_LETTERS):
+        logs.create_log(name)
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
