@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lab.logs.access import make_folder
 from lab.logs.files import FileLog
-from lab.logs.places import absolute_log_name
 from lab.logs.positions import Positions, parse_positions, position_text
 
 if TYPE_CHECKING:
@@ -16,14 +15,14 @@ if TYPE_CHECKING:
     from lab.logs.kafka import Tail as KafkaTail
 
 
-def bookmark_file(log: object, reader: str = "") -> Path:
+def bookmark_file(log: "FileLog | KafkaLog", reader: str = "") -> Path:
     """The file that stores a reader's position in a log; "" is the person who runs the commands."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return (
         state
         / "lab"
         / "read"
-        / blake2b(f"{absolute_log_name(log)}{reader and chr(10)}{reader}".encode(), digest_size=8).hexdigest()
+        / blake2b(f"{log.absolute_name}{reader and chr(10)}{reader}".encode(), digest_size=8).hexdigest()
     )
 
 
@@ -47,6 +46,6 @@ def save_bookmark(log: "FileLog | KafkaLog", tail: "Tail | KafkaTail", reader: s
     file = bookmark_file(log, reader)
     make_folder(file.parent)
     aside = file.with_suffix(f".{os.getpid()}")
-    lines = absolute_log_name(log), *([tail.topic_id] if tail.topic_id else []), position_text(tail.positions)
+    lines = log.absolute_name, *([tail.topic_id] if tail.topic_id else []), position_text(tail.positions)
     aside.write_text("".join(f"{line}\n" for line in lines))
     aside.replace(file)

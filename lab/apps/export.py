@@ -33,7 +33,6 @@ from sqlalchemy import (
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
 from lab.logs.files import FileLog
-from lab.logs.places import absolute_log_name
 from lab.logs.positions import Positions, parse_positions, position_text
 from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
@@ -106,7 +105,7 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
     log, database = open_existing_log(target.logs, "alerts"), create_database_engine(url)
     METADATA.create_all(database)
     _add_columns(database)
-    place, exported, left_out = absolute_log_name(log), 0, SkippedLines()
+    place, exported, left_out = log.absolute_name, 0, SkippedLines()
     with database.connect() as connection:
         at = start or _exported(connection, log)
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
@@ -204,7 +203,7 @@ def _add_columns(database: Engine) -> None:
 
 def _exported(connection: Connection, log: "FileLog | KafkaLog") -> Positions | None:
     """How far a log was exported; None if it was not. Raises TopicMadeAnew."""
-    at_log = EXPORTS.c.place == absolute_log_name(log)
+    at_log = EXPORTS.c.place == log.absolute_name
     row = connection.execute(select(EXPORTS.c.positions, EXPORTS.c.topic_id).where(at_log)).first()
     if row is None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.apps.target import Target, Usage, check_topics_to_read, create_compacted_log, open_restrictions_log
+from lab.apps.target import Target, Usage, check_topics_to_read, open_restrictions_log
 from lab.logs.files import FileLog
 from lab.logs.reading import SkippedLines
 from lab.machine.ports import is_free
@@ -30,9 +30,8 @@ def run(target: Target) -> None:
 
     logs = target.logs
     check_topics_to_read(logs, "control", "acks", "alerts")
-    create_compacted_log(logs, "restrictions").close()
-    letters_log = logs.log(DEAD_LETTERS)
-    letters_log.create()
+    for name in ("restrictions", DEAD_LETTERS):
+        logs.create_log(name)
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
@@ -45,7 +44,7 @@ def run(target: Target) -> None:
                         if decider.dead_letters > known:
                             known = decider.dead_letters
                             print(
-                                f"{known:,} lines could not be used; they are in {letters_log}",
+                                f"{known:,} lines could not be used; they are in {logs.log(DEAD_LETTERS)}",
                                 file=sys.stderr,
                                 flush=True,
                             )
@@ -67,7 +66,8 @@ def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> N
         raise Usage(
             f"port {port} of {service.HOST} is in use: stop the program that listens there, or choose another --port"
         )
-    service.serve(create_compacted_log(target.logs, "restrictions"), port, tokens)
+    target.logs.create_log("restrictions")
+    service.serve(target.logs.log("restrictions"), port, tokens)
 
 
 def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":

@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from lab.apps.say import MessagePrinter, compile_window_loop
-from lab.apps.target import Target, Usage, create_logs
+from lab.apps.target import Target, Usage
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import cut_mark, read_record
 from lab.engine.checkpoint.settings import Settings
@@ -66,7 +66,7 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
         watched = opened.enter_context(_watched(service, say))
-        if create_logs(logs):
+        if logs.create(named_events=False):  # a topic that somebody named may be mistyped
             events = logs.log("events")
             say(
                 "note",

@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.apps.control import ANSWER_S, print_hints
 from lab.apps.run import POLL_S
-from lab.apps.target import Target, Usage, check_topics_to_read, create_compacted_log
+from lab.apps.target import Target, Usage, check_topics_to_read
 from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
 from lab.model.words import escape_control_characters
@@ -84,7 +84,7 @@ def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
 def run_capture(url: str, target: Target) -> None:
     """Captures the changes of the rule store with this URL until Ctrl-C."""
     check_topics_to_read(target.logs, "acks")
-    create_compacted_log(target.logs, "control").close()
+    target.logs.create_log("control")
     with stop_signals() as stopped:
         capture.run_capture(
             url, target.effective_schema, target.logs, stopped, lambda text: print(text, flush=True)

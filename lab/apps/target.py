@@ -82,17 +82,6 @@ def default_checkpoint(logs: FileLogs | KafkaLogs) -> Path:
     return (logs.folder if isinstance(logs, FileLogs) else Path()) / "checkpoint"
 
 
-def create_logs(logs: FileLogs | KafkaLogs) -> bool:
-    """Creates the logs that do not exist, except an events topic that somebody has named: that may be mistyped.
-
-    Returns whether it has created the events topic. Raises NoBroker, UnusableTopic; NoTopic names similar topics.
-    """
-    if isinstance(logs, KafkaLogs):
-        return logs.create(named_events=False)
-    logs.create()
-    return False
-
-
 def open_control_log(logs: FileLogs | KafkaLogs) -> "FileLog | KafkaLog":
     """The control log, to write to. Creates missing folders, but no topic: that may be mistyped. Raises as `open_existing_log` does."""
     if not isinstance(logs, KafkaLogs):
@@ -112,18 +101,6 @@ def check_topics_to_read(logs: FileLogs | KafkaLogs, *names: str) -> None:
         return
     for name in names:
         open_existing_log(logs, name).close()
-
-
-def create_compacted_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
-    """A log that a command writes, of which a topic keeps the last record of each key; created if missing. Raises NoBroker, UnusableTopic."""
-    if not isinstance(logs, KafkaLogs):
-        logs.log(name).create()
-        return logs.log(name)
-    from lab.logs.kafka import COMPACTED
-
-    log = logs.log(name)
-    log.create(1, COMPACTED)
-    return log
 
 
 def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":

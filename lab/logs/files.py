@@ -57,6 +57,11 @@ class FileLog:
     def __repr__(self) -> str:
         return str(self.folder)
 
+    @property
+    def absolute_name(self) -> str:
+        """The whole path of the folder: a name that holds whatever the current folder is."""
+        return str(self.folder.absolute())
+
     def create(self) -> None:
         """Creates the folder unless it exists."""
         make_folder(self.folder)

@@ -100,6 +100,11 @@ class KafkaLog:
     def __repr__(self) -> str:
         return f"{KAFKA}{self.cluster.address}/{self.topic}"
 
+    @property
+    def absolute_name(self) -> str:
+        """Cluster and topic: a name that holds whatever the current folder is."""
+        return repr(self)
+
     def create(self, partitions: int = 1, config: dict[str, str] = KEPT) -> None:
         """Creates the topic unless it exists. Raises NoBroker, and UnusableTopic if its settings do not fit or this user may not create it."""
         try:

@@ -4,12 +4,6 @@ KAFKA = "kafka://"
 MAX_PORT = 65_535
 
 
-def absolute_log_name(log: object) -> str:
-    """The name of a log, whatever the current folder is: the whole path of its folder, or cluster and topic."""
-    folder = getattr(log, "folder", None)
-    return str(folder.absolute()) if folder else repr(log)
-
-
 def check_address(address: str) -> str:
     """Returns `host:port` unchanged. Raises ValueError; the message never shows credentials."""
     if "@" in address:

@@ -15,21 +15,21 @@ function openWindow(alert) {
 function showWindow({ key, found }) {
   const { alert, place } = room.window;
   if (alertKey(alert) !== key) return;
-  place.replaceChildren(...(found.events ? [said(explain(alert, found)), ...picture(alert, found), tableOf(found)] : alone(alert, found)));
+  place.replaceChildren(...(found.events ? [statusLine(explain(alert, found)), ...picture(alert, found), tableOf(found)] : alone(alert, found)));
 }
 
 /** Explains the picture and any difference from what the engine saw. */
 function explain(alert, { meaning, events, counted, window, aggregation, isPlain, first, condition, total, step }) {
-  const told = [say("{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}.",
+  const sentences = [say("{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}.",
     { rule: meaning, count: events, window, event: alert.eventId, group: alert.key, value: alert.aggregate === null ? say("no value") : thousands(alert.aggregate) })];
-  if (condition) told.push(say("This is the value of {condition}. The picture shows the first condition's aggregate, {aggregation}: {value}.", { condition, aggregation, value: first.aggregate === null ? say("no value") : thousands(first.aggregate) }));
-  if (!isPlain) told.push(say("Of them {count} count for {aggregation}.", { count: counted, aggregation }));
-  else if (counted < events) told.push(say("The first {count}, in grey, no longer count: the rule alerted on them and reset its count.", { count: events - counted }));
-  if (step > 1) told.push(say("The picture shows of each {count} events the one with the highest bar.", { count: step }));
-  if (total === first.aggregate) return told.join(" ");
-  told.push(total === null ? say("These events give no value: the rule or its window has changed since, or some of the events are no longer in memory.")
+  if (condition) sentences.push(say("This is the value of {condition}. The picture shows the first condition's aggregate, {aggregation}: {value}.", { condition, aggregation, value: first.aggregate === null ? say("no value") : thousands(first.aggregate) }));
+  if (!isPlain) sentences.push(say("Of them {count} count for {aggregation}.", { count: counted, aggregation }));
+  else if (counted < events) sentences.push(say("The first {count}, in grey, no longer count: the rule alerted on them and reset its count.", { count: events - counted }));
+  if (step > 1) sentences.push(say("The picture shows of each {count} events the one with the highest bar.", { count: step }));
+  if (total === first.aggregate) return sentences.join(" ");
+  sentences.push(total === null ? say("These events give no value: the rule or its window has changed since, or some of the events are no longer in memory.")
     : say("These events give {value}: the rule or its window has changed since, or some of the events are no longer in memory.", { value: thousands(total) }));
-  return told.join(" ");
+  return sentences.join(" ");
 }
 
 /** An alert whose window cannot be shown: what is known of its group. */
@@ -41,7 +41,7 @@ function alone(alert, { meaning, absence, kept }) {
   const others = room.alerts.filter((other) => other.ruleId === alert.ruleId && other.key === alert.key).slice(-SHOWN_ALERTS).reverse(), last = { time: utc(alert.eventTime), count: others.length };
   const below = absence ? say("The event was at {time} UTC. Below are the last {count} alerts of this rule and group.", last)
     : say("The alert was {values} at {time} UTC. Below are the last {count} alerts of this rule and group.", { values: measuredText(alert), ...last });
-  return [said(`${gone} ${below}`), plainTable(say("Alerts of this rule and group, newest first"), [say("event"), say("value"), say("time (UTC)")], [false, true, false], others.map((other) => [other.eventId, measuredText(other), utc(other.eventTime)]))];
+  return [statusLine(`${gone} ${below}`), plainTable(say("Alerts of this rule and group, newest first"), [say("event"), say("value"), say("time (UTC)")], [false, true, false], others.map((other) => [other.eventId, measuredText(other), utc(other.eventTime)]))];
 }
 
 /** A bar for each event, the first condition's aggregate so far as a line, and its limit; what is what stands above. */

@@ -119,7 +119,7 @@ class Engine {
     };
   }
 
-  get held() { return [...this.routes.values()].reduce((sum, route) => sum + route.events, 0); }
+  get stored() { return [...this.routes.values()].reduce((sum, route) => sum + route.events, 0); }
 
   // -- ids, digests, key-groups
 
@@ -169,13 +169,13 @@ class Engine {
     const whole = `{${written.map(({ name, text }) => `${name}=${text}`).join(";")}}`;
     const key = length(whole) <= MAX_TEXT ? whole : `${[...whole].slice(0, MAX_TEXT).join("")}…${hex(this.digest(encoder.encode(whole), 16))}}`;
     const time = columns.value(schema.time, row), id = `${rule.id}.${rule.version}.${columns.idText(row)}.${time}.${hash}`;
-    const conditions = rule.conditions.map((each, n) => toldOf(each, values[2 * n], values[2 * n + 1], schema)), first = conditions.find((told) => told.holds);
-    const told = conditions.length > 1 ? `[${conditions.map(toldJson).join(",")}]` : "", fields = rule.eventFields.map((name) => ({ name, text: columns.text(schema.byName.get(name), row), json: columns.json(schema.byName.get(name), row) }));
-    const several = told && `,"conditions":${told}`, ofEvent = fields.length ? jsonOf(fields) : "", event = ofEvent && `,"event":${ofEvent}`;
-    const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${toldJson(first).slice(1, -1)}` +
-      `${several}${saidJson(rule)}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
-    const carried = { severity: rule.severity, title: rule.title, labels: rule.labels, event: fields.map(({ name, text }) => [name, text ?? "–"]), asJson: { conditions: told, event: ofEvent } };
-    return { json, carried, absent: absentOf(rule), measured: rule.conditions.map(({ of }) => aggregationText(of)), ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((told) => ({ ...told, operator: SYMBOLS[told.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
+    const conditions = rule.conditions.map((each, n) => measuredCondition(each, values[2 * n], values[2 * n + 1], schema)), first = conditions.find(({ holds }) => holds);
+    const listed = conditions.length > 1 ? `[${conditions.map(conditionJson).join(",")}]` : "", fields = rule.eventFields.map((name) => ({ name, text: columns.text(schema.byName.get(name), row), json: columns.json(schema.byName.get(name), row) }));
+    const several = listed && `,"conditions":${listed}`, ofEvent = fields.length ? jsonOf(fields) : "", event = ofEvent && `,"event":${ofEvent}`;
+    const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${conditionJson(first).slice(1, -1)}` +
+      `${several}${severityTitleLabelsMembers(rule)}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
+    const carried = { severity: rule.severity, title: rule.title, labels: rule.labels, event: fields.map(({ name, text }) => [name, text ?? "–"]), asJson: { conditions: listed, event: ofEvent } };
+    return { json, carried, absent: absentOf(rule), measured: rule.conditions.map(({ of }) => aggregationText(of)), ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((each) => ({ ...each, operator: SYMBOLS[each.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
   }
 }
 
@@ -184,19 +184,19 @@ const absentOf = ({ absence, filter, conditions: [{ of }] }) => absence ? { isSo
 const NONE = [0n, 0n, 0n, 1n]; // a count of 0, as the loop measures it
 const isAwaiting = (rule) => rule.absence && rule.state === "ACTIVE";
 const jsonOf = (fields) => `{${fields.map(({ name, json }) => `${quoted(name)}:${json}`).join(",")}}`;
-const toldJson = ({ aggregate, operator, limit }) => `{"aggregate":${aggregate && `"${aggregate}"`},"operator":"${operator}","limit":${limit && `"${limit}"`}}`;
+const conditionJson = ({ aggregate, operator, limit }) => `{"aggregate":${aggregate && `"${aggregate}"`},"operator":"${operator}","limit":${limit && `"${limit}"`}}`;
 
 const isBlank = (bytes, start, end) => { for (let n = start; n < end; n++) if (bytes[n] !== 32 && bytes[n] !== 9 && bytes[n] !== 13) return false; return true; };
 const hex = (words) => [...new Uint8Array(words.buffer, words.byteOffset, words.byteLength)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** What an alert tells of a condition: its aggregate and its limit as text, null where there is no value, and whether it holds. */
-function toldOf({ of, operator, limit, base, by, plus }, values, baseValues, schema) {
+/** What an alert says of a condition: its aggregate and its limit as text, null where there is no value, and whether it holds. */
+function measuredCondition({ of, operator, limit, base, by, plus }, values, baseValues, schema) {
   const measure = measured(values, scaleOf(of, schema)), multiple = base && measured(baseValues, scaleOf(base, schema)), { squared, reported } = LAYOUT.running[of.function];
   const bound = base ? multiple && [limit * multiple[0] + plus * by * multiple[1], FRACTION * by * multiple[1]] : [limit, FRACTION];
-  const told = { aggregate: measure && reportedText(reported, measure, scaleOf(of, schema)), operator, limit: base ? bound && reportedText("rounded", bound) : limitText(limit) };
-  if (!measure || !bound) return { ...told, holds: false };
+  const result = { aggregate: measure && reportedText(reported, measure, scaleOf(of, schema)), operator, limit: base ? bound && reportedText("rounded", bound) : limitText(limit) };
+  if (!measure || !bound) return { ...result, holds: false };
   const [top, bottom] = squared ? [bound[0] * (bound[0] < 0n ? -bound[0] : bound[0]), bound[1] ** 2n] : bound;
-  return { ...told, holds: RELATIONS[SYMBOLS[operator]](byNumber(measure[0] * bottom, top * measure[1])) };
+  return { ...result, holds: RELATIONS[SYMBOLS[operator]](byNumber(measure[0] * bottom, top * measure[1])) };
 }
 
 /** What an aggregate measures as [numerator, denominator], out of high · 2⁶⁴ + low + numerator / denominator in units of the last of `scale` digits; null if it has no value. */

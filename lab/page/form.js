@@ -107,10 +107,10 @@ function openForm(title, given) {
       const message = readMessage(text, schema);
       rule = message.rule ?? readRule(attributesOf(text, schema), message.id, message.state, schema);
       const before = room.rules.find((each) => each.id === String(rule.id));
-      verdict.replaceChildren(said(before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: meaning(rule) }) : meaning(rule), "good"));
+      verdict.replaceChildren(statusLine(before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: meaning(rule) }) : meaning(rule), "good"));
     } catch (error) {
       if (!(error instanceof Bad)) throw error;
-      verdict.replaceChildren(said(say("Not a rule yet: {problem}", { problem: translated(error.message) }), "bad"));
+      verdict.replaceChildren(statusLine(say("Not a rule yet: {problem}", { problem: translated(error.message) }), "bad"));
     }
     publish.disabled = rule === null;
     controls.sentence.setAttribute("aria-invalid", String(rule === null));
@@ -143,7 +143,7 @@ function answered(ack) {
     const sent = attributesOf(room.sent, room.schema), isState = sent.size === 2; // of the rule that there is
     room.messages.set(id, isState ? new Map([...room.messages.get(id), ...sent]) : sent);
   }
-  room.answer?.replaceChildren(said(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: translated(ack.reason) }), good ? "good" : "bad"));
+  room.answer?.replaceChildren(statusLine(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: translated(ack.reason) }), good ? "good" : "bad"));
   if (good && !room.source.file) sessionStorage.setItem("rules", JSON.stringify([...room.messages.values()].map(jsonText)));
 }
 

@@ -3,10 +3,10 @@
 
 const MOST_TRANSLATED = 2000; // characters of a text
 const PLACEHOLDER = /\{(\w+)\}/;
-const language = { words: {}, messages: [] }; // messages: {parts, said}: a sentence, split at its placeholders, and its translation; the first that fits counts
+const language = { words: {}, messages: [] }; // messages: {parts, translation}: a sentence, split at its placeholders, and its translation; the first that fits counts
 
 function choose(words, messages) {
-  Object.assign(language, { words, messages: Object.entries(messages).map(([sentence, said]) => ({ parts: sentence.split(PLACEHOLDER), said })) });
+  Object.assign(language, { words, messages: Object.entries(messages).map(([sentence, translation]) => ({ parts: sentence.split(PLACEHOLDER), translation })) });
 }
 
 /** A sentence in the reader's language, with values for its named placeholders. */
@@ -16,10 +16,10 @@ const say = (sentence, values = {}) => (language.words[sentence] ?? sentence).re
 function translated(text) {
   if (text.length > MOST_TRANSLATED) return text;
   const same = language.messages.find(({ parts }) => parts.length === 1 && parts[0] === text);
-  if (same) return same.said;
-  for (const { said, parts } of language.messages) {
+  if (same) return same.translation;
+  for (const { translation, parts } of language.messages) {
     const values = valuesIn(text, parts);
-    if (values) return said.replace(/\{(\w+)\}/g, (_, name) => translated(values[name]));
+    if (values) return translation.replace(/\{(\w+)\}/g, (_, name) => translated(values[name]));
   }
   return text;
 }

@@ -9,10 +9,10 @@ const ACTIONS = ["block_login", "hold_payment", "notify"];
 const CELLS = ["ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window"];
 const AGGREGATION = ["aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent"];
 const CONDITION = [...AGGREGATION, "limitOperatorType", "limit", "limitOf"], LIMIT_OF = [...AGGREGATION, "dividedBy", "plus"], AT_MOST = ["alerts", "per"];
-const SAID = ["action", "ttl", "severity", "title", "labels", "eventFields"];
-const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", "and", "or", "atMost", "absence", "when", ...SAID];
+const CARRIED = ["action", "ttl", "severity", "title", "labels", "eventFields"];
+const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", "and", "or", "atMost", "absence", "when", ...CARRIED];
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
-const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_SAID = 200, AROUND = "without blanks before and after it";
+const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_LABEL_TEXT = 200, AROUND = "without blanks before and after it";
 // a sentence without its id, or without the colon after it
 const WITHOUT_ID = new RegExp(`^[${BLANKS}]*(?:[0-9]{1,19}[${BLANKS}]+)?(?:${[...Object.keys(LAYOUT.running), "NO"].join("|")})(?![\\p{L}\\p{N}_])[${BLANKS}]*[\\p{L}\\p{N}_(]`, "iu");
 const UNIT_SECONDS = { d: 86400, h: 3600, m: 60, s: 1 };
@@ -54,7 +54,7 @@ function checkSize(what, text) {
   if (size > MOST_MESSAGE) throw new Bad(`${what} of ${size} bytes, at most ${MOST_MESSAGE} are allowed`);
 }
 
-/** The attributes of `7: SUM(amount) over 1 h > 500`, or of `7 PAUSE: …`; mistakes are told with their places. */
+/** The attributes of `7: SUM(amount) over 1 h > 500`, or of `7 PAUSE: …`; mistakes are refused with their places. */
 function readWords(text, [head, id, state], schema) {
   return new Map([["ruleId", id], ["ruleState", state ?? "ACTIVE"], ...readSentence(" ".repeat(head.length) + text.slice(head.length), schema)]);
 }
@@ -118,7 +118,7 @@ function readRule(given, id, state, schema) {
   return rule;
 }
 
-/** What tells aggregations apart. */
+/** What distinguishes aggregations. */
 const nameOf = (of) => JSON.stringify([of.function, of.field, of.unique, of.windowMs, of.whereName, of.excludes]);
 const distinct = (aggregations) => [...new Map(aggregations.map((of) => [nameOf(of), of])).values()];
 
@@ -158,11 +158,11 @@ const readAtMost = (given) => ({ atMost: wholeNumber("alerts", given), perMs: 10
 function ofAbsence(given) {
   for (const name of ["excludeCurrent", "limitOf", "and", "or", "atMost"])
     if (given.get(name)) throw new Bad(`${name}: not beside absence, which is about the events after one, and has no other condition`);
-  const said = new Map([["aggregatorFunctionType", "COUNT"], ["limitOperatorType", "EQUAL"], ["limit", "0"], ...[...given].filter(([, value]) => value !== null)]);
-  const all = [undefined, "COUNT", "COUNT_FLINK"].includes(said.get("aggregateFieldName"));
-  if (oneOf(said, "aggregatorFunctionType", Object.keys(LAYOUT.running), LAYOUT.countWords) !== "COUNT" || oneOf(said, "limitOperatorType", OPERATORS, ALIASES) !== "EQUAL" || !all || readDecimal("limit", said) !== 0n)
+  const attributes = new Map([["aggregatorFunctionType", "COUNT"], ["limitOperatorType", "EQUAL"], ["limit", "0"], ...[...given].filter(([, value]) => value !== null)]);
+  const all = [undefined, "COUNT", "COUNT_FLINK"].includes(attributes.get("aggregateFieldName"));
+  if (oneOf(attributes, "aggregatorFunctionType", Object.keys(LAYOUT.running), LAYOUT.countWords) !== "COUNT" || oneOf(attributes, "limitOperatorType", OPERATORS, ALIASES) !== "EQUAL" || !all || readDecimal("limit", attributes) !== 0n)
     throw new Bad("absence: COUNT = 0 is all that such a rule can say; leave out function, field, operator and limit");
-  return said;
+  return attributes;
 }
 
 /** The conditions in `and` or `or`. */
@@ -230,8 +230,8 @@ function windowMs(given) {
 function seconds(name, window) {
   const text = textOf(window), found = typeof text === "string" && /^(\d{1,12})([smhd]?)$/.exec(text);
   const number = found ? Number(found[1]) * UNIT_SECONDS[found[2] || "m"] : 0;
-  const spaced = !found && typeof text === "string" && /^(\d{1,12}) *([smhd]|min)$/.exec(text), said = spaced ? Number(spaced[1]) * UNIT_SECONDS[spaced[2][0]] : 0;
-  if (said > 0 && said <= MOST_SECONDS) throw new Bad(expected(name, window, `a number and one letter: write ${shown(spaced[1] + spaced[2][0])}`));
+  const spaced = !found && typeof text === "string" && /^(\d{1,12}) *([smhd]|min)$/.exec(text), spacedSeconds = spaced ? Number(spaced[1]) * UNIT_SECONDS[spaced[2][0]] : 0;
+  if (spacedSeconds > 0 && spacedSeconds <= MOST_SECONDS) throw new Bad(expected(name, window, `a number and one letter: write ${shown(spaced[1] + spaced[2][0])}`));
   if (!(number > 0 && number <= MOST_SECONDS)) throw new Bad(expected(name, window, WINDOW_ALLOWED));
   return number;
 }
@@ -269,10 +269,10 @@ function readSeverity(severity = null) {
   return severity;
 }
 
-const isSaid = (text) => typeof text === "string" && length(text) <= MOST_SAID && !/^ | $/.test(text) && text.isWellFormed();
+const isLabelText = (text) => typeof text === "string" && length(text) <= MOST_LABEL_TEXT && !/^ | $/.test(text) && text.isWellFormed();
 
 function readTitle(title = null) {
-  if (title !== null && !(isSaid(title) && title)) throw new Bad(expected("title", title, `a text of 1 to ${MOST_SAID} characters, ${AROUND}`));
+  if (title !== null && !(isLabelText(title) && title)) throw new Bad(expected("title", title, `a text of 1 to ${MOST_LABEL_TEXT} characters, ${AROUND}`));
   return title;
 }
 
@@ -282,13 +282,13 @@ function readLabels(given) {
   if (!(labels instanceof Map) || labels.size > MOST_LABELS) throw new Bad(expected("labels", labels, `an object of at most ${MOST_LABELS} texts, such as {"team": "fraud"}`));
   for (const [name, text] of labels) {
     if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(name)) throw new Bad(expected("labels", name, "names of 1 to 64 letters, digits and _ . -, the first a letter or _"));
-    if (!isSaid(text)) throw new Bad(expected(`labels.${name}`, text, `a text of at most ${MOST_SAID} characters, ${AROUND}`));
+    if (!isLabelText(text)) throw new Bad(expected(`labels.${name}`, text, `a text of at most ${MOST_LABEL_TEXT} characters, ${AROUND}`));
   }
   return [...labels].sort(([one], [other]) => byCodePoint(one, other));
 }
 
 /** What each alert of a rule carries for its readers, as it stands in its JSON. */
-function saidJson({ severity, title, labels }) {
+function severityTitleLabelsMembers({ severity, title, labels }) {
   const pairs = labels.map(([name, text]) => `${quoted(name)}:${quoted(text)}`);
   return (severity ? `,"severity":${quoted(severity)}` : "") + (title ? `,"title":${quoted(title)}` : "") + (pairs.length ? `,"labels":{${pairs.join(",")}}` : "");
 }

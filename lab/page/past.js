@@ -31,18 +31,18 @@ class Past {
 
   rowOf(number) { return number % this.size; }
 
-  /** The numbers of the events in a rule's window that ends with the event of a number, as its route held them then: without duplicates; none if that one is gone. */
+  /** The numbers of the events in a rule's window that ends with the event of a number, as its route had stored them then: without duplicates; none if that one is gone. */
   window(rule, last, route) {
     if (last < this.begin) return [];
     const { columns } = this, { schema } = columns, { windowMs } = rule.conditions[0].of, endRow = this.rowOf(last), endMs = columns.timeMs(endRow);
-    const passes = rule.filter ? truthOf(rule.filter, columns) : () => true, keys = rule.keys.map((name) => schema.byName.get(name)), held = [], found = new Map();
+    const passes = rule.filter ? truthOf(rule.filter, columns) : () => true, keys = rule.keys.map((name) => schema.byName.get(name)), candidates = [], found = new Map();
     for (let number = Math.max(this.begin, route.beganBefore(last)); number <= last; number++) {
       const row = this.rowOf(number), ms = columns.timeMs(row);
-      if (ms >= endMs - windowMs && keys.every((field) => columns.valid[field.number][row]) && passes(row) && !route.hasForgotten(number, ms, last)) held.push({ number, row, ms });
+      if (ms >= endMs - windowMs && keys.every((field) => columns.valid[field.number][row]) && passes(row) && !route.hasForgotten(number, ms, last)) candidates.push({ number, row, ms });
     }
-    const keyGroups = route.keyGroupsOf(columns, held.map(({ row }) => row)), newest = held.reduce((most, { ms }, n) => (keyGroups[n] === keyGroups.at(-1) ? Math.max(most, ms) : most), endMs);
+    const keyGroups = route.keyGroupsOf(columns, candidates.map(({ row }) => row)), newest = candidates.reduce((most, { ms }, n) => (keyGroups[n] === keyGroups.at(-1) ? Math.max(most, ms) : most), endMs);
     const horizon = newest - route.widestAt(last) - route.engine.lateMs, since = Math.max(0, ...rule.conditions[0].of.needs.map((name) => route.keptSince.get(name) ?? 0));
-    for (const { number, row, ms } of held) {
+    for (const { number, row, ms } of candidates) {
       if (ms > endMs || ms < horizon || number < since || !keys.every((field) => columns.isSame(field, row, endRow))) continue;
       const name = `${ms} ${columns.idJson(row)}`;
       if (!found.has(name)) found.set(name, number);
@@ -60,7 +60,7 @@ function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate,
   const { columns } = past, [{ of }] = rule.conditions, needed = [...of.unique, of.field].filter((name) => name !== null).map((name) => schema.byName.get(name));
   const isWhere = of.where ? truthOf(of.where, columns) : () => true, counts = (number) => needed.every((field) => columns.valid[field.number][past.rowOf(number)]) && isWhere(past.rowOf(number));
   let counted = arrived;
-  const isOfRule = conditions.length === rule.conditions.length, first = isOfRule ? conditions[0] : { aggregate, limit }, held = isOfRule ? conditions.findIndex(({ holds }) => holds) : 0;
+  const isOfRule = conditions.length === rule.conditions.length, first = isOfRule ? conditions[0] : { aggregate, limit }, firstHolding = isOfRule ? conditions.findIndex(({ holds }) => holds) : 0;
   if (of.function === "COUNT_WITH_RESET") {
     const counting = arrived.filter((number) => counts(number) && !(of.excludes && number === last));
     counted = counting.slice(Math.max(counting.length - Number(first.aggregate), 0));
@@ -70,7 +70,7 @@ function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate,
   const bars = inTime(arrived).map(({ number, ms }) => ({ ms, height: ofAmount ? Number(columns.text(amount, past.rowOf(number)) ?? 0) : 1, counts: isCounted.has(number), own: number === last }));
   const { soFar, total } = buildingUp(of, inTime(counted), counts, past, schema), step = Math.ceil(bars.length / MOST_BARS);
   return {
-    ...about, total, soFar, step, bars: step > 1 ? highest(bars, step) : bars, counted: counted.length, isPlain: rule.isPlain, first, condition: held ? conditionText(rule.conditions[held]) : null, aggregation: aggregationText(of), window: durationText(of.windowMs),
+    ...about, total, soFar, step, bars: step > 1 ? highest(bars, step) : bars, counted: counted.length, isPlain: rule.isPlain, first, condition: firstHolding ? conditionText(rule.conditions[firstHolding]) : null, aggregation: aggregationText(of), window: durationText(of.windowMs),
     amount: ofAmount ? of.field : null, ...listed(rule, inTime(counted).slice(-MOST_LISTED).reverse().map(({ number }) => past.rowOf(number)), columns),
   };
 }
@@ -82,7 +82,7 @@ function highest(bars, step) {
   return found;
 }
 
-/** The aggregate over the first event, the first two, …, of many events only about MOST_POINTS of these; `total`: over all, as an alert tells it. */
+/** The aggregate over the first event, the first two, …, of many events only about MOST_POINTS of these; `total`: over all, as an alert shows it. */
 function buildingUp(of, events, counts, past, schema) {
   const { reported, power } = LAYOUT.running[of.function], { columns } = past, field = schema.byName.get(of.field), scale = scaleOf(of, schema), step = Math.ceil(events.length / MOST_POINTS);
   const different = new Set(), soFar = [];

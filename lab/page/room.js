@@ -1,4 +1,4 @@
-// The page itself: shows what the worker tells, and sends it rules. Rules are judged here as well, while they are written.
+// The page itself: shows what the worker reports, and sends it rules. Rules are judged here as well, while they are written.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -19,24 +19,24 @@ function make(kind, attributes = {}, ...inside) {
   made.append(...inside);
   return made;
 }
-const said = (text, kind = "") => make("p", { class: `lab-said ${kind}`, role: "status" }, visible(text));
+const statusLine = (text, kind = "") => make("p", { class: `lab-said ${kind}`, role: "status" }, visible(text));
 
 /** What the widgets' own scripts call a model. */
 class Model {
-  constructor(values, sent = () => {}) { this.values = values; this.sent = sent; this.heard = new Map(); }
+  constructor(values, sent = () => {}) { this.values = values; this.sent = sent; this.listeners = new Map(); }
   get(name) { return this.values[name]; }
   set(name, value) {
     this.values[name] = value;
-    for (const [names, call] of this.heard) if (names.split(" ").includes(`change:${name}`)) call();
+    for (const [names, call] of this.listeners) if (names.split(" ").includes(`change:${name}`)) call();
   }
   save_changes() {}
   send(message) { this.sent(message); }
-  on(names, call) { this.heard.set(names, call); }
+  on(names, call) { this.listeners.set(names, call); }
 }
 
 // -- the engine -------------------------------------------------------------------------------------------------------
 
-const room = { told: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, script: null, bursts: 0, titled: false };
+const room = { report: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, script: null, bursts: 0, titled: false };
 
 /** A new engine, on the simulated stream or on somebody's file. */
 function open(source, rules) {
@@ -46,7 +46,7 @@ function open(source, rules) {
   room.worker.onmessage = ({ data: message }) => ({ ack: ({ ack }) => answered(ack), window: showWindow, state: show })[message.kind](message);
   room.worker.onerror = (error) => pulse("bad", say("the engine ended: {error}", { error: error.message }));
   room.schema = schemaOf(source.schema);
-  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, told: null, bursts: 0 });
+  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, report: null, bursts: 0 });
   Object.assign(byId("planted"), { className: "", textContent: "" });
   const wasm = Uint8Array.from(atob(data.wasm), (sign) => sign.charCodeAt(0));
   room.worker.postMessage({ kind: "open", wasm, schema: source.schema, rules, rate: Number(rateModel.get("texts")[rateModel.get("position")].replace(",", "")), file: source.file, skip: source.skip });
@@ -68,34 +68,34 @@ function pulse(kind, text) {
   if (byId("pulse").textContent !== text) byId("pulse").textContent = text;
 }
 
-/** Shows what the worker tells. */
-function show(told) {
-  const { counts } = told, name = room.source.file?.name, letters = counts.deadLetters;
-  room.alerts.push(...told.alerts);
+/** Shows a report of the worker. */
+function show(report) {
+  const { counts } = report, name = room.source.file?.name, letters = counts.deadLetters;
+  room.alerts.push(...report.alerts);
   room.alerts.splice(0, room.alerts.length - KEPT_ALERTS);
-  room.letters.push(...told.letters);
+  room.letters.push(...report.letters);
   room.letters.splice(0, room.letters.length - KEPT_LETTERS);
-  Object.assign(room, { rules: told.rules, fired: told.fired, told });
-  room.samples.push([told.now, told.perSecond]);
-  while (room.samples[0][0] < told.now - KEPT_S * 1000) room.samples.shift();
+  Object.assign(room, { rules: report.rules, fired: report.fired, report });
+  room.samples.push([report.now, report.perSecond]);
+  while (room.samples[0][0] < report.now - KEPT_S * 1000) room.samples.shift();
   const many = letters >= Math.max(0.01 * counts.records, 10), all = counts.records && letters === counts.records;
-  const state = told.ended ? say("{name} is played: {count} records", { name, count: number(counts.records) }) : pressed("pause") ? say("the stream is paused")
+  const state = report.ended ? say("{name} is played: {count} records", { name, count: number(counts.records) }) : pressed("pause") ? say("the stream is paused")
     : name ? say("the engine plays {name}", { name }) : say("the engine runs in this page");
   pulse(all ? "bad" : many ? "warning" : "good", state);
   const facts = [
-    [say("evaluated/s"), number(told.perSecond), say("events that the engine evaluates")],
+    [say("evaluated/s"), number(report.perSecond), say("events that the engine evaluates")],
     [say("evaluated"), short(counts.records), say("{count} records so far", { count: number(counts.records) })],
-    [say("stored"), short(told.held), say("{count} events that a window may still need", { count: number(told.held) })],
-    [say("memory, bytes"), short(told.bytes), say("the memory of the engine in this page")],
+    [say("stored"), short(report.stored), say("{count} events that a window may still need", { count: number(report.stored) })],
+    [say("memory, bytes"), short(report.bytes), say("the memory of the engine in this page")],
     [say("alerts"), short(counts.alerts), say("{count} alerts so far", { count: number(counts.alerts) })],
     [say("dead letters"), number(letters), say("records that could not be read")],
   ];
   byId("facts").replaceChildren(...facts.map(([called, value, meant]) => make("div", { title: meant }, make("b", {}, value), make("span", {}, called))));
   const last = room.letters.length && translated(room.letters.at(-1).reason);
-  byId("said").replaceChildren(...(last ? [said(say("{count} of {all} records are dead letters, the last: {reason}", { count: number(letters), all: number(counts.records), reason: last }), many ? "warning" : "")] : []));
-  drawRate(told);
-  ruleTable.set("rows", told.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.summary), alertsOf(rule.id, told)]));
-  if (told.alerts.length) showAlerts();
+  byId("said").replaceChildren(...(last ? [statusLine(say("{count} of {all} records are dead letters, the last: {reason}", { count: number(letters), all: number(counts.records), reason: last }), many ? "warning" : "")] : []));
+  drawRate(report);
+  ruleTable.set("rows", report.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.summary), alertsOf(rule.id, report)]));
+  if (report.alerts.length) showAlerts();
   showButtons();
 }
 
@@ -133,11 +133,11 @@ function showAlerts() {
 }
 
 /** The rate as a line, as a sentence, and as a table. */
-function drawRate(told) {
-  const most = Math.max(...room.samples.map(([, rate]) => rate), 1), ago = (time) => (told.now - time) / 1000, span = Math.max(ago(room.samples[0][0]), 10);
+function drawRate(report) {
+  const most = Math.max(...room.samples.map(([, rate]) => rate), 1), ago = (time) => (report.now - time) / 1000, span = Math.max(ago(room.samples[0][0]), 10);
   const points = room.samples.map(([time, rate]) => `${(240 - (240 * ago(time)) / span).toFixed(1)},${(98 - (94 * rate) / most).toFixed(1)}`), [left] = points[0].split(",");
   byId("chart").innerHTML = `<polygon points="${left},100 ${points.join(" ")} 240,100"/><polyline points="${points.join(" ")}"/>`;
-  const text = say("Events evaluated per second over the last {seconds} s: now {now}, at most {most}.", { seconds: number(span), now: number(told.perSecond), most: number(most) });
+  const text = say("Events evaluated per second over the last {seconds} s: now {now}, at most {most}.", { seconds: number(span), now: number(report.perSecond), most: number(most) });
   byId("chart-text").textContent = text;
   byId("chart").setAttribute("aria-label", text);
   if (!byId("chart-table").open) return;
@@ -185,7 +185,7 @@ function speak(chosen) {
     surge: [say("surge"), say("very many payments of one type within two seconds")],
   };
   byId("bursts").replaceChildren(make("span", {}, say("plant")), ...Object.entries(bursts).map(([name, [called, meant]]) => make("button", { class: "jupyter-button", title: meant, onclick: () => plant(name, called) }, called)));
-  if (room.told) show({ ...room.told, alerts: [], letters: [] });
+  if (room.report) show({ ...room.report, alerts: [], letters: [] });
   showAlerts();
 }
 
@@ -230,7 +230,7 @@ function close() {
 function chooseAlert(key) {
   const alert = room.alerts.find((each) => alertKey(each) === key), rule = room.rules.find((each) => each.id === alert?.ruleId);
   if (!alert) return;
-  const { title, severity, labels, event } = alert.carried, each = alert.conditions.map((told, n) => `${alert.measured[n]}: ${told.aggregate === null || told.limit === null ? say("no value") : valueText(told)}`);
+  const { title, severity, labels, event } = alert.carried, each = alert.conditions.map((condition, n) => `${alert.measured[n]}: ${condition.aggregate === null || condition.limit === null ? say("no value") : valueText(condition)}`);
   const rows = [
     [say("title"), title], [say("severity"), severity], [say("labels"), ...labels.map((pair) => cut(pair.join(" = ")))],
     [say("rule"), rule ? rule.summary : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], each.length ? [say("conditions"), ...each] : [say("value"), measuredText(alert)],
@@ -263,7 +263,7 @@ async function offer(file) {
   try {
     found = inferred(file.name, await file.slice(0, HEAD).text(), file.size <= HEAD);
   } catch (error) {
-    beside(file.name, said(error instanceof Bad ? translated(error.message) : say("this file cannot be read"), "bad"));
+    beside(file.name, statusLine(error instanceof Bad ? translated(error.message) : say("this file cannot be read"), "bad"));
     return;
   }
   const same = data.schemas.find((schema) => fits(schema, found));

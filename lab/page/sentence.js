@@ -379,9 +379,9 @@ class SentenceReader extends WhenReader {
   }
 
   _severity() {
-    const severity = this.take(), said = severity.text.toLowerCase();
-    this._check(severity, () => readSeverity(said));
-    return [["severity", said]];
+    const severity = this.take(), name = severity.text.toLowerCase();
+    this._check(severity, () => readSeverity(name));
+    return [["severity", name]];
   }
 
   _title() {
@@ -470,7 +470,7 @@ function meaning(rule, number = thousands) {
 function summary(rule, number = thousands) {
   const where = rule.filter ? ` where ${whenText(rule.filter)}` : "", per = `${where}${rule.keys.length ? ` per ${rule.keys.join(", ")}` : ""}`;
   const [first, ...more] = rule.conditions, alone = rule.absence && `NO${ofText(first.of)}${per} within ${durationText(first.of.windowMs)} after`;
-  const told = alone || [conditionText(first, per, number(limitText(first.limit))), ...more.map((each) => conditionText(each))].join(` ${rule.joined} `);
+  const conditions = alone || [conditionText(first, per, number(limitText(first.limit))), ...more.map((each) => conditionText(each))].join(` ${rule.joined} `);
   const when = rule.when ? `, when ${whenText(rule.when)}` : "", most = rule.atMost ? `, at most ${rule.atMost} per ${durationText(rule.perMs)}` : "";
-  return `${told}${when}${most}${rule.action ? `, then ${rule.action} for ${durationText(rule.ttlMs)}` : ""}`;
+  return `${conditions}${when}${most}${rule.action ? `, then ${rule.action} for ${durationText(rule.ttlMs)}` : ""}`;
 }

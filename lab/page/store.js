@@ -133,10 +133,10 @@ class Route {
     engine.frame[LAYOUT.frame.REACH] = BigInt(widestMs + engine.lateMs);
     old.into(engine.frame, LAYOUT.frame.STORE);
     engine.call("count_events_to_move");
-    const held = Number(engine.frame[LAYOUT.frame.HELD]);
-    const groups = Math.min(sizes[GROUPS], held) + (more.groups ?? 0), lanes = this.numbers.lanes;
+    const stored = Number(engine.frame[LAYOUT.frame.HELD]);
+    const groups = Math.min(sizes[GROUPS], stored) + (more.groups ?? 0), lanes = this.numbers.lanes;
     const group = powerOfTwo(Math.max(groups, ROOM_AT_FIRST) + 1);
-    const room = { events: powerOfTwo(Math.max(1.5 * held + (more.events ?? 0), ROOM_AT_FIRST)), groups: group, accumulators: lanes * group, resets: 2 * (sizes[RESETS] + (more.resets ?? 0) + this.numbers.own) };
+    const room = { events: powerOfTwo(Math.max(1.5 * stored + (more.events ?? 0), ROOM_AT_FIRST)), groups: group, accumulators: lanes * group, resets: 2 * (sizes[RESETS] + (more.resets ?? 0) + this.numbers.own) };
     this.store = this._create(room);
     const rules = memory.take(8 * kept.length);
     memory.i64(rules, kept.length).set(kept);
@@ -209,7 +209,7 @@ class Route {
     return fates;
   }
 
-  /** The number of the first event that it may have held when an event came. */
+  /** The number of the first event that it may have stored when an event came. */
   beganBefore(number) { return this.begins.findLast((begin) => begin <= number) ?? Infinity; }
 
   /** Whether it forgot an event when its widest window grew, before the event `last` came. */

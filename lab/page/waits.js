@@ -1,7 +1,7 @@
 // `absence`: what has not come when its time has passed in the log, which is here the newest event time. lab.model.reference.
 "use strict";
 
-/** What the rules in force that say `absence` await. `found(wait)` is told what never came. */
+/** What the rules in force that say `absence` await. `found(wait)` is called for what never came. */
 class Waits {
   constructor() {
     // waits are {rule, group, until, number, over, alert}
@@ -33,14 +33,14 @@ class Waits {
     this.byGroup.delete(name);
   }
 
-  begin(rule, group, heard, alert) { this._keep({ rule, group, until: heard + rule.widestMs, number: this.number++, over: false, alert }); }
+  begin(rule, group, newest, alert) { this._keep({ rule, group, until: newest + rule.widestMs, number: this.number++, over: false, alert }); }
 
-  /** Time has come to `heard`, ms. */
-  reach(heard, found) {
+  /** Time has come to `newest`, ms. */
+  reach(newest, found) {
     const due = [];
     for (const waiting of this.ending.values()) {
       let n = 0;
-      for (; n < waiting.length && (waiting[n].over || waiting[n].until < heard); n++) if (!waiting[n].over) due.push(waiting[n]);
+      for (; n < waiting.length && (waiting[n].over || waiting[n].until < newest); n++) if (!waiting[n].over) due.push(waiting[n]);
       waiting.splice(0, n);
     }
     for (const wait of due.sort((a, b) => a.number - b.number)) {

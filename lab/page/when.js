@@ -119,7 +119,7 @@ class WhenReader extends Reader {
     return this._compared(name, this.field(name, this.schema));
   }
 
-  /** Refuses what stands for a field, if it can be told what is meant. */
+  /** Refuses what stands for a field, if it is clear what is meant. */
   _refuseName(name) {
     if (name.isWord(...Object.keys(SHOWS))) throw this.refuse(`write ${name.text.toLowerCase()}(${this.schema.time.name})`, name);
     if (name.isWord(...COMPARES)) this._refuseWithoutName(name);

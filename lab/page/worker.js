@@ -1,7 +1,7 @@
-// The engine beside the page: plays a stream or a file through it, and tells the page a few times a second what came out.
+// The engine beside the page: plays a stream or a file through it, and reports to the page a few times a second what came out.
 "use strict";
 
-const SLICE_MS = 20, TELL_MS = 250, MOST_TOLD = 200, CHUNK = 1 << 20;
+const SLICE_MS = 20, REPORT_MS = 250, MOST_REPORTED = 200, CHUNK = 1 << 20;
 const STREAM_LATE_MS = 10000; // the simulated events are out of order by less; of a file nobody knows
 const state = { engine: null, stream: null, file: null, paused: false, fast: false, alerts: [], letters: [], samples: [], ended: false, began: 0 };
 
@@ -18,7 +18,7 @@ onmessage = async ({ data }) => {
 };
 
 async function open({ wasm, schema, rules, rate, file, skip }) {
-  state.engine = new Engine(await WebAssembly.compile(wasm), schemaOf(schema), { mostAlerts: MOST_TOLD, ...(file ? {} : { lateMs: STREAM_LATE_MS }) });
+  state.engine = new Engine(await WebAssembly.compile(wasm), schemaOf(schema), { mostAlerts: MOST_REPORTED, ...(file ? {} : { lateMs: STREAM_LATE_MS }) });
   for (const rule of rules) control(rule, false);
   if (file) state.file = { blob: file, at: skip, rest: new Uint8Array(0), size: file.size };
   else state.stream = new Payments(rate, Date.now());
@@ -28,17 +28,17 @@ async function open({ wasm, schema, rules, rate, file, skip }) {
 function control(text, answered) {
   const ack = state.engine.control(text);
   if (!answered) return;
-  tell(); // so that the page shows what is accepted when it says so
+  report(); // so that the page shows what is accepted when it says so
   postMessage({ kind: "ack", ack });
 }
 
 function take(bytes) {
   state.engine.take(bytes, (alert) => {
     state.alerts.push(alert);
-    if (state.alerts.length > 2 * MOST_TOLD) state.alerts.splice(0, MOST_TOLD);
+    if (state.alerts.length > 2 * MOST_REPORTED) state.alerts.splice(0, MOST_REPORTED);
   }, (letter) => {
     state.letters.push({ reason: letter.reason, text: textDecoder.decode(letter.bytes) });
-    if (state.letters.length > 2 * MOST_TOLD) state.letters.splice(0, MOST_TOLD);
+    if (state.letters.length > 2 * MOST_REPORTED) state.letters.splice(0, MOST_REPORTED);
   });
 }
 
@@ -46,7 +46,7 @@ function take(bytes) {
 async function loop() {
   const channel = new MessageChannel();
   const pause = (ms) => new Promise((go) => { if (ms) setTimeout(go, ms); else { channel.port1.onmessage = go; channel.port2.postMessage(0); } });
-  let told = 0;
+  let reportedAt = 0;
   for (;;) {
     const until = performance.now() + SLICE_MS;
     let worked = false;
@@ -55,7 +55,7 @@ async function loop() {
       if (!more) break;
       worked = true;
     }
-    if (performance.now() - told >= TELL_MS) { told = performance.now(); tell(); }
+    if (performance.now() - reportedAt >= REPORT_MS) { reportedAt = performance.now(); report(); }
     await pause(worked ? 0 : 20);
   }
 }
@@ -92,17 +92,17 @@ async function some() {
 
 const chunk = ({ blob, at }) => blob.slice(at, at + CHUNK).arrayBuffer();
 
-function tell() {
+function report() {
   const { engine, samples } = state, now = performance.now(), { records } = engine.counts;
   if (records && (!state.ended || samples.at(-1)?.records !== records)) samples.push({ now, records }); // what went before the first event is no part of its rate
   while (samples.length > 2 && samples[1].now < now - 1000) samples.shift();
   const [first, last] = [samples[0], samples.at(-1)];
-  const perSecond = last && !state.paused && !state.ended && last.now > first.now + TELL_MS ? (1000 * (last.records - first.records)) / (last.now - first.now) : 0;
+  const perSecond = last && !state.paused && !state.ended && last.now > first.now + REPORT_MS ? (1000 * (last.records - first.records)) / (last.now - first.now) : 0;
   state.began ||= now;
   const fates = { duplicates: 0, droppedLate: 0 };
   for (const route of engine.routes.values()) for (const name in fates) fates[name] += route.counts[name];
   postMessage({
-    kind: "state", counts: { ...engine.counts, ...fates }, held: engine.held, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
+    kind: "state", counts: { ...engine.counts, ...fates }, stored: engine.stored, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
     progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: engine.fired, suppressed: engine.suppressed, alerts: state.alerts.splice(0), letters: state.letters.splice(0),
     rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, summary: summary(rule) })),
   });

@@ -22,7 +22,6 @@ from psycopg2 import Error as PostgresError
 from sqlalchemy.exc import DBAPIError
 
 from lab.logs.cluster import NoBroker
-from lab.logs.places import absolute_log_name
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.answers import parse_ack
 from lab.model.rules import RuleBook
@@ -44,7 +43,7 @@ class Capture:
     """
 
     def __init__(self, store: RuleStore, control, acks, left_out: SkippedLines | None = None):
-        self.place = absolute_log_name(control)
+        self.place = control.absolute_name
         self._store, self._control, self._ack_log, self._open = store, control, acks, ExitStack()
         sqlite = store.url.get_backend_name() == "sqlite"
         self._feed: ChangeFeed = (TableFeed if sqlite else ReplicationFeed)(store, self.place)

@@ -1,5 +1,5 @@
 // Brings the style sheet, and makes the whole page fit for people who hear it or have no mouse, also what comes to it later.
-const SAID = "[role=status][aria-live=polite]", TOGGLE = ".widget-toggle-button", CHOICES = ".lab-asked .widget-radio-box";
+const STATUS = "[role=status][aria-live=polite]", TOGGLE = ".widget-toggle-button", CHOICES = ".lab-asked .widget-radio-box";
 const UNSEEN = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap";
 
 function press(button) { button.setAttribute("aria-pressed", String(button.classList.contains("mod-active"))); }
@@ -44,8 +44,8 @@ function watch() {
   const speak = speaker();
   let waiting = null;
   const come = (node) => {
-    if (node.matches(SAID)) speak(node);
-    node.querySelectorAll(SAID).forEach(speak);
+    if (node.matches(STATUS)) speak(node);
+    node.querySelectorAll(STATUS).forEach(speak);
   };
   const changed = new MutationObserver((changes) => {
     for (const { type, target, addedNodes } of changes) {

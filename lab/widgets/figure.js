@@ -3,13 +3,13 @@
 // Then it asks for its state: what the kernel changed while the bundle came is in it.
 const AGAIN_MS = 5000, WAITING_MS = 2000;
 function ask(model, wanted, answered) {
-  const heard = (message, buffers) => {
+  const receive = (message, buffers) => {
     if (message.answer !== wanted) return;
     clearInterval(again);
-    model.off("msg:custom", heard);
+    model.off("msg:custom", receive);
     answered(buffers);
   };
-  model.on("msg:custom", heard);
+  model.on("msg:custom", receive);
   model.send({ wanted });
   const again = setInterval(() => model.send({ wanted }), AGAIN_MS);  // a kernel that just begins may miss it
 }

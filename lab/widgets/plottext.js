@@ -10,7 +10,7 @@ const title = (part) => plain(part?.title?.text);
 const number = (value, digits) => value.toLocaleString("en", { maximumSignificantDigits: digits });
 
 // The title, the axes, and each curve's lowest and highest value; a curve without a name has that of its values.
-export function told({ data, layout, _fullData }, words = WORDS) {
+export function plotText({ data, layout, _fullData }, words = WORDS) {
   const [x, y] = [title(layout.xaxis), title(layout.yaxis)];
   const shown = new Map();  // of curves with one name, the first: the others are parts of it
   data.forEach((trace, n) => {
@@ -95,7 +95,7 @@ export function accompany(el, words = WORDS) {
   const refresh = () => {
     const shown = plot();
     if (!shown?.layout) return;
-    const sentence = told(shown, words), picture = shown.querySelector(".plot-container");
+    const sentence = plotText(shown, words), picture = shown.querySelector(".plot-container");
     if (picture?.getAttribute("aria-label") !== sentence) picture?.setAttribute("role", "img");
     if (picture?.getAttribute("aria-label") !== sentence) picture?.setAttribute("aria-label", sentence);
     box.setAttribute("aria-label", sentence);

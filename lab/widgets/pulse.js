@@ -3,9 +3,9 @@ function render({ model, el }) {
   const box = document.createElement("div");
   box.setAttribute("role", "status");
   el.append(box);
-  let heard = Date.now();
+  let lastBeat = Date.now();
   const show = () => {
-    const silent = Math.round((Date.now() - heard) / 1000);
+    const silent = Math.round((Date.now() - lastBeat) / 1000);
     const lost = model.get("beating") && silent > model.get("patience_s");
     const kind = lost ? "bad" : model.get("kind");
     const text = lost
@@ -15,7 +15,7 @@ function render({ model, el }) {
     if (box.textContent !== text) box.textContent = text;
     el.closest(".lab-room")?.classList.toggle("lab-stale", lost);
   };
-  model.on("change:beat", () => { heard = Date.now(); show(); });
+  model.on("change:beat", () => { lastBeat = Date.now(); show(); });
   model.on("change:text change:kind change:beating", show);
   const timer = setInterval(show, 1000);
   show();

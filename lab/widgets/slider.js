@@ -11,7 +11,7 @@ function render({ model, el }) {
   track.append(range, ends);
   row.append(name, track, text);
   el.append(row);
-  let held = false, waiting = null;
+  let pressed = false, waiting = null;
 
   const show = () => {
     name.textContent = model.get("label");
@@ -23,19 +23,19 @@ function render({ model, el }) {
       place.textContent = end;
       return place;
     }));
-    if (held) return;
+    if (pressed) return;
     range.value = model.get("position");
     text.textContent = model.get("text");
     range.setAttribute("aria-valuetext", model.get("text"));
   };
-  const tell = () => {
+  const sendPosition = () => {
     waiting = null;
     model.send({ position: Number(range.value) });
   };
   range.oninput = () => {
     text.textContent = model.get("texts")[range.value];
     range.setAttribute("aria-valuetext", text.textContent);
-    waiting ??= setTimeout(tell, EVERY_MS);
+    waiting ??= setTimeout(sendPosition, EVERY_MS);
   };
   range.onkeydown = (event) => {  // a notebook keeps the browser from doing it
     const last = Number(range.max), page = Math.max(Math.round(last / 10), 1);
@@ -46,8 +46,8 @@ function render({ model, el }) {
     range.value = Math.min(Math.max(Number(range.value) + by[event.key], 0), last);
     range.oninput();
   };
-  range.onpointerdown = () => { held = true; };
-  range.onpointerup = range.onpointercancel = () => { held = false; };
+  range.onpointerdown = () => { pressed = true; };
+  range.onpointerup = range.onpointercancel = () => { pressed = false; };
   model.on("change:label change:disabled change:texts change:position change:text", show);
   show();
   return () => clearTimeout(waiting);

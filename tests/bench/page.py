@@ -99,7 +99,7 @@ def rate(opened: Page, seconds: float = RATE_S) -> tuple[float, float]:
     said, (began, before) = [], (time.perf_counter(), evaluated(opened))
     while time.perf_counter() < began + seconds:
         opened.wait_for_timeout(500)
-        said.append(opened.evaluate("room.told.perSecond"))
+        said.append(opened.evaluate("room.report.perSecond"))
     by_clock = (evaluated(opened) - before) / (time.perf_counter() - began)
     opened.click("#fast")
     return sum(said) / len(said), by_clock
@@ -109,10 +109,10 @@ def rate_of_logins(opened: Page, logins: Path) -> tuple[float, float]:
     """The same of a file of logins with the rules of the data set, read and evaluated from its beginning to its end."""
     opened.set_input_files("#file", logins)
     opened.click("text=Play them")
-    wait_until(opened, "room.source.file && room.told?.perSecond")
+    wait_until(opened, "room.source.file && room.report?.perSecond")
     said, (began, before) = [], (time.perf_counter(), evaluated(opened))
-    while not opened.evaluate("room.told.ended"):
-        said.append(opened.evaluate("room.told.perSecond"))
+    while not opened.evaluate("room.report.ended"):
+        said.append(opened.evaluate("room.report.perSecond"))
         opened.wait_for_timeout(100)
     by_clock = (evaluated(opened) - before) / (time.perf_counter() - began)
     opened.click("#back")
@@ -146,15 +146,15 @@ def rate_of_own(opened: Page, file: Path) -> float:
     opened.set_input_files("#file", file)
     opened.click("text=Play them")
     began = time.perf_counter()
-    wait_until(opened, "room.source.file && room.told")
+    wait_until(opened, "room.source.file && room.report")
     names = opened.evaluate("room.source.schema.fields.map((field) => field.name)")
     for rule in OWN_RULES:
         for field in ("card", "host", "price"):
             rule = rule.replace(field, next(name for name in names if name.endswith(field)))
         opened.evaluate("(text) => send({ kind: 'control', text })", rule)
-    wait_until(opened, "room.told.ended")
+    wait_until(opened, "room.report.ended")
     per_second = OWN / (time.perf_counter() - began)
-    counts = opened.evaluate("room.told.counts")
+    counts = opened.evaluate("room.report.counts")
     assert counts["records"] == OWN and counts["deadLetters"] == 0 and counts["routed"] > OWN / 10
     opened.click("#back")
     opened.wait_for_selector(USABLE)
@@ -176,7 +176,7 @@ def wait_until(opened: Page, condition: str) -> None:
 
 
 def evaluated(opened: Page) -> int:
-    return opened.evaluate("room.told.counts.records")
+    return opened.evaluate("room.report.counts.records")
 
 
 def show_rates(opened: Page, logins: Path, repeats: int) -> None:
@@ -197,12 +197,12 @@ def show_rates(opened: Page, logins: Path, repeats: int) -> None:
 
 def memory(opened: Page) -> tuple[float, float, float]:
     """MB: of the page's own objects after a collection, of the engine, and of the browser's processes that run pages."""
-    wait_until(opened, "room.told")  # the engine has just begun anew
+    wait_until(opened, "room.report")  # the engine has just begun anew
     session = opened.context.new_cdp_session(opened)
     session.send("HeapProfiler.collectGarbage")
     heap = session.send("Runtime.getHeapUsage")["usedSize"]
     session.detach()
-    return heap / 1e6, opened.evaluate("room.told.bytes") / 1e6, resident_of_renderers() / 1e6
+    return heap / 1e6, opened.evaluate("room.report.bytes") / 1e6, resident_of_renderers() / 1e6
 
 
 def resident_of_renderers() -> int:

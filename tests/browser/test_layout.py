@@ -68,7 +68,7 @@ def in_script(page, name: str, plot: dict):
 )
 def test_a_plot_is_told_in_a_sentence(browser, plot, said):
     page = browser.new_page()
-    assert in_script(page, "told", globals()[plot]) == said
+    assert in_script(page, "plotText", globals()[plot]) == said
     page.close()
 
 

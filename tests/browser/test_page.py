@@ -248,7 +248,7 @@ def test_the_rate_is_told_as_a_sentence_and_as_a_table(opened):
 def test_the_counter_of_events_is_right(opened):
     opened.click("#fast")
     opened.wait_for_timeout(2_500)
-    count = "[performance.now(), room.told.counts.records, room.told.perSecond]"
+    count = "[performance.now(), room.report.counts.records, room.report.perSecond]"
     samples = [opened.evaluate(count)]
     for _ in range(10):
         opened.wait_for_timeout(500)

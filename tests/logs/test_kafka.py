@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
-from lab.apps.target import create_logs
 from lab.engine.loop.ends import LOGS, KafkaLogs
 from lab.engine.loop.kafkaoutlet import KafkaOutlet
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
@@ -19,6 +18,7 @@ from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.logs.opened import open_log
 from lab.logs.positions import Record
+from lab.model.times import DAY_MS
 from tests.topics import delete_topic, topics
 from tests.waiting import wait_until
 
@@ -331,12 +331,18 @@ def test_a_start_asks_for_each_topic_once(kafka, monkeypatch):
         return ask(self)
 
     monkeypatch.setattr(partitions.PartitionOffsets, "_list", counting)
-    assert not create_logs(logs)
+    assert not logs.create(named_events=False)
     assert sorted(asked) == sorted(f"{name}-once" for name in LOGS)
+
+
+def test_acknowledgements_and_rules_do_not_expire_and_alerts_do(kafka):
+    logs = topics(kafka.address, "kept")
+    kept = {name: logs.log(name).topic_config()["retention.ms"] for name in ("acks", "control", "alerts")}
+    assert kept == {"acks": "-1", "control": "-1", "alerts": str(7 * DAY_MS)}
 
 
 def test_an_events_topic_of_others_may_be_compacted(kafka):
     logs = topics(kafka.address, "theirs")
     compacted = KafkaLogs(kafka.address, {**logs.topics, "events": "compacted-theirs"})
     KafkaLog(kafka.address, "compacted-theirs").create(2, {"cleanup.policy": "compact"})
-    assert not create_logs(compacted)
+    assert not compacted.create(named_events=False)

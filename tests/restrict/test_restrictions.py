@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert
 from lab.model.group import group_key, shorten_key
 from lab.model.schema import LOGINS, MAX_TIME
-from lab.model.times import now_ms
+from lab.model.times import DAY_MS, now_ms
 from lab.restrict import decide
 from lab.restrict.decide import DEAD_LETTERS, Decider, read_key
 from lab.restrict.restrictions import (
@@ -215,6 +216,15 @@ def decided(logs) -> int:
         return decider.write_new_restrictions()
 
 
+def test_a_restriction_outlasts_a_week_of_others_in_a_folder(logs):
+    log = logs.log("restrictions")
+    log.append([restrict(0, 30 * DAY_MS).to_json()], log_time_ms=0)
+    for day in range(1, 16):
+        other = restrict(day * DAY_MS, (day + 1) * DAY_MS, (("userId", str(day)),))
+        log.append([other.to_json()], log_time_ms=day * DAY_MS)
+    assert forbidden(fold_restrictions(log), 15 * DAY_MS)
+
+
 def test_an_alert_of_a_rule_with_an_action_restricts_its_group_for_its_time(logs):
     engine = Engine(logs, LOGINS)
     without = {name: value for name, value in GUESSING.items() if name not in ("action", "ttl")}
@@ -251,6 +261,17 @@ def test_the_version_that_fired_decides_what_follows(logs):
     found = {each.action: each for each in fold_restrictions(logs.log("restrictions")).all()}
     assert found["notify"].rule_version == 1 and found["block_login"].rule_version == 4
     assert found["block_login"].until - found["block_login"].start == 3_600_000
+
+
+def test_a_rule_from_weeks_ago_restricts_after_a_restart(logs):
+    for number in range(4):
+        day, message = number * 9 * DAY_MS, json.dumps(GUESSING | {"ruleId": 1 + number})
+        [place] = logs.log("control").publish([message], [""])
+        ack = {"status": "accepted", "place": place, "ruleId": 1 + number, "version": 1}
+        logs.log("acks").append([json.dumps(ack | {"ruleState": "ACTIVE"})], log_time_ms=day)
+    alert = Alert(1, 1, "{userId=7}", Decimal(3), ">=", Decimal(3), 9, 27 * DAY_MS, group=(("userId", 7),))
+    logs.log("alerts").append([alert.to_json()])
+    assert decided(logs) == 1
 
 
 def test_an_answer_without_a_version_names_no_rule(logs):

@@ -13,7 +13,6 @@ from typing import Self
 
 from lab.engine.loop.ends import KafkaLogs
 from lab.engine.loop.inprocess import compile_kernels
-from lab.logs.kafka import COMPACTED
 from lab.machine import broker, database, ports
 from lab.model.schema import Schema
 from lab.restrict.client import HOST, Enforcement
@@ -91,7 +90,7 @@ class Loop:
             self.store = RuleStore(self.url, self.schema)
             self.logs = KafkaLogs(self._broker.address)
             self.logs.create()
-            self.logs.log("restrictions").create(1, COMPACTED)
+            self.logs.create_log("restrictions")
             where = ("--logs", f"kafka://{self._broker.address}")
             typed = ("--schema", self.schema.name, *where)
             self.checkpoint = self._folder / "checkpoint"

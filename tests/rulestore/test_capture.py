@@ -11,7 +11,6 @@ from sqlalchemy import text
 from lab.apps.storedrules import print_history
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.logs.places import absolute_log_name
 from lab.machine import database
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
@@ -140,7 +139,7 @@ def test_what_is_given_again_is_not_accepted_again(store, logs):
     with capturing(store, logs) as capture:
         assert settle(capture) == 0
     assert delivered(logs) == [1, 2, 3, 4, 5]
-    store.set_last_sent_change_id(absolute_log_name(logs.log("control")), None)  # and even if it begins anew
+    store.set_last_sent_change_id(logs.log("control").absolute_name, None)  # and even if it begins anew
     with capturing(store, logs) as capture:
         assert settle(capture) == 0
     assert set(book_of(logs).versions.values()) == {1}
@@ -287,7 +286,7 @@ def test_a_slot_that_is_gone_makes_a_new_snapshot(logs, postgres):
     store.put(rule(1))
     with capturing(store, logs):
         pass
-    place = absolute_log_name(logs.log("control"))
+    place = logs.log("control").absolute_name
     wait_until(lambda: not replication.slot_status(store, place)["active"])
     replication.drop_slot(store, place)
     store.put(rule(1, 60))

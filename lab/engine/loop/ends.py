@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 READ = ("events", "control")
 WRITTEN = ("alerts", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
+COMPACTED_LOGS = ("control", "restrictions")  # topics keep the last record of each key
+KEPT_LOGS = (*COMPACTED_LOGS, "acks")  # no record expires: acks say which rule a version is
 ROW_BYTES = 1 << 18  # of lines, before compression
 LINES_AT_FIRST = 100  # of the stats topic
 CLOCKS_MS = 60_000  # those of two hosts may differ by so much
@@ -52,16 +54,21 @@ class FileLogs:
 
     def log(self, name: str) -> FileLog:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.log_folder(name), retention_ms=None if name == "control" else WEEK_MS)
+        return FileLog(self.log_folder(name), retention_ms=None if name in KEPT_LOGS else WEEK_MS)
 
     def log_folder(self, name: str) -> Path:
         """The folder of a log."""
         return self.elsewhere.get(name, self.folder / name)
 
-    def create(self) -> None:
-        """Creates the folders that are missing."""
+    def create(self, named_events: bool = True) -> bool:
+        """Creates the folders that are missing, also those that somebody named. Returns False: only a new events topic needs a notice."""
         for name in LOGS:
-            make_folder(self.log_folder(name))
+            self.create_log(name)
+        return False
+
+    def create_log(self, name: str) -> None:
+        """Creates the folder of a log unless it exists."""
+        make_folder(self.log_folder(name))
 
     def topic(self, name: str) -> str:
         """The topic that rows for the log name."""
@@ -187,7 +194,6 @@ class KafkaLogs:
         Raises NoBroker, UnusableTopic; without `named_events` also NoTopic for a missing events topic that `topics` names.
         """
         from lab.logs.cluster import NoTopic
-        from lab.logs.kafka import COMPACTED
 
         events, created = self.log("events"), False
         try:
@@ -197,10 +203,16 @@ class KafkaLogs:
                 raise
             events.create(event_partitions)
             created = True
-        self.log("control").create(1, COMPACTED)
-        for name in WRITTEN:
-            self.log(name).create()
+        for name in ("control", *WRITTEN):
+            self.create_log(name)
         return created
+
+    def create_log(self, name: str) -> None:
+        """Creates the topic of a log, with one partition, unless it exists. Raises NoBroker, UnusableTopic."""
+        from lab.logs.kafka import COMPACTED, KEPT
+
+        config = KEPT | {"retention.ms": "-1"} if name in KEPT_LOGS else KEPT
+        self.log(name).create(1, COMPACTED if name in COMPACTED_LOGS else config)
 
     def feed(self, name: str) -> "KafkaFeed":
         """A log as the engine reads it: events by tasks, which can wait for brokers, control by the driver, which cannot."""
