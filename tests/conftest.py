@@ -85,6 +85,7 @@ def kafka() -> Iterator[broker.Broker]:
         pytest.skip(f"NO TEST THAT NEEDS KAFKA RAN: {error}")
     with broker.running_broker() as one:
         yield one
+        broker.status(one.folder).kill()  # stopped, it would take seconds; its folder goes anyway
 
 
 @pytest.fixture(scope="session")
@@ -96,3 +97,4 @@ def with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[broker.Brok
         pytest.skip(f"NO BROKER WITH USERS WAS TRIED: {error}")
     with broker_of_users(tmp_path_factory.mktemp("users") / "kafka") as one:
         yield one
+        broker.status(one.folder).kill()
