@@ -14,7 +14,13 @@ PIP_INSTALL := $(PY) -m pip install --quiet --no-compile --disable-pip-version-c
 # for those who only work through the lessons: make setup REQUIREMENTS=requirements.txt
 REQUIREMENTS := requirements-dev.txt
 # the same pins with their hashes, which pip checks; a prefetched folder has wheels that were built there, of other hashes
-LOCK := $(if $(PREFETCHED),$(REQUIREMENTS),$(REQUIREMENTS:.txt=.lock))
+LOCK := $(REQUIREMENTS:.txt=.lock)
+HASHES := $(if $(PREFETCHED),-e 's/ \\$$//' -e '/--hash=/d')
+# installed at the same time, and by itself each: what the engine alone needs, so that its kernels are compiled meanwhile; Spark, most of
+# all bytes, of whose source pip makes a wheel; all else
+ENGINE := /^(llvmlite|markdown-it-py|mdurl|numba|numpy|packaging|pandas|prometheus-client|psutil|py4j|pyarrow|pygments|python-dateutil|pytz|pyyaml|rich|tzdata)==/,/[^\\]$$/
+SPARK := /^pyspark==/,/[^\\]$$/
+INSTALL = @sed -E $(foreach pins,$(1),-e '$(pins)') $(HASHES) $(LOCK) | $(PIP_INSTALL) --no-deps $(if $(HASHES),,--require-hashes) -r /dev/stdin
 JUPYTER_SETTINGS := .venv/share/jupyter/lab/settings
 NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
@@ -29,10 +35,10 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: java ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
-	@$(MAKE) --silent --jobs=2 .venv/.kernels .venv/.jars
+	@$(MAKE) --silent --jobs=3 .venv/.jars .venv/.kernels .venv/.packages
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "$(READY)",:)
 
-.PHONY: java
+.PHONY: java without-java
 java: .venv/.made
 	@$(PY) -I lab/machine/java.py
 
@@ -45,22 +51,34 @@ java: .venv/.made
 	  echo "Python 3.11 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
 	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1
 
-.venv/.packages: .venv/.made requirements.txt requirements-dev.txt $(LOCK) pyproject.toml
+.venv/.engine: .venv/.made $(LOCK)
+	$(call INSTALL,$(ENGINE)!d)
+	@touch $@
+
+# packed without being compressed, the wheel is made in half the time
+.venv/.spark: export DIST_EXTRA_CONFIG = $(CURDIR)/.venv/.wheel.cfg
+.venv/.spark: .venv/.made $(LOCK)
+	@printf '[bdist_wheel]\ncompression = stored\n' > $(DIST_EXTRA_CONFIG)
+	$(call INSTALL,$(SPARK)!d)
+	@touch $@
+
+.venv/.packages: .venv/.made $(LOCK) pyproject.toml
 	@echo "Installing the pinned packages (a minute or two the first time)"
-	@$(PIP_INSTALL) $(if $(PREFETCHED),,--no-deps --require-hashes) -r $(LOCK)
+	$(call INSTALL,$(ENGINE)d $(SPARK)d)
 	@$(PIP_INSTALL) --no-deps --editable .
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
 	@touch $@
 
-# all that does without Java
-.venv/.kernels: .venv/.packages
+.venv/.kernels: .venv/.engine
 	@echo "Compiling the engine's kernels"
 	@$(PY) -c 'from lab.engine.loop.inprocess import compile_kernels; compile_kernels()'
 	@touch $@
 
+without-java: .venv/.kernels .venv/.spark .venv/.packages
+
 # made while the kernels are compiled, and so without them
-.venv/.jars: .venv/.packages
+.venv/.jars: .venv/.engine .venv/.spark
 	@$(PY) -m lab.machine.jars
 	@echo "Laying out Spark's classes for a fast start"
 	@NUMBA_DISABLE_JIT=1 $(PY) -m lab.apps.faststart || true
@@ -76,11 +94,11 @@ lab: setup ## open the lessons in JupyterLab (this machine only)
 	@.venv/bin/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/$(FIRST_PAGE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
-room: .venv/.kernels ## open the control room, rules and alerts as one web page (this machine only; Java only for Spark)
+room: without-java ## open the control room, rules and alerts as one web page (this machine only; Java only for Spark)
 	@JUPYTER_PATH="$(CURDIR)/notebooks" .venv/bin/voila notebooks/$(if $(LANGUAGE),$(LANGUAGE)/)control-room.ipynb --template=offline \
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
-page: .venv/.kernels ## make the control room as one HTML file that needs no Python: build/control-room.html
+page: without-java ## make the control room as one HTML file that needs no Python: build/control-room.html
 	@$(PY) -m lab.page.build build
 
 build/book-env/.ready: book/requirements.txt
@@ -92,7 +110,7 @@ build/book-env/.ready: book/requirements.txt
 book: setup build/book-env/.ready ## make the book: all lessons with their outputs, docs and API as one site (20 minutes; ARGS=--no-execute: as last run)
 	@$(PY) -m book.make $(ARGS)
 
-lite: .venv/.kernels ## make the lessons as a static site that runs in the browser, offline: build/lite (needs npm)
+lite: without-java ## make the lessons as a static site that runs in the browser, offline: build/lite (needs npm)
 	@$(TOOLS) && build/tools/bin/pip install --quiet --disable-pip-version-check -r requirements-lite.txt
 	@$(PY) -m lab.teach.lite build/lite
 
@@ -206,7 +224,7 @@ sbom: ## write the list of Python parts, CycloneDX: build/sbom.cdx.json (jars: l
 	@$(TOOLS) && build/tools/bin/pip install --quiet cyclonedx-bom==7.5.0
 	@build/tools/bin/python -W ignore::UserWarning -m cyclonedx_py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.cdx.json
 
-lint: .venv/.packages ## check style with ruff, types with mypy
+lint: .venv/.packages .venv/.engine ## check style with ruff, types with mypy
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
 
 clean: ## remove caches and build leftovers (keeps .venv and jars: delete .venv by hand to start afresh)

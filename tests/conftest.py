@@ -28,6 +28,7 @@ gc.disable()
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
+@pytest.hookimpl(trylast=True)  # when those that -m and -k leave out have gone
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = dealt(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     assert os.environ.get(JIT) == jit, (
@@ -40,11 +41,9 @@ def dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
 
     xdist gives each worker the same number of tests, in order; one that has none left takes from the end of another's.
     """
-    shared, longest, others = [], [], []
-    for item in items:
-        shares = {"spark", "kafka", "guarded", "with_users"} & {*getattr(item, "fixturenames", ())}
-        is_long = any(long in item.nodeid for long in LONGEST)
-        (shared if shares else longest if is_long else others).append(item)
+    shared, longest, others = (
+        [item for item in items if kind_of(item) == kind] for kind in ("shared", "longest", "other")
+    )
     heads = (
         [shared, *(longest[n :: workers - 1] for n in range(workers - 1))]
         if workers > 1
@@ -56,6 +55,13 @@ def dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
         order += [*head, *others[:room]]
         del others[:room]
     return order + others
+
+
+def kind_of(item: pytest.Item) -> str:
+    """Whether a test shares a Spark or a Kafka, is one of the longest, or neither."""
+    if {"spark", "kafka", "guarded", "with_users"} & {*getattr(item, "fixturenames", ())}:
+        return "shared"
+    return "longest" if any(long in item.nodeid for long in LONGEST) else "other"
 
 
 def pytest_collection_finish() -> None:
@@ -79,6 +85,7 @@ def kafka() -> Iterator[broker.Broker]:
         pytest.skip(f"NO TEST THAT NEEDS KAFKA RAN: {error}")
     with broker.running_broker() as one:
         yield one
+        broker.status(one.folder).kill()  # stopped, it would take seconds; its folder goes anyway
 
 
 @pytest.fixture(scope="session")
@@ -90,3 +97,4 @@ def with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[broker.Brok
         pytest.skip(f"NO BROKER WITH USERS WAS TRIED: {error}")
     with broker_of_users(tmp_path_factory.mktemp("users") / "kafka") as one:
         yield one
+        broker.status(one.folder).kill()

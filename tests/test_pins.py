@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from lab.machine import doctor, jars
@@ -75,6 +76,22 @@ def test_what_the_package_imports_is_declared():
     """By the engine without extras: the doctor's `packaging` came along with others' for years."""
     declared = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[0]
     assert '"packaging>=' in declared
+
+
+def test_make_installs_first_what_the_engine_alone_needs():
+    """For its kernels are compiled, and Spark's classes laid out, while the rest is installed."""
+    needed, waiting = set[str](), ["rules-lab"]
+    while waiting:
+        for each in map(Requirement, metadata.requires(waiting.pop()) or []):
+            name = re.sub("[-_.]+", "-", each.name).lower()
+            if name not in needed and (not each.marker or each.marker.evaluate({"extra": ""})):
+                needed.add(name)
+                waiting.append(name)
+    makefile = (ROOT / "Makefile").read_text()
+    (engine,), (spark,) = (
+        re.findall(rf"^{name} := /\^\(?([^)=]+)", makefile, re.MULTILINE) for name in ("ENGINE", "SPARK")
+    )
+    assert {*engine.split("|"), spark} == needed
 
 
 def test_scripts_that_were_copied_have_their_licence_beside_them():

@@ -9,12 +9,17 @@ import pytest
 
 from lab.apps import demo
 from lab.apps.fastreference import FastReference
+from lab.cli.main import OK, main
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import to_json
 from tests.waiting import PATIENCE_S
 
+AS_LONG = ("--seconds", "8", "--rate", "200")
 
-@pytest.mark.parametrize("rate, seconds", [(20, 6), (100, 45), pytest.param(500, 10, marks=pytest.mark.slow)])
+
+@pytest.mark.parametrize(
+    "rate, seconds", [(20, 6), *(pytest.param(*of, marks=pytest.mark.slow) for of in ((100, 45), (500, 10)))]
+)
 def test_each_rule_catches_its_bursts_and_little_else(rate, seconds):
     reference = FastReference(PAYMENTS)
     for rule in (*demo.first_rules(rate), demo.new_rule()):
@@ -30,11 +35,21 @@ def test_each_rule_catches_its_bursts_and_little_else(rate, seconds):
     assert max(alerts.values()) < 4 * seconds + 30
 
 
-def test_it_shows_alerts_changes_rules_and_ends_with_counts_that_add_up():
-    command = [sys.executable, "-m", "lab", "demo", "--seconds", "8", "--rate", "200"]
+def test_it_shows_alerts_changes_rules_and_ends_with_counts_that_add_up(spark, capsys):
+    assert main(["demo", *AS_LONG]) == OK
+    assert_shown(*capsys.readouterr())
+
+
+@pytest.mark.slow
+def test_the_command_starts_a_spark_of_its_own_and_ends():
+    command = [sys.executable, "-m", "lab", "demo", *AS_LONG]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert (done.returncode, done.stderr) == (0, "")
-    out = done.stdout
+    assert done.returncode == OK
+    assert_shown(done.stdout, done.stderr)
+
+
+def assert_shown(out: str, err: str) -> None:
+    assert err == ""
     for rule in (1, 2, 3, 4):
         assert re.search(rf"^\d\d:\d\d:\d\d  rule {rule}  \{{.*\d ms$", out, re.MULTILINE), out
     assert "rule 5 ACTIVE: COUNT(events)" in out and "rule 4 PAUSE: COUNT_WITH_RESET" in out

@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import cache
 from itertools import compress
 from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,9 +18,9 @@ from lab.apps.routehistory import RouteHistory
 from lab.engine.checkpoint.settings import Settings
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import BadRule, Rule, parse_message
-from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
+from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
 from lab.stream.datasets import dataset
-from tests.engine.randomlogs import LIMITS, log_times, random_log, with_absence, with_returns
+from tests.engine.randomlogs import LIMITS, Entry, log_times, random_log, with_absence, with_returns
 from tests.strategies import RETURNS
 
 
@@ -55,32 +56,33 @@ def test_the_alerts_at_a_rules_own_limit_are_those_of_the_reference(Past, name):
         assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts), text
 
 
+LOGINS_READ = 6_000
+
+
+@cache
+def logins_in_reference(rule: str) -> Reference:
+    """The first logins of the data set under a rule."""
+    return alone(Reference(LOGINS), rule, lines := lines_of("logins", LOGINS_READ), [0] * len(lines))
+
+
 @pytest.mark.parametrize("function", ["COUNT", "COUNT_WITH_RESET"])
 def test_only_events_of_which_when_is_true_alert(Past, function):
-    lines = lines_of("logins", 6_000)
     rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limitOperatorType": ">"}
     rule |= {"aggregatorFunctionType": function, "limit": 2, "window": "1h"}
     text = json.dumps(rule | {"when": "country not in (KR) and ip not startsWith 1 or amount > 100"})
-    past, reference = Past(LOGINS, at_most=6_000), Reference(LOGINS)
-    past.add(lines)
-    reference.control(text)
-    for line in lines:
-        reference.event(line)
+    past, reference = Past(LOGINS, at_most=LOGINS_READ), logins_in_reference(text)
+    past.add(lines_of("logins", LOGINS_READ))
     found = past.aggregates(parse_message(text, LOGINS).rule)
     alerting = compress(found.ids.tolist(), found.alert_mask(parse_message(text, LOGINS).rule, 2))
     assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
 
 
 def test_only_events_that_pass_any_filter_count(Past):
-    lines = lines_of("logins", 6_000)
     rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limitOperatorType": ">"}
     rule |= {"aggregatorFunctionType": "COUNT", "limit": 2, "window": "1h"}
     text = json.dumps(rule | {"filter": "country not in (KR) and ip not startsWith 1 or amount > 100"})
-    past, reference = Past(LOGINS, at_most=6_000), Reference(LOGINS)
-    past.add(lines)
-    reference.control(text)
-    for line in lines:
-        reference.event(line)
+    past, reference = Past(LOGINS, at_most=LOGINS_READ), logins_in_reference(text)
+    past.add(lines_of("logins", LOGINS_READ))
     rule = parse_message(text, LOGINS).rule
     found = past.aggregates(rule)
     alerting = compress(found.ids.tolist(), found.alert_mask(rule, 2))
@@ -181,26 +183,38 @@ class WindowsOfAlerts(Reference):
             self.windows[alert.alert_id] = alert, rule, sorted(inside)
 
 
+@cache
+def windows_of_alerts(
+    policy: str, schema: Schema, seed: int
+) -> tuple[int, list[tuple[int, Entry]], WindowsOfAlerts]:
+    """A random log, the number of its key-groups, its records and messages with log times, in order, and what the reference notes."""
+    rng = Random(seed)
+    log = random_log(rng, short=True)
+    log = with_returns(rng, log) if schema is RETURNS else log
+    key_groups = rng.choice([1, 8])
+    reference = WindowsOfAlerts(schema, late_policy=policy, key_groups=key_groups)
+    timed = sorted(zip(log_times(rng, len(log)), log), key=lambda each: (each[0], each[1][0] != "control"))
+    for log_time, (kind, text) in timed:
+        if kind == "control":
+            reference.control(text, log_time)
+        else:
+            reference.event(text, log_time=log_time)
+    return key_groups, timed, reference
+
+
 @some_and_more
 @pytest.mark.parametrize("schema", [LOGINS, RETURNS], ids=["logins", "returns"])
 @pytest.mark.parametrize("policy", LATE_POLICIES)
 def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate(Past, policy, schema, seeds):
     shown = 0
     for seed in seeds:
-        rng = Random(seed)
-        log = random_log(rng, short=True)
-        log = with_returns(rng, log) if schema is RETURNS else log
-        key_groups = rng.choice([1, 8])
-        reference = WindowsOfAlerts(schema, late_policy=policy, key_groups=key_groups)
+        key_groups, timed, reference = windows_of_alerts(policy, schema, seed)
         history = RouteHistory(Settings(schema, key_groups=key_groups, late_policy=policy))
         past = Past(schema, history=history)
-        timed = zip(log_times(rng, len(log)), log)
-        for log_time, (kind, text) in sorted(timed, key=lambda each: (each[0], each[1][0] != "control")):
+        for log_time, (kind, text) in timed:
             if kind == "control":
-                reference.control(text, log_time)
                 history.apply(text, log_time)
             else:
-                reference.event(text, log_time=log_time)
                 past.add([text], [log_time])
         for alert, rule, ids in reference.windows.values():
             own, newest = rule.aggregations[0], None
@@ -276,7 +290,7 @@ def test_an_event_that_comes_after_changes_were_folded_though_it_was_logged_befo
     assert event["transactionId"] == 8
 
 
-def alone(reference: Reference, rule_text: bytes, lines: list[bytes], times: list[int]) -> Reference:
+def alone(reference: Reference, rule_text: str | bytes, lines: list[bytes], times: list[int]) -> Reference:
     """The reference after a rule and events."""
     reference.control(rule_text)
     for line, log_time in zip(lines, times, strict=True):
@@ -284,43 +298,63 @@ def alone(reference: Reference, rule_text: bytes, lines: list[bytes], times: lis
     return reference
 
 
+SCHEMA_OF = {"file": LOGINS, "live": LOGINS, "returns": RETURNS}
+
+
+class RulesOfLog(NamedTuple):
+    """A random log's events, and of each of its rules, with limits, at which events the reference alerts by it alone."""
+
+    lines: list[bytes]
+    times: list[int]
+    settings: dict[str, Any]
+    alerts: list[tuple[Rule, list[tuple[Rule, Counter]]]]
+
+
+@cache
+def rules_of_log(kind: str, seed: int) -> RulesOfLog:
+    """Of every kind of rule, also with another limit, and by other settings of the engine."""
+    rng, schema = Random(1_000 + seed), SCHEMA_OF[kind]
+    log = with_absence(rng, random_log(rng, short=rng.random() < 0.9))
+    log = with_returns(rng, log) if kind == "returns" else log
+    lines = [text for what, text in log if what == "event"]
+    times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))
+    by = {"late_policy": rng.choice(LATE_POLICIES), "key_groups": rng.choice([1, 16])}
+    found = RulesOfLog(lines, times, by, [])
+    for text in dict.fromkeys(text for what, text in log if what == "control" and b"window" in text):
+        given = json.loads(text) | {"ruleState": "ACTIVE"}
+        if rng.random() < 0.2:  # of the random multiples, few are reached
+            given |= {"limit": 1, "limitOf": {"aggregatorFunctionType": "COUNT", "window": "5m"}}
+        try:
+            rule = parse_message(json.dumps(given), schema).rule
+        except BadRule:
+            continue
+        others = rule.can_count_alerts_at_other_limits and rng.random() < 0.2
+        of_limits = []
+        for limit in [rule.limit, *((Decimal("2.5"), *map(Decimal, LIMITS)) if others else ())]:
+            of_limit = replace(rule, limit=limit)
+            message = json.dumps(of_limit.to_dict())
+            alerts = alone(Reference(schema, **by), message, lines, times).alerts
+            of_limits.append((of_limit, Counter((alert.event_id, alert.event_time) for alert in alerts)))
+        found.alerts.append((rule, of_limits))
+    return found
+
+
 @pytest.mark.parametrize(
     "seeds", [range(40), pytest.param(range(40, 400), marks=pytest.mark.slow)], ids=["some", "more"]
 )
-@pytest.mark.parametrize("kind", ["file", "live", "returns"])
+@pytest.mark.parametrize("kind", SCHEMA_OF)
 def test_each_rule_of_a_random_log_would_have_raised_the_alerts_of_the_reference(Past, kind, seeds):
-    """Of every kind of rule, alone on the log's events, also with another limit, and by other settings of the engine."""
     told: Counter[str] = Counter()
-    schema = RETURNS if kind == "returns" else LOGINS
     for seed in seeds:
-        rng = Random(1_000 + seed)
-        log = with_absence(rng, random_log(rng, short=rng.random() < 0.9))
-        log = with_returns(rng, log) if kind == "returns" else log
-        lines = [text for what, text in log if what == "event"]
-        times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))
-        by = {"late_policy": rng.choice(LATE_POLICIES), "key_groups": rng.choice([1, 16])}
-        past = Past(schema, history=RouteHistory(Settings(schema, **by)))
-        past.add(lines, None if kind == "file" else times)
-        for text in dict.fromkeys(text for what, text in log if what == "control" and b"window" in text):
-            given = json.loads(text) | {"ruleState": "ACTIVE"}
-            if rng.random() < 0.2:  # of the random multiples, few are reached
-                given |= {"limit": 1, "limitOf": {"aggregatorFunctionType": "COUNT", "window": "5m"}}
-            text = json.dumps(given)
-            try:
-                rule = parse_message(text, schema).rule
-            except BadRule:
-                continue
+        of, schema = rules_of_log(kind, seed), SCHEMA_OF[kind]
+        past = Past(schema, history=RouteHistory(Settings(schema, **of.settings)))
+        past.add(of.lines, None if kind == "file" else of.times)
+        for rule, of_limits in of.alerts:
             found = past.aggregates(rule)
-            for limit in [rule.limit] + [Decimal("2.5"), *map(Decimal, LIMITS)] * (
-                rule.can_count_alerts_at_other_limits and rng.random() < 0.2
-            ):
-                of_limit = replace(rule, limit=limit)
-                alerts = alone(
-                    Reference(schema, **by), json.dumps(of_limit.to_dict()).encode(), lines, times
-                ).alerts
-                expected = Counter((alert.event_id, alert.event_time) for alert in alerts)
+            for of_limit, expected in of_limits:
                 at = zip(found.ids.tolist(), (int(time) for time in found.times))
-                assert Counter(compress(at, found.alert_mask(of_limit, limit))) == expected, (seed, of_limit)
+                alerting = compress(at, found.alert_mask(of_limit, of_limit.limit))
+                assert Counter(alerting) == expected, (seed, of_limit)
                 told[kind_of(rule)] += bool(expected)
     assert {*told} >= {"plain", "reset", "more", "or", "multiple", "at most", "absence"} and min(
         told.values()

@@ -398,7 +398,7 @@ def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
     ],
 )
 def test_a_place_of_logs_that_is_none_is_refused(where, said, files, capsys, monkeypatch):
-    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 0.2)
     with suppress(SystemExit):
         assert main(["run", *where]) != OK
     assert said in capsys.readouterr().err

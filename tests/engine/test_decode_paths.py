@@ -189,11 +189,11 @@ def test_nested_records_read_as_their_lines_do(lines):
     agree(b"\n".join(lines), ORDERS)
 
 
-@pytest.mark.parametrize("value", [*NUMBERS, *TEXTS, *OTHERS])
 @pytest.mark.parametrize("path", PATHS, ids=".".join)
-def test_a_value_at_any_path_reads_alike(path, value):
+def test_any_value_at_a_path_reads_alike(path):
     members = {other: good for other, good in GOOD.items() if other[: len(path)] != path}
-    agree(text_of(members | {path: value}).encode(), ORDERS)
+    for value in (*NUMBERS, *TEXTS, *OTHERS):
+        agree(text_of(members | {path: value}).encode(), ORDERS)
 
 
 @pytest.mark.parametrize("unit", ["iso", "utc"])

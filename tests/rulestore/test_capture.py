@@ -17,7 +17,7 @@ from lab.model.schema import PAYMENTS
 from lab.rulestore import capture as captures
 from lab.rulestore import replication
 from lab.rulestore.capture import Capture
-from lab.rulestore.feeds import CaptureBusy
+from lab.rulestore.feeds import CaptureBusy, TableFeed
 from lab.rulestore.pgoutput import PgoutputDecoder, UnexpectedMessage
 from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
 from tests.postgresql import running_database
@@ -51,8 +51,10 @@ def capturing(store, logs):
 def settle(capture: Capture) -> int:
     """Steps until nothing more comes; returns how many changes were new."""
     new, idle = 0, 0
+    # a table has what was committed; a busy PostgreSQL takes a while to tell
+    wait_s = captures.ANSWERS_S if isinstance(capture._feed, TableFeed) else 0.3
     while idle < 3:
-        came = capture.step(0.3)  # a busy database takes that long to tell
+        came = capture.step(wait_s)
         new, idle = new + came, 0 if came else idle + 1
     return new
 

@@ -303,7 +303,7 @@ def test_a_rate_that_is_no_number_is_refused(capsys):
 
 
 def test_a_topic_without_a_broker_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 0.2)
     assert main(["simulate", "payments", "--to", "kafka://127.0.0.1:1/events"]) == FAILED
     assert "lab: no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err
 

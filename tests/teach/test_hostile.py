@@ -32,6 +32,7 @@ def stubborn(*_):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(search, "CALL_S", 0.2)
+    monkeypatch.setattr(search, "HISTORIES", 40)
     monkeypatch.setattr(teach, "_wrong", {})  # after another wrong answer to the exercise, a hint follows
 
 
@@ -41,7 +42,7 @@ FUNCTIONS = [name for name in NAMES if not isinstance(teach.exercise_of(name), j
 @pytest.mark.parametrize("function", [endless, stubborn])
 @pytest.mark.parametrize("name", ["3.2", "6.2", "9.1", "9.3"])
 def test_a_loop_without_an_end_is_stopped_and_told(name, function, monkeypatch):
-    monkeypatch.setattr(judge, "COMPUTING_S", 0.2)
+    monkeypatch.setattr(judge, "COMPUTING_S", 0.05)
     assert "did not finish within" in judged(name, function).text
 
 
@@ -63,7 +64,7 @@ def test_what_a_function_prints_is_shown_for_the_cases_that_explain_and_for_no_d
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_that_prints_without_end_fills_no_notebook(name, monkeypatch, capsys):
-    monkeypatch.setattr(judge, "COMPUTING_S", 0.2)
+    monkeypatch.setattr(judge, "COMPUTING_S", 0.05)
 
     def endless_print(*_):
         while True:

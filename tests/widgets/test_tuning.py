@@ -3,6 +3,7 @@
 import json
 import random
 from decimal import Decimal
+from functools import cache
 
 import pytest
 
@@ -75,6 +76,13 @@ def desk_of(past, sentence: str) -> RuleDesk:
     return desk
 
 
+@pytest.fixture(scope="module")
+def opened(past):
+    """The desk with a sentence as it opens, one for all tests that only look at it."""
+    return cache(lambda sentence: desk_of(past, sentence))
+
+
+@cache
 def alerts_of_reference(message: str) -> int:
     reference = Reference(LOGINS)
     assert reference.control(message)["status"] == "accepted"
@@ -106,20 +114,20 @@ def test_each_limit_of_the_slider_shows_the_alerts_of_the_rule_that_it_makes(pas
 
 
 @pytest.mark.parametrize("sentence", COUNTS)
-def test_a_count_has_whole_steps(past, sentence):
-    texts = desk_of(past, sentence).backtest.limit.texts
+def test_a_count_has_whole_steps(opened, sentence):
+    texts = opened(sentence).backtest.limit.texts
     assert all(text.replace(",", "").isdigit() for text in texts) and len(texts) > 2
 
 
 @pytest.mark.parametrize("sentence", [*COUNTS[:5], *AMOUNTS[:4]])
-def test_a_lower_limit_than_that_of_the_rule_can_be_tried(past, sentence):
-    desk = desk_of(past, sentence)
+def test_a_lower_limit_than_that_of_the_rule_can_be_tried(opened, sentence):
+    desk = opened(sentence)
     assert desk.backtest.limit.position > 0
 
 
 @pytest.mark.parametrize("sentence", [*COUNTS[:2], COUNTS[3], *COUNTS[7:], *AMOUNTS[:5]])
-def test_the_curve_has_the_alerts_at_other_limits(past, sentence):
-    desk = desk_of(past, sentence)
+def test_the_curve_has_the_alerts_at_other_limits(opened, sentence):
+    desk = opened(sentence)
     limits, counts = (desk.backtest.figure.data[0][name] for name in ("x", "y"))
     assert len(limits) > 2
     rule = parse_message(desk.text.value, LOGINS).rule
@@ -131,8 +139,8 @@ def test_the_curve_has_the_alerts_at_other_limits(past, sentence):
 
 
 @pytest.mark.parametrize("sentence", MULTIPLES)
-def test_a_multiple_has_a_range_of_multiples_and_never_zero(past, sentence):
-    desk = desk_of(past, sentence)
+def test_a_multiple_has_a_range_of_multiples_and_never_zero(opened, sentence):
+    desk = opened(sentence)
     multiples = [Decimal(text.replace(",", "")) for text in desk.backtest.limit.texts]
     assert multiples[0] > 0 and multiples[-1] < 1_000 and Decimal(2) in multiples
     assert multiples == sorted(set(multiples)) and len(multiples) < 1_000

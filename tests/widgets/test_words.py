@@ -177,7 +177,7 @@ def test_nothing_english_is_left_in_the_widgets_of_the_lessons(language):
 def test_why_a_room_does_not_open_is_said_in_the_language(language, monkeypatch, tmp_path, how, fields):
     look_in(monkeypatch, tmp_path)  # no Java
     monkeypatch.setattr(SparkContext, "_gateway", None)  # nor one that runs already
-    monkeypatch.setattr(cluster, "ANSWER_S", 1.0)
+    monkeypatch.setattr(cluster, "ANSWER_S", 0.2)
     door = launcher.ControlRoomLauncher()
     door.how.value = how
     for name, value in fields.items():
