@@ -318,7 +318,7 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
     log = with_returns(rng, log) if kind == "returns" else log
     lines = [text for what, text in log if what == "event"]
     times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))
-    by = {"late_policy": rng.choice(LATE_POLICIES), "key_groups": rng.choice([1, 16])}
+    by: dict[str, Any] = {"late_policy": rng.choice(LATE_POLICIES), "key_groups": rng.choice([1, 16])}
     found = RulesOfLog(lines, times, by, [])
     for text in dict.fromkeys(text for what, text in log if what == "control" and b"window" in text):
         given = json.loads(text) | {"ruleState": "ACTIVE"}

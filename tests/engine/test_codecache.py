@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,3 +96,36 @@ def test_another_user_without_a_home_is_told(monkeypatch):
         return "fine"
 
     assert as_stranger(told).endswith("set NUMBA_CACHE_DIR to a folder of this user's own")
+
+
+MORE_THAN_COMPILED = """
+import sys
+from numba.core.registry import CPUDispatcher
+from lab.engine.loop.inprocess import compile_kernels
+from tests.engine import whole
+
+def compiled():
+    modules = [module for name, module in [*sys.modules.items()] if name.startswith("lab.engine")]
+    return {
+        (one.py_func.__module__, name, str(types))
+        for module in modules
+        for name, one in vars(module).items()
+        if isinstance(one, CPUDispatcher)
+        for types in one.signatures
+    }
+
+compile_kernels()
+before = compiled()
+assert before
+for seed in range(60):
+    whole.check(seed)
+print(*sorted(compiled() - before), sep="\\n")
+"""
+
+
+@pytest.mark.slow
+def test_random_logs_need_nothing_that_setup_has_not_compiled():
+    ran = subprocess.run(
+        [sys.executable, "-c", MORE_THAN_COMPILED], check=False, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stdout.strip()) == (0, ""), ran.stderr

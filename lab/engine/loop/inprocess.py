@@ -3,9 +3,11 @@
 marks ──► work ──► tasks ──► lines          what Spark does with the source, a micro-batch in milliseconds
 """
 
+import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
@@ -18,8 +20,10 @@ from lab.engine.loop.job import Job
 from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
 from lab.engine.records.feeds import FileFeed
 from lab.engine.windows import shared
+from lab.engine.windows.arrays import ROOM_AT_FIRST
 from lab.engine.windows.evaluate import TaskOutput
-from lab.model.schema import MAX_TIME
+from lab.model.schema import LOGINS, MAX_TIME
+from lab.model.times import MINUTE_MS
 
 Entry = tuple[str, bytes]  # ("event", line) or ("control", message)
 
@@ -123,3 +127,24 @@ def compile_kernels() -> None:
                 ]
             )
             engine.lose_memory()
+    _compile_for_absence_and_growth()
+
+
+def _compile_for_absence_and_growth() -> None:
+    """With a rule of each kind that has kernels of its own, more groups than there is room for at first, and an event taken back."""
+    per_user: dict[str, object] = {"ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "1m"}
+    counts: dict[str, object] = {"limitOperatorType": ">=", "limit": 1}
+    rules = [
+        {"ruleId": 1, "absence": True},
+        {"ruleId": 2, "aggregatorFunctionType": "COUNT_WITH_RESET", "aggregateFieldName": "COUNT", **counts},
+        {"ruleId": 3, "aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], **counts},
+    ]
+    event = '{"eventId": %d, "eventTime": %d, "userId": %d, "action": "%s", "ip": "%d"}'
+    logins = [event % (n, n, n, "login", n) for n in range(ROOM_AT_FIRST + 1)]
+    with InProcessEngine(Settings(replace(LOGINS, taken_back="action = returned"))) as engine:
+        engine.run_batch([("control", json.dumps(per_user | rule).encode()) for rule in rules])
+        engine.run_batch([("event", line.encode()) for line in logins])
+        engine.run_batch([("event", (event % (0, 0, 0, "returned", 0)).encode())])
+        engine.lose_memory()
+        engine._log_time += 2 * MINUTE_MS
+        engine.step()

@@ -199,7 +199,8 @@ class RouteStore(StoreArrays):
         """
         assert first_seq > self.last_seq, "records come after what is stored"
         self._make_room(events=len(due))
-        key_groups, seqs = np.array([(each.key_group, each.event_seq) for each in due], np.int64).T
+        key_groups = np.array([each.key_group for each in due], np.int64)
+        seqs = np.array([each.event_seq for each in due], np.int64)
         restore.record_later_alerts(self.store, key_groups, seqs, first_seq)
 
     def export_events_and_resets(self, first_seq: int, end_seq: int) -> tuple[Columns, Columns]:
