@@ -134,7 +134,7 @@ def _compile_for_absence_and_growth() -> None:
     """With a rule of each kind that has kernels of its own, more groups than there is room for at first, and an event taken back."""
     per_user: dict[str, object] = {"ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "1m"}
     counts: dict[str, object] = {"limitOperatorType": ">=", "limit": 1}
-    rules = [
+    rules: list[dict[str, object]] = [
         {"ruleId": 1, "absence": True},
         {"ruleId": 2, "aggregatorFunctionType": "COUNT_WITH_RESET", "aggregateFieldName": "COUNT", **counts},
         {"ruleId": 3, "aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], **counts},
