@@ -63,7 +63,7 @@ def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
         )
         assert [(file.first_epoch, file.last_epoch) for file in one.chain] == [(0, 4)]
         stages.run_batch(log[50:])
-        assert_same(stages, evaluate_log(LOGINS, log))
+        assert_same(stages.out, evaluate_log(LOGINS, log))
 
 
 def serving(files: list[StateFile], upto: int, key_group: int, own: tuple[int, int]) -> list[str]:
@@ -284,7 +284,7 @@ def test_what_a_narrow_window_let_go_does_not_come_back_out_of_a_file_of_before_
             stages.run_batch(entries)
         rescaled(stages, 2, "b")
         stages.run_batch(log[6:])
-        assert_same(stages, evaluate_log(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
+        assert_same(stages.out, evaluate_log(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
 
 
 def test_a_file_that_hides_what_was_let_go_stays_as_long_as_there_is_something_to_hide():
@@ -303,7 +303,7 @@ def test_a_file_that_hides_what_was_let_go_stays_as_long_as_there_is_something_t
             stages.run_batch([entry])
         rescaled(stages, 2, "b")
         stages.run_batch(log[7:])
-        assert_same(stages, evaluate_log(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
+        assert_same(stages.out, evaluate_log(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
 
 
 def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
@@ -332,7 +332,7 @@ def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
             stages.run_batch(entries)
         stages.lose_memory()
         stages.run_batch(log[8:])
-        assert_same(stages, evaluate_log(LOGINS, log, key_groups=2))
+        assert_same(stages.out, evaluate_log(LOGINS, log, key_groups=2))
 
 
 def test_one_task_after_two_holds_each_event_once():
@@ -350,4 +350,4 @@ def test_one_task_after_two_holds_each_event_once():
         for number, entries in enumerate((log[8:9], log[9:10], log[10:11], log[11:])):
             rescaled(stages, 1 if number == 3 else 2, f"{number}")
             stages.run_batch(entries)
-        assert_same(stages, evaluate_log(LOGINS, log, key_groups=2))
+        assert_same(stages.out, evaluate_log(LOGINS, log, key_groups=2))
