@@ -28,6 +28,9 @@ def tree(folder: Path, commit: str | None) -> Path:
         if packed.returncode:
             raise ValueError(f"--against {commit}: {packed.stderr.decode().strip()}")
         subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+        # both run on today's Spark, so with its jars
+        jars = Path("lab", "machine", "jars.txt")
+        (folder / jars).write_bytes((ROOT / jars).read_bytes())
         # the distribution was called lab once, and asked for its version under that name
         (folder / "lab-0.dist-info").mkdir()
         (folder / "lab-0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 0\n")

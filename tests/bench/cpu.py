@@ -21,7 +21,8 @@ from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
 from lab.stream.player import Player
 from tests.bench.against import tree
-from tests.bench.live import TIMED_RULES, _wait_for_acks
+from tests.bench.live import TIMED_RULES
+from tests.waiting import wait_until
 
 EVERY_S = 0.002  # events are appended this often; `lab simulate` appends to folders ten times a second, which costs less
 KINDS = ("JVM", "worker", "driver", "others")
@@ -60,11 +61,11 @@ def measured(kind: str, of: Path, rate: int, warm_up: int, seconds: int) -> list
         words = ["--logs", where, "--checkpoint", f"{folder}/checkpoint"]
         command = [sys.executable, "-m", "lab", "run", *words]
         environment = os.environ | {"PYTHONPATH": str(of)}
-        engine = subprocess.Popen(
-            command, cwd=of, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        engine = subprocess.Popen(command, cwd=of, env=environment, stdout=subprocess.DEVNULL)
         try:
-            _wait_for_acks(logs, len(TIMED_RULES))
+            wait_until(
+                lambda: len(logs.log("acks").read()) >= len(TIMED_RULES), alive=lambda: engine.poll() is None
+            )
             time.sleep(warm_up)
             found = [("at rest", cores(engine.pid, seconds))]
             player = Player("payments", logs.log("events"), rate, burst_every_s=0, every_s=EVERY_S)
