@@ -15,12 +15,12 @@ PIP_INSTALL := $(PY) -m pip install --quiet --no-compile --disable-pip-version-c
 REQUIREMENTS := requirements-dev.txt
 # the same pins with their hashes, which pip checks; a prefetched folder has wheels that were built there, of other hashes
 LOCK := $(REQUIREMENTS:.txt=.lock)
-HASHES := $(if $(PREFETCHED),-e 's/ \\$$//' -e '/--hash=/d')
-# installed at the same time, and by itself each: what the engine alone needs, so that its kernels are compiled meanwhile; Spark, most of
-# all bytes, of whose source pip makes a wheel; all else
+WITHOUT_HASHES := $(if $(PREFETCHED),-e 's/ \\$$//' -e '/--hash=/d')
+# packages are installed in three groups at the same time: those that the engine needs, so that its kernels are compiled meanwhile; Spark,
+# by far the largest, of whose source pip builds a wheel; all others
 ENGINE := /^(llvmlite|markdown-it-py|mdurl|numba|numpy|packaging|pandas|prometheus-client|psutil|py4j|pyarrow|pygments|python-dateutil|pytz|pyyaml|rich|tzdata)==/,/[^\\]$$/
 SPARK := /^pyspark==/,/[^\\]$$/
-INSTALL = @sed -E $(foreach pins,$(1),-e '$(pins)') $(HASHES) $(LOCK) | $(PIP_INSTALL) --no-deps $(if $(HASHES),,--require-hashes) -r /dev/stdin
+INSTALL = @sed -E $(foreach pins,$(1),-e '$(pins)') $(WITHOUT_HASHES) $(LOCK) | $(PIP_INSTALL) --no-deps $(if $(WITHOUT_HASHES),,--require-hashes) -r /dev/stdin
 JUPYTER_SETTINGS := .venv/share/jupyter/lab/settings
 NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
@@ -55,7 +55,7 @@ java: .venv/.made
 	$(call INSTALL,$(ENGINE)!d)
 	@touch $@
 
-# packed without being compressed, the wheel is made in half the time
+# without compression, the wheel is built in half the time
 .venv/.spark: export DIST_EXTRA_CONFIG = $(CURDIR)/.venv/.wheel.cfg
 .venv/.spark: .venv/.made $(LOCK)
 	@printf '[bdist_wheel]\ncompression = stored\n' > $(DIST_EXTRA_CONFIG)
@@ -75,6 +75,7 @@ java: .venv/.made
 	@$(PY) -c 'from lab.engine.loop.inprocess import compile_kernels; compile_kernels()'
 	@touch $@
 
+# everything that works without Java
 without-java: .venv/.kernels .venv/.spark .venv/.packages
 
 # made while the kernels are compiled, and so without them
@@ -147,7 +148,7 @@ steady: setup ## an hour at 1,000 events/s with rules changing, then ten times t
 smooth: setup ## measure the control room in the browser while 100 alerts come each second (10 minutes; LAB_SMOOTH_MINUTES=2: less)
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s tests/browser/test_smooth.py $(ARGS)
 
-sim: setup ## the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2"; --loop: histories that run the engine's loop, with seeds of their own; or --mutants)
+sim: setup ## the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", "--loop" for histories that run the engine's loop, or "--mutants")
 	@$(PY) -m tests.sim $(ARGS)
 
 logs: setup ## random logs through the whole engine, against the reference (ARGS="--logs 200000 --processes 2"; on Spark: ARGS="--spark --logs 2000")

@@ -213,7 +213,7 @@ class Past:
         """
         if not self._parts:
             return []
-        # without STATE, as a route gets all records that take an event back, whatever its filter
+        # without STATE: by it, a record that takes an event back matches every filter
         columns = {name: values for name, values in self._columns().items() if name != STATE}
         newest = np.arange(len(self))[-RECENT:]
         wanted = [(name, value) for name, values in required_values(filter) for value in values]

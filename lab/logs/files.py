@@ -4,10 +4,10 @@
     events/00000000000000000000.index    end and time of each append, see `lab.logs.index`
     events/00000000000008388700.jsonl    the next segment, started after 8 MiB or a day
 
-A position is a byte offset in the whole log. One writer at a time holds the lock. Readers read only what the index covers, and take no
-lock, but for an engine, which waits with it for a running append. So positions and log times are in the same order, however many
-writers there are, and the cost of an append or a read depends on its own size only. Appended lines survive the end of the process, but
-not a power failure: as with Kafka, nothing waits for the disk.
+A position is a byte offset in the whole log. One writer at a time holds the lock. Readers read only what the index covers, without the
+lock; only an engine takes it for a moment, to wait for an append that is running. So positions and log times are in the same order,
+however many writers there are, and the cost of an append or a read depends on its own size only. Appended lines survive the end of the
+process, but not a power failure: as with Kafka, nothing waits for the disk.
 """
 
 from bisect import bisect_left, bisect_right
@@ -59,7 +59,7 @@ class FileLog:
 
     @property
     def absolute_name(self) -> str:
-        """The whole path of the folder: a name that holds whatever the current folder is."""
+        """The absolute path of the folder, which names the log in whatever folder a command runs."""
         return str(self.folder.absolute())
 
     def create(self) -> None:

@@ -102,7 +102,7 @@ class KafkaLog:
 
     @property
     def absolute_name(self) -> str:
-        """Cluster and topic: a name that holds whatever the current folder is."""
+        """Cluster and topic, which name the log in whatever folder a command runs."""
         return repr(self)
 
     def create(self, partitions: int = 1, config: dict[str, str] = KEPT) -> None:

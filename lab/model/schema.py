@@ -259,7 +259,7 @@ class Schema:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
 
         A new field is compatible, it is null in earlier events, and so are other words: names of schemas, docs, units of
-        anything but times. So is `taken_back`, new or another, but state needs one where records have taken events back.
+        anything but times. `taken_back` may be new or different, but not removed: state has the records that took events back.
 
         >>> PAYMENTS.incompatibility_with(LOGINS)
         'the id is transactionId, before it was eventId'

@@ -173,7 +173,7 @@ class Engine {
     const listed = conditions.length > 1 ? `[${conditions.map(conditionJson).join(",")}]` : "", fields = rule.eventFields.map((name) => ({ name, text: columns.text(schema.byName.get(name), row), json: columns.json(schema.byName.get(name), row) }));
     const several = listed && `,"conditions":${listed}`, ofEvent = fields.length ? jsonOf(fields) : "", event = ofEvent && `,"event":${ofEvent}`;
     const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${conditionJson(first).slice(1, -1)}` +
-      `${several}${severityTitleLabelsMembers(rule)}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
+      `${several}${carriedJson(rule)}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
     const carried = { severity: rule.severity, title: rule.title, labels: rule.labels, event: fields.map(({ name, text }) => [name, text ?? "–"]), asJson: { conditions: listed, event: ofEvent } };
     return { json, carried, absent: absentOf(rule), measured: rule.conditions.map(({ of }) => aggregationText(of)), ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((each) => ({ ...each, operator: SYMBOLS[each.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
   }

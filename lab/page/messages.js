@@ -288,7 +288,7 @@ function readLabels(given) {
 }
 
 /** What each alert of a rule carries for its readers, as it stands in its JSON. */
-function severityTitleLabelsMembers({ severity, title, labels }) {
+function carriedJson({ severity, title, labels }) {
   const pairs = labels.map(([name, text]) => `${quoted(name)}:${quoted(text)}`);
   return (severity ? `,"severity":${quoted(severity)}` : "") + (title ? `,"title":${quoted(title)}` : "") + (pairs.length ? `,"labels":{${pairs.join(",")}}` : "");
 }

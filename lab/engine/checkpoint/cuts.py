@@ -237,7 +237,7 @@ def last_lease(folder: CheckpointFolder) -> str:
 def last_saved_loop_mark(folder: CheckpointFolder) -> Mark | None:
     """The mark at the end of the newest epoch whose state file is there; None before the first.
 
-    That may be an epoch of the driver's, after which the loop has begun one.
+    If the loop has begun its first epoch but not saved it, that is the driver's last epoch.
     """
     for name in reversed(folder.names()[-2:]):
         if records := _read(folder, name):

@@ -15,7 +15,7 @@ from lab.logs.access import make_folder, private_file_opener
 from lab.model.words import file_named_in_errors
 
 FILE = "lab.lock"
-LOOK_S = 0.1  # whoever only looks whether a folder is locked shares its lock for a far shorter time
+LOOK_S = 0.1  # how long a start waits for the lock: a process that only checks it has it for far less
 
 
 class CheckpointInUse(RuntimeError):
@@ -23,7 +23,9 @@ class CheckpointInUse(RuntimeError):
 
 
 class FolderLock:
-    """The lock on a folder, taken when it is made; `release` it, or use it in a `with`. `work`, `what`: for whom it is refused.
+    """The lock on a folder, taken when the object is made; `release` it, or use it in a `with`.
+
+    `work` and `what` are for messages: what the process does that has the lock, and what the folder is. Raises CheckpointInUse.
 
     >>> import tempfile
     >>> checkpoint = Path(tempfile.mkdtemp())
@@ -50,7 +52,7 @@ class FolderLock:
                 f"{what} {folder} is in use by {holder.get('work', 'an engine')} "
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
-        except OSError:  # of a full disk
+        except OSError:  # such as a full disk
             self.release()
             raise
 
@@ -79,7 +81,7 @@ class FolderLock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process of this machine holds the lock on a folder. The check does not take the lock from it, nor keep another from taking it.
+    """Whether a process of this machine holds the lock on a folder. The check disturbs nobody.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())

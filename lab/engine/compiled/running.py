@@ -144,7 +144,7 @@ def add_late_event(store, rules, aggregate, accumulator, event, start_ms):
 
 @njit_without_allocation
 def take_back_event(store, rules, group, event):
-    """Removes an event that was taken back from the running windows that it is in, and its alerts from counts of alerts."""
+    """Removes an event that was taken back from the running windows that it is in, and its alerts from the counts of alerts."""
     before = store.events[event, VALUES]
     for aggregate in range(len(rules.aggregates)):
         offset = np.int64(store.accumulator_starts[group, aggregate])

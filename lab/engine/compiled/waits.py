@@ -5,8 +5,8 @@
 
 An entry is an event after which one is awaited (OPEN), or one that ended others (MARK), or both; or a record that took an event
 back (GONE), after which none is awaited any more. Entries lie in log order, so that
-those whose time has passed are before the HEAD. Tasks number their events by themselves, so the entries of
-several tasks, after a rescale, are not in order of SEQ: they are looked up through BY_SEQ.
+those whose time has passed are before the HEAD. Each task numbers its events by itself. So after a rescale, the
+entries of several tasks are not in order of SEQ: BY_SEQ has their rows in this order, to look them up.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from lab.engine.compiled.groups import find_slot
 from lab.engine.compiled.layout import NOTHING, njit_without_allocation
 
 # columns of WaitArrays.entries; AT: when the event arrived; TIME: if GONE, the seq of the event; OLDER: the group's previous entry; FROM: where its text begins
-# BY_SEQ: not of the entry in this row, but the row of the entry that comes here in order of SEQ
+# BY_SEQ is not about the entry in its row: down this column stand the rows of all entries in order of SEQ
 FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, BY_SEQ, KEY = range(10)
 # LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back; DUE: its alert was due when its wait ended
 OPEN, MARK, LIVE, GONE, LEFT, DUE = 1, 2, 4, 8, 16, 32
@@ -189,7 +189,7 @@ def text_end(arrays, entry_row):
 
 @njit_without_allocation
 def text_bytes(arrays, entry_rows):
-    """How long the texts of some entries are."""
+    """The length of the texts of some entries, in bytes."""
     found = np.int64(0)
     for i in range(len(entry_rows)):
         entry_row = entry_rows[i]
@@ -199,7 +199,7 @@ def text_bytes(arrays, entry_rows):
 
 @njit_without_allocation
 def copy_entries(old, new, entry_rows):
-    """Copies some entries, in this order, to empty arrays, and fills their index, but for BY_SEQ."""
+    """Copies some entries, in this order, to empty arrays, and fills their index. The caller fills BY_SEQ."""
     key = old.entries[:, KEY:]
     for i in range(len(entry_rows)):
         entry_row = entry_rows[i]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 READ = ("events", "control")
 WRITTEN = ("alerts", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
-COMPACTED_LOGS = ("control", "restrictions")  # topics keep the last record of each key
+COMPACTED_LOGS = ("control", "restrictions")  # as topics, they keep the last record of each key
 KEPT_LOGS = (*COMPACTED_LOGS, "acks")  # no record expires: acks say which rule a version is
 ROW_BYTES = 1 << 18  # of lines, before compression
 LINES_AT_FIRST = 100  # of the stats topic
@@ -61,7 +61,7 @@ class FileLogs:
         return self.elsewhere.get(name, self.folder / name)
 
     def create(self, named_events: bool = True) -> bool:
-        """Creates the folders that are missing, also those that somebody named. Returns False: only a new events topic needs a notice."""
+        """Creates the folders that are missing, whatever `named_events` is. Returns False: only a new events topic needs a notice."""
         for name in LOGS:
             self.create_log(name)
         return False

@@ -116,7 +116,7 @@ def split_at_messages(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]
 
 
 def compile_kernels() -> None:
-    """Has Numba compile the window loop into its cache, so that the first micro-batch need not wait for it."""
+    """Has Numba compile all kernels of the engine into its cache, so that no micro-batch waits for them."""
     rule = b"%d,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
     with InProcessEngine(Settings()) as engine:
         for number in (1, 2):
@@ -131,7 +131,7 @@ def compile_kernels() -> None:
 
 
 def _compile_for_absence_and_growth() -> None:
-    """With a rule of each kind that has kernels of its own, more groups than there is room for at first, and an event taken back."""
+    """Runs rules of each kind that has kernels of its own, with more groups than there is room for at first and an event taken back."""
     per_user: dict[str, object] = {"ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "1m"}
     counts: dict[str, object] = {"limitOperatorType": ">=", "limit": 1}
     rules: list[dict[str, object]] = [

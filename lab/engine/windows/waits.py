@@ -206,7 +206,7 @@ class Waits:
         return columns | {f"key:{name}": entry[:, loop.KEY + k] for k, name in enumerate(self.key_columns)}
 
     def load(self, columns: Columns) -> None:
-        """Adds the entries that `export` returned, in order of seq, and puts those of several tasks, before a rescale, in log order."""
+        """Adds the entries that `export` returned, in order of seq. After a rescale, puts those of several tasks in log order."""
         flags, count = columns["waits"], len(columns["waits"])
         key = [columns[f"key:{name}"] for name in self.key_columns]
         self._follow(
