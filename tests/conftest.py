@@ -28,7 +28,7 @@ gc.disable()
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
-@pytest.hookimpl(trylast=True)  # when those that -m and -k leave out have gone
+@pytest.hookimpl(trylast=True)  # after -m and -k have deselected tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = dealt(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     assert os.environ.get(JIT) == jit, (
@@ -85,7 +85,7 @@ def kafka() -> Iterator[broker.Broker]:
         pytest.skip(f"NO TEST THAT NEEDS KAFKA RAN: {error}")
     with broker.running_broker() as one:
         yield one
-        broker.status(one.folder).kill()  # stopped, it would take seconds; its folder goes anyway
+        broker.status(one.folder).kill()  # a stop takes seconds, and the folder is removed anyway
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ def test_one_worker_gets_what_shares_a_spark_and_the_others_begin_with_the_longe
     assert dealt(items, 1)[:8] == longest + shared
 
 
-def test_the_workers_of_this_run_begin_with_what_is_theirs(request):
-    """Where tests that do not run are dealt too, no worker begins where its part does."""
+def test_in_this_run_all_workers_but_the_first_begin_with_the_longest_tests(request):
+    """If deselected tests were dealt too, the parts of the workers would begin elsewhere."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     kinds = list(map(kind_of, request.session.items))
     part = len(kinds) // workers

@@ -79,7 +79,7 @@ def test_what_the_package_imports_is_declared():
 
 
 def test_make_installs_first_what_the_engine_alone_needs():
-    """For its kernels are compiled, and Spark's classes laid out, while the rest is installed."""
+    """So its kernels are compiled, and Spark's classes laid out, while the rest is installed."""
     needed, waiting = set[str](), ["rules-lab"]
     while waiting:
         for each in map(Requirement, metadata.requires(waiting.pop()) or []):

@@ -14,7 +14,7 @@ from lab.model.schema import PAYMENTS
 from lab.stream.simulate import to_json
 from tests.waiting import PATIENCE_S
 
-AS_LONG = ("--seconds", "8", "--rate", "200")
+SHORT = ("--seconds", "8", "--rate", "200")
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_each_rule_catches_its_bursts_and_little_else(rate, seconds):
 
 
 def test_it_shows_alerts_changes_rules_and_ends_with_counts_that_add_up(spark, capsys):
-    assert main(["demo", *AS_LONG]) == OK
+    assert main(["demo", *SHORT]) == OK
     assert_shown(*capsys.readouterr())
 
 
 @pytest.mark.slow
 def test_the_command_starts_a_spark_of_its_own_and_ends():
-    command = [sys.executable, "-m", "lab", "demo", *AS_LONG]
+    command = [sys.executable, "-m", "lab", "demo", *SHORT]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == OK
     assert_shown(done.stdout, done.stderr)

@@ -187,7 +187,7 @@ class WindowsOfAlerts(Reference):
 def windows_of_alerts(
     policy: str, schema: Schema, seed: int
 ) -> tuple[int, list[tuple[int, Entry]], WindowsOfAlerts]:
-    """A random log, the number of its key-groups, its records and messages with log times, in order, and what the reference notes."""
+    """A random log: the number of key-groups, its records and messages in order of log time, and the reference after all of them."""
     rng = Random(seed)
     log = random_log(rng, short=True)
     log = with_returns(rng, log) if schema is RETURNS else log
@@ -302,7 +302,7 @@ SCHEMA_OF = {"file": LOGINS, "live": LOGINS, "returns": RETURNS}
 
 
 class RulesOfLog(NamedTuple):
-    """A random log's events, and of each of its rules, with limits, at which events the reference alerts by it alone."""
+    """The events of a random log, and for each of its rules, at one or more limits, the events at which that rule alone alerts."""
 
     lines: list[bytes]
     times: list[int]
@@ -312,7 +312,7 @@ class RulesOfLog(NamedTuple):
 
 @cache
 def rules_of_log(kind: str, seed: int) -> RulesOfLog:
-    """Of every kind of rule, also with another limit, and by other settings of the engine."""
+    """What the reference finds for every kind of rule, some also at other limits, with random settings of the engine."""
     rng, schema = Random(1_000 + seed), SCHEMA_OF[kind]
     log = with_absence(rng, random_log(rng, short=rng.random() < 0.9))
     log = with_returns(rng, log) if kind == "returns" else log

@@ -32,8 +32,8 @@ def paths(name: str) -> tuple[Path, list[str]]:
     return DATASETS / name / FILES[name], read_rules(DATASETS / name / "rules.json")
 
 
-class First(Source):
-    """So many of the first events of a file."""
+class FirstEvents(Source):
+    """The first `count` events of a file."""
 
     def __init__(self, path: Path, count: int):
         super().__init__(path)
@@ -46,7 +46,7 @@ class First(Source):
 @cache
 def by_reference(name: str, count: int | None = None) -> Replayed:
     events, rules = paths(name)
-    source = First(events, count) if count else events
+    source = FirstEvents(events, count) if count else events
     return replay(source, rules, engine="reference", settings=Settings(SCHEMAS[name]))
 
 
@@ -90,7 +90,7 @@ def test_alerts_do_not_depend_on_how_the_log_is_cut(events, batches, key_groups,
         seen.append(done)
 
     found = replay(
-        First(path, events), rules, settings=settings, batches=batches, spark=spark, progress=progress
+        FirstEvents(path, events), rules, settings=settings, batches=batches, spark=spark, progress=progress
     )
     assert_same(found, by_reference("logins", events))
     assert seen[-1] == (events, events) and found.batches == batches and len(found.alerts) > 50

@@ -24,7 +24,7 @@ def found():
 
 
 def counts_of_past() -> dict[str, DetectionCounts]:
-    """By the compiled windows: the reference takes twenty times as long."""
+    """Counts by the compiled windows; the reference takes far longer."""
     past = LabelledPast()
     return {each.name: past.detection_counts(each.rule, each.name) for each in TYPOLOGIES}
 
@@ -49,11 +49,11 @@ def test_another_seed_gives_other_events_and_the_same_seed_the_same():
 
 
 @pytest.mark.slow
-def test_the_reference_tells_the_same_of_every_rule(events, found):
+def test_the_reference_gives_the_same_counts_for_every_rule(events, found):
     assert measure_typologies(events) == found
 
 
-def test_the_reference_tells_the_same_of_every_rule_where_there_are_cases_alone(events, monkeypatch):
+def test_the_reference_gives_the_same_counts_if_there_are_only_the_events_of_cases(events, monkeypatch):
     alone = [each for each in events if each.typology]
     monkeypatch.setattr(typologies, "labelled_typology_events", lambda seed: alone)
     found = counts_of_past()

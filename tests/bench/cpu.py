@@ -61,14 +61,14 @@ def measured(kind: str, of: Path, rate: int, warm_up: int, seconds: int) -> list
         words = ["--logs", where, "--checkpoint", f"{folder}/checkpoint"]
         command = [sys.executable, "-m", "lab", "run", *words]
         environment = os.environ | {"PYTHONPATH": str(of)}
-        said = Path(folder, "said")
-        with said.open("wb") as file:
+        output = Path(folder, "output")
+        with output.open("wb") as file:
             engine = subprocess.Popen(command, cwd=of, env=environment, stdout=file, stderr=file)
         try:
             wait_until(
                 lambda: len(logs.log("acks").read()) >= len(TIMED_RULES),
                 alive=lambda: engine.poll() is None,
-                said=said.read_text,
+                said=output.read_text,
             )
             time.sleep(warm_up)
             found = [("at rest", cores(engine.pid, seconds))]

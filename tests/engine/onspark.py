@@ -1,7 +1,8 @@
-"""The engine on Spark against the reference: random logs one after the other in the logs of one engine, which stops and goes on.
+"""The engine on Spark against the reference: one engine reads random logs one after another, stops on the way and continues.
 
-`python -m tests.engine.whole --spark --logs 1000`. Spark needs seconds to start an engine and the reference milliseconds for a random
-log; so a hundred are one log. Each ends with its rules deleted and its windows cleared, and the next one's events are later.
+`python -m tests.engine.whole --spark --logs 1000`. Spark takes seconds to start an engine, and the reference milliseconds for a random
+log. So one engine reads all logs of the same schema out of a hundred. Each log ends with its rules deleted and its windows cleared, and
+the events of the next one are later.
 """
 
 import json
@@ -33,7 +34,7 @@ ENDING.append(b'{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}')
 
 
 def first_difference(spark: SparkSession, seeds: range) -> str:
-    """What is wrong with these logs, with those of each schema in an engine of their own; empty if nothing is."""
+    """What differs on these logs, empty if nothing does. An engine reads the logs of one schema."""
     by_schema = defaultdict[str, list[Drawn]](list)
     for seed in seeds:
         of = drawn(seed)
@@ -82,12 +83,12 @@ def check(spark: SparkSession, logs: Sequence[Drawn], rng: random.Random) -> Non
 
 
 def later(event: bytes, number: int) -> bytes:
-    """An event of a log with as many logs before it."""
+    """An event of the log with this number, so late that it comes after the events of all logs before."""
     values = json.loads(event)
     return json.dumps(values | {"eventTime": values["eventTime"] + number * APART}).encode()
 
 
 def has_taken(logs: FileLogs, records: int) -> bool:
-    """Whether an engine has written about so many records, control messages included."""
+    """Whether an engine's stats and acknowledgements cover so many records, control messages included."""
     events = sum(json.loads(line).get("records", 0) for line in logs.log("stats").read())
     return events + len(logs.log("acks").read()) >= records

@@ -180,7 +180,7 @@ def test_the_stats_log_counts_the_memory_of_what_is_awaited():
 @pytest.mark.parametrize("after", [1, 2, 3])
 @pytest.mark.parametrize("changed", [False, True])
 def test_after_a_rescale_alerts_come_when_their_waits_have_ended(after, changed):
-    """The tasks of before gave their events the same numbers, whose order is not that of the log.
+    """The tasks before the rescale gave their events the same numbers, whose order is not that of the log.
 
     `changed`: no cut falls between the ends of the first half of the waits and a change of the rule.
     """

@@ -230,8 +230,8 @@ def test_the_last_saved_epoch_is_not_the_one_that_runs(tmp_path):
     )
 
 
-def test_the_last_saved_epoch_may_be_the_driver_s(tmp_path):
-    """The loop has begun after it, and was stopped before it saved anything."""
+def test_the_last_saved_epoch_may_be_one_of_the_driver(tmp_path):
+    """The loop began after it, and was stopped before it saved anything."""
     of_driver = mark(5) | {"number": 3, "epoch": 2}
     for _ in range(2):
         attempt(tmp_path, of_driver)
@@ -266,8 +266,8 @@ def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_pat
     assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [5]
 
 
-def test_two_hosts_write_a_file_of_a_shared_folder_each_by_itself(tmp_path, monkeypatch):
-    """Of two containers, say, whose processes have the same id: an attempt that stood still, and the one that followed it."""
+def test_two_hosts_that_write_a_file_of_a_shared_folder_do_not_disturb_each_other(tmp_path, monkeypatch):
+    """An attempt that stood still, and the one that followed it, may have the same process id in two containers."""
     folder, replace = CheckpointFolder(f"file://{tmp_path}"), os.replace
 
     def after_the_other(*names: str) -> None:
@@ -281,7 +281,7 @@ def test_two_hosts_write_a_file_of_a_shared_folder_each_by_itself(tmp_path, monk
 
 
 def test_a_file_that_does_not_fit_leaves_no_part_of_itself(tmp_path):
-    """On a full disk each attempt would leave another part under a hidden name."""
+    """Else each attempt on a full disk would leave another part under a hidden name."""
     folder, limits = CheckpointFolder(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
     folder.write("state", b"whole")
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))

@@ -36,8 +36,10 @@ def batches(log: list[Entry], at: list[int]) -> list[list[Entry]]:
 
 
 def assert_same(out: Mapping[str, Sequence[str]], reference: Reference, tasks: int = 1) -> None:
-    """What an engine wrote to its logs is what the reference tells, but for times. The stats of several tasks are in no order: which
-    rules a route had last, they do not tell."""
+    """Asserts that an engine wrote what the reference says, except for times.
+
+    The stats of several `tasks` are in no order, so they do not say which rules a route had last.
+    """
 
     def without(line: str, *names: str) -> str:
         return json.dumps({name: value for name, value in json.loads(line).items() if name not in names})
@@ -71,7 +73,7 @@ def told(tallies: RouteTallies) -> dict[str, tuple]:
 
 
 class DatedLogs:
-    """Logs of an engine, and the reference; what the reference tells has the log times that the engine's lines have."""
+    """The logs of an engine, and the reference. Alerts of the reference get the log times that those of the engine have."""
 
     def __init__(self, logs: FileLogs, reference: Reference, now: int):
         self.logs, self.reference, self.now = logs, reference, now
@@ -93,7 +95,7 @@ class DatedLogs:
         self._date()
 
     def assert_same(self, out: Mapping[str, Sequence[str]], tasks: int = 1) -> None:
-        """What an engine wrote, at whatever time, is what the reference tells, log times included."""
+        """Asserts that an engine wrote what the reference says, including log times."""
         assert_same(out, self.reference, tasks)
         got = list(map(parse_alert_line, out["alerts"]))
         assert Counter(replace(told, alert_time=None) for told in got) == Counter(self.told)
@@ -105,7 +107,7 @@ class DatedLogs:
 
 
 class Dated(DatedLogs):
-    """An engine in this process and the reference on one log."""
+    """An engine in this process, and the reference, on the same logs."""
 
     def __init__(self, stages: InProcessEngine, reference: Reference):
         super().__init__(stages.logs, reference, MAX_TIME)

@@ -56,7 +56,7 @@ def test_a_lock_let_go_twice_does_not_free_what_another_took(tmp_path):
             FolderLock(tmp_path)
 
 
-def test_who_only_looks_whether_it_is_locked_keeps_nobody_out(tmp_path):
+def test_a_process_that_only_checks_the_lock_keeps_nobody_out(tmp_path):
     """`is_locked` shares the lock for a moment."""
     FolderLock(tmp_path).release()
     with open(tmp_path / FILE, "rb") as looking:

@@ -237,7 +237,7 @@ PARCELS = Schema(
 )
 
 
-def test_past_finds_the_window_of_a_group_of_decimals_without_digits_after_the_point():
+def test_past_finds_the_window_of_a_group_of_decimals_with_scale_0():
     past = Past(PARCELS)
     past.add([b'{"id": 1, "at": 5, "pieces": 7}', b'{"id": 2, "at": 6, "pieces": 7}'])
     rule = parse_message("1: COUNT(events) per pieces over 1 min >= 2", PARCELS).rule
@@ -245,7 +245,7 @@ def test_past_finds_the_window_of_a_group_of_decimals_without_digits_after_the_p
     assert [event["id"] for event in past.window(rule, 2, group=group)] == [1, 2]
 
 
-def test_the_example_of_duplicates_has_decimals_as_alerts_have_them():
+def test_the_example_of_duplicates_shows_decimals_as_alerts_do():
     event = "event", b'{"id": 1, "at": 5, "pieces": 7, "weight": 0.00000001}'
     log = [
         ("control", f"{n}: SUM({name}) over 1 h > 5".encode()) for n, name in ((1, "pieces"), (2, "weight"))

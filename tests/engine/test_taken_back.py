@@ -271,7 +271,7 @@ def test_an_update_is_decoded_as_two_events_among_others():
     assert np.asarray(kept).tolist() == [0, 1, 1, 3, 5] and len(bad) == 2
 
 
-def test_a_delete_is_the_row_before_also_where_a_row_after_it_is_given():
+def test_a_delete_is_read_as_the_row_before_even_if_the_record_has_a_row_after():
     """Debezium gives none, but a record may have one: it is another row."""
     delete = row("d", {"id": 1, "at": T0, "amount": "4"}, {"id": 2, "at": T0 + 1, "amount": "7"})
     columns, _, bad = decode_records(LooseLines(delete), ROWS)

@@ -100,7 +100,7 @@ def test_with_a_reset_an_alert_uses_up_first_events_of_later_times_that_arrived_
     assert ids(rule(**counting), events) == [2, 3]
 
 
-def test_a_reset_takes_the_event_at_which_it_happens_also_without_the_current_event():
+def test_a_reset_includes_the_event_at_which_it_happens_even_if_the_count_excludes_it():
     words = "1: COUNT_WITH_RESET(events) per userId over 1 h without the current event >= 2"
     assert ids(words, [{"at": at} for at in range(7)]) == [2, 5]
 
@@ -217,13 +217,13 @@ def test_what_a_rule_has_given_is_forgotten_when_it_leaves_its_route():
         assert [alert.event_id for alert in reference.alerts] == given
 
 
-def test_what_a_rule_gave_before_it_said_at_most_does_not_count():
+def test_alerts_from_before_a_rule_had_at_most_do_not_count():
     words = "1: COUNT(events) per userId over 1 min >= 1"
     reference = Reference(LOGINS)
     for number in range(5):
         reference.control(words if number in (0, 3) else f"{words}, at most 1 per 1 d")
         reference.event(json.dumps({"eventId": number, "userId": 7, "eventTime": NOW + number}).encode())
-    # the first has no limit; the second is the first that counts, still so after the fourth, which has no limit either
+    # at events 0 and 3 the rule has no atMost; the alert at 1 is the first that counts, so 2 and 4 raise none
     assert [alert.event_id for alert in reference.alerts] == [0, 1, 3]
 
 

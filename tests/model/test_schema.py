@@ -437,8 +437,8 @@ def test_a_change_of_schema_is_compatible_or_the_field_that_differs_is_named(new
     assert new.incompatibility_with(ORDERS) == why
 
 
-def test_a_schema_goes_on_taking_events_back_where_some_were():
-    """State has the rows that took them back, which are no events."""
+def test_taken_back_may_be_new_or_different_but_not_removed():
+    """State has the records that took events back. Without `taken_back`, they would count as events."""
     returned, cancelled = (
         replace(LOGINS, taken_back="action = returned"),
         replace(LOGINS, taken_back="ip = x"),

@@ -51,7 +51,7 @@ def capturing(store, logs):
 def settle(capture: Capture) -> int:
     """Steps until nothing more comes; returns how many changes were new."""
     new, idle = 0, 0
-    # a table has what was committed; a busy PostgreSQL takes a while to tell
+    # SQLite's table has a change once it is committed; a busy PostgreSQL takes a while to report it
     wait_s = captures.ANSWERS_S if isinstance(capture._feed, TableFeed) else 0.3
     while idle < 3:
         came = capture.step(wait_s)

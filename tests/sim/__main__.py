@@ -1,8 +1,8 @@
 """Many histories of the engine's protocol in a simulated world, without Spark: crashes, twins, lost memory, wrong clocks, rule storms.
 
 Each history is made from its seed. One that differs from the reference is made short and printed as a timeline.
-With --loop, histories are drawn to run the engine's loop; else four in ten are. It has seeds of its own: a seed gives another history with --loop.
-The output tells in how many the loop took a cut.
+With --loop, all histories are drawn to run the engine's loop, without it four in ten; a seed gives another history with it than without.
+The output says in how many histories the loop took a cut.
 
     python -m tests.sim --loop --seed 60000000 --histories 1000
 """

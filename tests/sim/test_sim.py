@@ -28,7 +28,7 @@ def test_histories_drawn_to_run_the_loop_run_it():
     assert not wrong, (
         f"python -m tests.sim --loop --seed {wrong[0].seed} --histories 1 shows it: {wrong[0].wrong}"
     )
-    # in some the engine is rescaled first, or reads all that there is in starts that choose the cuts themselves
+    # not in all: the engine may be rescaled first, or read everything in starts that choose their own cuts
     assert sum(one.ran_loop for one in found) >= len(found) * 3 // 4
 
 

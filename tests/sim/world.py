@@ -116,7 +116,7 @@ class Suspended:
         self.done, self.killed = False, False
         self.error: BaseException | None = None
         context.blows, context.suspended = self._pause, self
-        _thread.start_new_thread(self._main, ())  # half as much work as `threading` makes of it
+        _thread.start_new_thread(self._main, ())  # takes half the CPU time of a `threading.Thread`
         self.others.acquire()
         if isinstance(self.error, Exception) and not isinstance(self.error, Failed):
             raise self.error
@@ -306,7 +306,7 @@ def installed() -> Iterator[None]:
             (RouteStore, "load", _stepped(RouteStore.load)),
             (RouteStore, "evaluate", _stepped(RouteStore.evaluate)),
             *filelogs.PLACES,
-            # all runs are short, so threads only take time
+            # all work is short here, so threads would only cost time
             (parallel, "ThreadPoolExecutor", lambda _: nullcontext(SimpleNamespace(map=map))),
             # the same again and again, in a world of few rules
             (cuts, "_record", lru_cache(4096)(cuts._record)),

@@ -222,7 +222,7 @@ def test_a_text_id_is_shown_as_the_digest_that_windows_have():
     assert shown == {"eventId": "ffffffffffffffff", "eventTime": 5}
 
 
-def test_a_key_may_be_a_decimal_without_digits_after_the_point():
+def test_a_key_may_be_a_decimal_with_scale_0():
     fields = Field("id", "long"), Field("at", "long"), Field("pieces", "decimal(9,0)")
     schema = Schema("parcels", fields, ("id",), "at")
     rule = parse_message("1: COUNT(events) per pieces over 1 min > 1", schema).rule

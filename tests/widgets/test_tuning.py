@@ -78,7 +78,7 @@ def desk_of(past, sentence: str) -> RuleDesk:
 
 @pytest.fixture(scope="module")
 def opened(past):
-    """The desk with a sentence as it opens, one for all tests that only look at it."""
+    """Opens the desk with a sentence, once for all tests that only look at it."""
     return cache(lambda sentence: desk_of(past, sentence))
 
 

@@ -25,7 +25,7 @@ class CheckpointInUse(RuntimeError):
 class FolderLock:
     """The lock on a folder, taken when the object is made; `release` it, or use it in a `with`.
 
-    `work` and `what` are for messages: what the process does that has the lock, and what the folder is. Raises CheckpointInUse.
+    `work` and `what` are for messages: who has the lock, and what the folder is. Raises CheckpointInUse.
 
     >>> import tempfile
     >>> checkpoint = Path(tempfile.mkdtemp())
