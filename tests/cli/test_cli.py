@@ -454,7 +454,16 @@ def signalled(process: psutil.Process, number: signal.Signals, everybody: bool) 
     return family
 
 
+@pytest.fixture
+def heeds_hangup():
+    """Processes that are started heed SIGHUP, also where the tests were started by `nohup`, which has an engine ignore it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("heeds_hangup")
 @pytest.mark.parametrize(
     "stops",
     [(signal.SIGKILL, signal.SIGTERM), (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)],
