@@ -157,7 +157,7 @@ def take_back_event(store, rules, group, event):
         store.events[event, VALUES] = before
         was_counted = is_counted(store, rules, aggregate, accumulator, event)
         store.events[event, VALUES] = before & ~COUNTS
-        if not was_counted or is_counted(store, rules, aggregate, accumulator, event):
+        if not was_counted:
             continue
         if not has_queue(rules, aggregate):
             add_or_subtract(store, rules, aggregate, accumulator, event, -1)
