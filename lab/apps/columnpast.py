@@ -314,7 +314,7 @@ class Past:
     def _values(self, name: str, rows: np.ndarray) -> list:
         field, values = self.schema.field(name), take_rows(self._columns()[name], rows)
         values = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
-        if not field.type.startswith("decimal"):
+        if not field.is_decimal:
             return values
         return [None if value is None else Decimal(int(value)).scaleb(-field.scale) for value in values]
 

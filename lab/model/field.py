@@ -91,7 +91,12 @@ class Field:
     @cached_property
     def scale(self) -> int:
         """Digits after the point: S of a decimal, 0 for other types."""
-        return int(_DECIMAL_TYPE.sub(r"\2", self.type)) if self.type.startswith("decimal") else 0
+        return int(_DECIMAL_TYPE.sub(r"\2", self.type)) if self.is_decimal else 0
+
+    @property
+    def is_decimal(self) -> bool:
+        """Whether its values are decimals, which alerts have as text. A scale of 0 does not tell: a decimal may have it."""
+        return self.type.startswith("decimal")
 
     @property
     def is_number_or_time(self) -> bool:

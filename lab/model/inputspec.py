@@ -65,7 +65,7 @@ def _value(field: Field, schema: Schema, required: bool) -> Json:
         case _:
             made = {"type": ["number", "string"]}
     said = field.doc or (expected_time(field.unit) if field.type == "time" else field.unit)
-    said = f"{field.type}: {said}" if field.type.startswith("decimal") and said else said or field.type
+    said = f"{field.type}: {said}" if field.is_decimal and said else said or field.type
     if not required:
         made = {"anyOf": [made, {"type": "null"}]}
     return {"description": said, **made}

@@ -115,7 +115,7 @@ def _values(field: Field, rng: Random) -> Callable[[Random], Any]:
         return lambda rng: "true" if rng.random() < 0.1 else "false"
     if field.type == "time":
         return lambda rng: None  # the event's own
-    if field.type.startswith("decimal"):
+    if field.is_decimal:
         return _amounts(field, float(examples[0]) if examples else 50.0)
     if field.type == "long":
         known = [int(Decimal(example)) for example in examples] or [POOL]

@@ -111,8 +111,7 @@ def readable_value(field: Field, int64s: Sequence[int]) -> int | str:
     """A value as people read it, out of its int64 columns: an integer, a decimal as text, of a text its digest in hex."""
     if not field.is_number_or_time:
         return "".join(f"{number % (1 << 64):016x}" for number in int64s)
-    is_decimal = field.type.startswith("decimal")
-    return plain_text(Decimal(f"{int64s[0]}E-{field.scale}")) if is_decimal else int64s[0]
+    return plain_text(Decimal(f"{int64s[0]}E-{field.scale}")) if field.is_decimal else int64s[0]
 
 
 def measure_scale(of: Rule | Aggregation, schema: Schema) -> int:

@@ -219,7 +219,7 @@ def event_fields_json(
         if field.is_number_or_time:
             whole = pc.fill_null(values, 0).to_numpy()
             written = _decimals(whole >> 63, whole, field.scale)
-            written = _joined('"', written, '"') if field.type.startswith("decimal") else written
+            written = _joined('"', written, '"') if field.is_decimal else written
         else:
             written = quote_json(pc.fill_null(values.cast(TEXT), ""))
         parts += [f"{',' if number else '{'}{json.dumps(name)}:"]
@@ -273,7 +273,7 @@ def group_texts(
         if field.is_number_or_time:
             values = take_rows(columns[f"key:{name}"], rows)
             values = _decimals(values >> 63, values, field.scale)
-            written = _joined('"', values, '"') if field.type.startswith("decimal") else values
+            written = _joined('"', values, '"') if field.is_decimal else values
         else:
             values = take_rows(columns[f"text:{name}"], rows).cast(TEXT)
             written = quote_json(values)
