@@ -22,7 +22,8 @@ from lab.model.times import now_ms
 if TYPE_CHECKING:
     from lab.engine.loop.kafkaoutlet import KafkaOutlet
 
-BATCH_S = 600.0  # the first batches, in which Spark compiles its code, are shorter
+BATCH_S = 600.0
+WARM_UP_S = 20.0  # Spark compiles its code in many short batches, so that no later one waits long for it
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 GATHER_S = 0.003  # records gather before a cut
 REST_S = 0.02  # the loop waits so long for some before it looks whether to stop
@@ -75,9 +76,9 @@ def _wait_for_brokers(planner: Planner, over: Callable[[], bool]) -> None:
 
 
 def _batch_s(job: Job) -> float:
-    """How long a micro-batch is: as long as the engine has run before it, within bounds."""
-    ran_s = (now_ms() - job.engine_id.started_ms) / 1000 if job.engine_id else BATCH_S
-    return min(max(ran_s, EPOCH_S), BATCH_S)
+    """How long a micro-batch is."""
+    warming_up = job.engine_id and now_ms() - job.engine_id.started_ms < 1000 * WARM_UP_S
+    return EPOCH_S if warming_up else BATCH_S
 
 
 def _before(job: Job, planner: Planner, batch_id: int) -> Mark | None:
