@@ -256,13 +256,6 @@ class KafkaLog:
         if found and found != topic_id:
             raise self.cluster.made_anew_error(self.topic, remedy)
 
-    def wait_for_transactions(self) -> None:
-        """Waits until the transactions that are open now have ended: each hides all records after its first."""
-        partitions = PartitionOffsets(self.cluster, self.topic)
-        written = partitions.end_offsets(committed=False)
-        while any(end < written[number] for number, end in partitions.end_offsets().items()):
-            time.sleep(ROOM_S)
-
     def newest_returns_all(self, max_records: int) -> bool:
         """Whether `newest` with this `max_records` returns all records of the log."""
         partitions = PartitionOffsets(self.cluster, self.topic)

@@ -31,11 +31,11 @@ SOON, SOON_S = 20_000, 0.005
 LOOK_S = 0.1  # how long a reader waits at once for records, or for where they are
 LISTED_S = 30.0  # how often new partitions are looked for
 NO_ID = "A" * 22  # the id of every topic on brokers before 2.8: zeros in base 64
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"  # what is read of transactions
 READING = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,  # after compaction or aborted transactions the last offset may not exist
     "auto.offset.reset": "error",  # expired records must not be skipped
-    "isolation.level": "read_committed",
     "fetch.message.max.bytes": 8 << 20,  # a longer record is fetched alone
     "fetch.queue.backoff.ms": 5,  # when its queue was full; the default of a second would stop a backlog for that long
     "receive.message.max.bytes": 1 << 30,
@@ -198,10 +198,11 @@ class PartitionReader:
     record after them learns this half a second late, when its request ends. So a second consumer, which does not wait, looks for that record.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18):
+    def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18, isolation: str = COMMITTED):
         self.cluster, self.topic = cluster, topic
-        settings = {**READING, "queued.max.messages.kbytes": queue_kb, "group.id": cluster.consumer_group}
-        self._settings = {**cluster.librdkafka_properties, **settings}
+        own = {"queued.max.messages.kbytes": queue_kb, "isolation.level": isolation}
+        group = {"group.id": cluster.consumer_group}
+        self._settings = {**cluster.librdkafka_properties, **READING, **own, **group}
         self._consumer = Consumer(self._settings)
         # partition -> the offset that comes next, of `_waiting` or the consumer
         self._next: dict[int, int] = {}

@@ -255,25 +255,24 @@ class KafkaLogs:
 
         `check` raises an error if another attempt has taken over.
         """
-        from lab.engine.loop.kafkaoutlet import TransactionalOutlet
+        from lab.engine.loop.kafkaoutlet import TransactionalOutlet, wait_for_transactions
 
         name = f"lab-{writer}-0-{key_groups - 1}"
         outlet = TransactionalOutlet(self.cluster, {log: self.topic(log) for log in WRITTEN}, name, check)
-        if earlier_cuts:
-            outlet.committed = self._committed(writer, earlier_cuts)
+        if earlier_cuts:  # their transactions have ended: the outlet ends them first
+            hidden = wait_for_transactions(self.log("stats"), lambda line: bool(_cuts_of(writer, [line])))
+            outlet.committed = self._committed(writer, earlier_cuts[0], _cuts_of(writer, hidden))
         return outlet
 
-    def _committed(self, writer: str, earlier_cuts: Sequence[Cut]) -> frozenset[CutId]:
-        """The newest committed cuts of a checkpoint, including all committed ones among `earlier_cuts`."""
-        first = earlier_cuts[0]
-        self.log("stats").wait_for_transactions()
-        lines = self._newest_cuts(
+    def _committed(self, writer: str, first: Cut, hidden: list[dict]) -> frozenset[CutId]:
+        """The newest committed cuts of a checkpoint, including all committed ones from `first` on, and those `hidden`."""
+        lines = hidden + self._newest_cuts(
             writer,
             first.end["at"] - CLOCKS_MS,
             lambda found: any(line["batch"] < first.number for line in found),
         )
-        committed = [line for line in lines if line["engine"].get("exactlyOnce")]
-        return frozenset(CutId(line["batch"], _fingerprint(line)) for line in committed)
+        once = [line for line in lines if line["engine"].get("exactlyOnce")]
+        return frozenset(CutId(line["batch"], _fingerprint(line)) for line in once)
 
     def to_sink_rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[str]]:
         """Keys and values of the rows that carry lines to the sink, one record each."""
@@ -289,9 +288,9 @@ class KafkaLogs:
         """The newest lines of the stats log about cuts of a checkpoint: as many as are `enough`, or all since a time."""
         log, asked = self.log("stats"), LINES_AT_FIRST
         while True:
-            lines = list(_readable(log.newest(asked)))
-            mine = [line for line in lines if line.get("engine", {}).get("id") == writer and "cut" in line]
-            ends = [line["times"]["end"] for line in lines if "end" in line["times"]]
+            lines = log.newest(asked)
+            mine = _cuts_of(writer, lines)
+            ends = [line["times"]["end"] for line in _readable(lines) if "end" in line["times"]]
             if enough(mine) or log.newest_returns_all(asked) or min(ends, default=since_ms) < since_ms:
                 return mine
             asked *= 10
@@ -305,6 +304,11 @@ class KafkaLogs:
 def _fingerprint(line: dict) -> int:
     """The fingerprint of the cut that a line of the stats log describes."""
     return batch_fingerprint(line["cut"] | {"cut": line["cut"]["to"]})
+
+
+def _cuts_of(writer: str, lines: list[str]) -> list[dict]:
+    """The lines of a stats log about cuts of a checkpoint."""
+    return [line for line in _readable(lines) if line.get("engine", {}).get("id") == writer and "cut" in line]
 
 
 def _readable(lines: list[str]) -> Iterator[dict]:

@@ -1,7 +1,8 @@
 """Delivers cuts to topics, from the task that evaluates them: a record for each line, at least once or in transactions."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 
 from confluent_kafka import KafkaError, KafkaException
@@ -11,8 +12,11 @@ from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs import cluster as clusters
 from lab.logs.cluster import Cluster, NotAllowed
-from lab.logs.kafka import WRITING, RecordProducer
+from lab.logs.kafka import WRITING, KafkaLog, RecordProducer
+from lab.logs.partitions import UNCOMMITTED, PartitionOffsets, PartitionReader
 
+MARKED_S = 5.0  # brokers take less to mark the end of a transaction in its topics
+LOOK_S = 0.01
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -85,6 +89,28 @@ class TransactionalOutlet(KafkaOutlet):
                     "the broker has fenced this attempt: another one has begun to deliver"
                 ) from None
             raise
+
+
+def wait_for_transactions(log: KafkaLog, has_ended: Callable[[str], bool]) -> list[str]:
+    """Waits until the transactions that are open in a topic have ended: each hides all records after its first.
+
+    A broker that restarts may forget to mark the end of a transaction that it has decided to commit. Its records stay hidden until
+    a later transaction of the same producer ends. So this does not wait for a transaction if `has_ended` says of its first line that
+    it has; returns these lines.
+    """
+    partitions, looked = PartitionOffsets(log.cluster, log.topic), time.monotonic()
+    written = partitions.end_offsets(committed=False)
+    while hidden := {n: (end, end + 1) for n, end in partitions.end_offsets().items() if end < written[n]}:
+        time.sleep(LOOK_S)
+        if time.monotonic() < looked + MARKED_S:
+            continue
+        with closing(PartitionReader(log.cluster, log.topic, isolation=UNCOMMITTED)) as reader:
+            read = reader.read(hidden, clusters.ANSWER_S)
+            lines = [(message.value() or b"").decode() for _, messages in read for message in messages]
+        if all(map(has_ended, lines)):
+            return lines
+        looked = time.monotonic()
+    return []
 
 
 @lru_cache(maxsize=2)
