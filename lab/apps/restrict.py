@@ -105,6 +105,9 @@ def lift_restrictions(target: Target, subject: Iterable[tuple[str, str]], action
     ]
     if not found:
         raise Usage(f"{_who(who)} is not restricted; `lab restrict list` shows who is")
-    lifts = [Restriction(each.action, who, lifted=now, by=getpass.getuser()) for each in found]
+    # restrictions begin at log times: this computer's clock may be behind that of the log
+    lifts = [
+        Restriction(each.action, who, lifted=max(now, each.start), by=getpass.getuser()) for each in found
+    ]
     log.publish([each.to_json() for each in lifts], [each.key for each in lifts])
     print(f"lifted: {', '.join(each.action for each in found)}")

@@ -4,8 +4,8 @@
     {"action": "block_login", "subject": {"userId": "7"}, "lift": 5000, "by": "ann"}
 
 Repeated or reordered messages change nothing. For an action and subject, the latest `until` applies, and a lift ends the
-restrictions that began before it or at the same time. If the attack continues, the next alert restricts again. So a log compacted by
-action and subject has the same meaning. Times are in ms since the epoch.
+restrictions that began before it or at the same time. If the attack continues, the next alert restricts again. So a compacted log,
+which keeps the last restriction and the last lift of an action and subject, has the same meaning. Times are in ms since the epoch.
 """
 
 import json
@@ -58,8 +58,13 @@ class Restriction:
 
     @property
     def key(self) -> str:
-        """The key of the message in a compacted log."""
-        return json.dumps([self.action, dict(self.subject)])
+        """The key of the message in a compacted log. A lift has another key than a restriction: neither may replace the other."""
+        return json.dumps([self.action, dict(self.subject), *["lift"] * self.is_lifted])
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether it began before it was lifted, or at the same time."""
+        return self.start <= self.lifted
 
     def is_in_force(self, now_ms: int) -> bool:
         """Whether it forbids its actions now."""
@@ -77,7 +82,7 @@ class Restriction:
     def to_json(self) -> str:
         """The message for the log: a lift if it is lifted, otherwise a restriction."""
         said: dict[str, Any] = {"action": self.action, "subject": dict(self.subject)}
-        if self.start <= self.lifted:
+        if self.is_lifted:
             return json.dumps(said | {"lift": self.lifted, "by": self.by})
         said |= {"from": self.start, "until": self.until, "ruleId": self.rule_id}
         return json.dumps(said | {"ruleVersion": self.rule_version, "alertId": self.alert_id})
