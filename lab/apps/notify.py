@@ -26,7 +26,7 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage, open_existing_log
 from lab.apps.watch import lines_before
 from lab.logs.access import file_lock, make_folder
-from lab.logs.config import AlertReceiver, BadConfig, Config
+from lab.logs.config import BASE64_SECRET, AlertReceiver, BadConfig, Config
 from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
@@ -139,7 +139,8 @@ def webhook_signature(secret: str, message_id: str, timestamp: str, body: bytes)
     'v1,QmX0f6p2L8lJzY9VGwy0u0X9wX/AQ45qK8iA2MCj5E0='
     """
     signed = f"{message_id}.{timestamp}.".encode() + body
-    key = b64decode(secret[6:]) if secret.startswith("whsec_") else secret.encode()
+    is_base64 = secret.startswith(BASE64_SECRET)
+    key = b64decode(secret.removeprefix(BASE64_SECRET)) if is_base64 else secret.encode()
     return "v1," + b64encode(hmac.digest(key, signed, sha256)).decode()
 
 
