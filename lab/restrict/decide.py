@@ -22,10 +22,11 @@ from lab.model.group import MAX_KEY
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import plain_text
-from lab.restrict.restrictions import Restriction, Restrictions, parse_restriction
+from lab.restrict.restrictions import Restriction, Restrictions, apply_new_messages
 
 DEAD_LETTERS = "restrictionDeadLetters"  # the log of dead letters
 POLL_S = 0.02  # how often it looks for new records
+AT_ONCE = 10_000  # alerts that it takes at once
 WAITING = 100_000  # alerts of rule versions without an acknowledgement so far
 
 
@@ -73,14 +74,13 @@ class Decider:
         self._open.close()
 
     def write_new_restrictions(self) -> int:
-        """Processes the new records of its logs, and returns the number of restrictions that it wrote."""
+        """Processes the new records of its logs, AT_ONCE alerts at most, and returns the number of restrictions that it wrote."""
         # before the acknowledgements that name their versions
-        alerts = self._alerts.records()
+        alerts = self._alerts.records(AT_ONCE)
         acks = self._acks.records()
         for record in self._control.records():
             self._take_message(record)
-        for _, restriction in parse_records(self._restrictions.records(), parse_restriction, self._bad):
-            self._said.apply(restriction)
+        apply_new_messages(self._said, self._restrictions, self._bad)
         decided: dict[str, Restriction] = {}
         for _, ack in parse_records(acks, parse_ack, self._bad):
             if named := self._take_ack(ack):

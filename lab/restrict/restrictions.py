@@ -27,6 +27,7 @@ FORBIDS = {  # action of a restriction -> the actions of events that it forbids
     "hold_payment": ("payment",),
     "notify": (),
 }
+AT_ONCE = 10_000  # messages that are read at once
 MAX_BYTES = 1 << 20  # a record; the longest group takes 400 kB
 END_OF_TIME = 2 * MAX_TIME  # ms since the epoch: later than the last event and the longest restriction
 
@@ -184,6 +185,12 @@ def fold_restrictions(log, bad: Callable[[Record, str], None] = lambda record, r
     """Reads a restriction log up to its end. `bad` is called with each invalid message and the reason."""
     found = Restrictions()
     with closing(log.tail()) as tail:
-        for _, message in parse_records(tail.records(), parse_restriction, bad):
-            found.apply(message)
+        apply_new_messages(found, tail, bad)
     return found
+
+
+def apply_new_messages(restrictions: Restrictions, tail, bad: Callable[[Record, str], None]) -> None:
+    """Applies the messages that a restriction log's reader has not read yet, a part of them in memory at a time."""
+    while records := tail.records(AT_ONCE):
+        for _, message in parse_records(records, parse_restriction, bad):
+            restrictions.apply(message)

@@ -25,13 +25,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lab.logs.positions import Record
 from lab.model.jsontext import BadRecord, decode_text, is_valid_unicode, parse_json_object
 from lab.model.times import now_ms
 from lab.model.words import expected_message
 from lab.model.words import short_json as as_text
 from lab.restrict.client import AT_ONCE, HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
-from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Restrictions, parse_restriction
+from lab.restrict.restrictions import FORBIDS, Restriction, Restrictions, apply_new_messages
 from lab.restrict.tokens import read_tokens
 
 POLL_S, AGAIN_S = 0.02, 0.5
@@ -83,19 +84,15 @@ class Enforcer(Thread):
             try:
                 with closing(self._log.tail()) as tail:
                     while not self._stopping.wait(POLL_S if self.ready.is_set() else 0):
-                        self._take(tail.read())
+                        apply_new_messages(self._restrictions, tail, self._bad)
                         self.read_at, self.error = now_ms(), ""
                         self.ready.set()
             except Exception as error:  # noqa: BLE001  (continues with what it knows, and reports the error)
-                self.error = str(error)
+                self.error = str(error) or type(error).__name__
                 self._stopping.wait(AGAIN_S)
 
-    def _take(self, lines: list[str]) -> None:
-        for line in lines:
-            try:
-                self._restrictions.apply(parse_restriction(line))
-            except BadRestriction:
-                self.bad += 1
+    def _bad(self, record: Record, reason: str) -> None:
+        self.bad += 1
 
     def stop(self) -> None:
         """Stops the thread and waits for its end."""

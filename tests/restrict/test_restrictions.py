@@ -1,6 +1,7 @@
 """Alerts of rules with an action restrict their group for a time; a message again or out of order changes nothing."""
 
 import json
+import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
+from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.model.group import group_key, shorten_key
 from lab.model.schema import LOGINS, MAX_TIME, PAYMENTS
@@ -129,6 +131,19 @@ def test_a_message_is_read_up_to_the_size_and_from_the_time_that_are_allowed():
     lifted = '{"action": "notify", "subject": {}, "lift": -1, "by": "ann"}'
     assert parse_restriction(lifted + " " * (MAX_BYTES - len(lifted))).lifted == -1
     assert parse_restriction('{"action": "notify", "subject": {}, "from": 1, "until": 2}').rule_id is None
+
+
+def test_of_a_long_log_a_part_is_in_memory_at_a_time(tmp_path):
+    log = FileLog(tmp_path / "restrictions")
+    for start in range(0, 60_000, 1_000):
+        log.append([restrict(start + n, start + n + 100).to_json() for n in range(1_000)])
+    tracemalloc.start()
+    try:
+        found = fold_restrictions(log).get("block_login", ALICE)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.until == 60_099 and most < 15 << 20
 
 
 def test_nobody_is_restricted_before_the_first_message():
@@ -490,6 +505,15 @@ def test_a_rule_that_is_accepted_again_under_another_version_restricts(logs):
     logs.log("acks").append([json.dumps(answer | {"version": 1})])
     logs.log("alerts").append([alert(1, log_time=1_000)])
     assert decided(logs) == 1
+
+
+def test_of_many_alerts_a_decider_takes_some_at_a_time(logs, monkeypatch):
+    monkeypatch.setattr(decide, "AT_ONCE", 1)
+    accept(logs, GUESSING)
+    for log_time in range(1_000, 1_005):
+        logs.log("alerts").append([alert(1, log_time)])
+    with Decider(logs, LOGINS) as decider:
+        assert [decider.write_new_restrictions() for _ in range(6)] == [1, 1, 1, 1, 1, 0]
 
 
 def test_an_answer_to_another_rule_s_message_names_no_rule(logs):
