@@ -9,13 +9,13 @@ which keeps the last restriction and the last lift of an action and subject, has
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Any
 
-from lab.logs.positions import Record
+from lab.logs.positions import Positions, Record
 from lab.logs.reading import parse_records
 from lab.model.jsontext import is_valid_unicode
 from lab.model.rules import ACTIONS
@@ -185,12 +185,33 @@ def fold_restrictions(log, bad: Callable[[Record, str], None] = lambda record, r
     """Reads a restriction log up to its end. `bad` is called with each invalid message and the reason."""
     found = Restrictions()
     with closing(log.tail()) as tail:
-        apply_new_messages(found, tail, bad)
+        apply_new_messages(found, tail, bad, end_of(log))
     return found
 
 
-def apply_new_messages(restrictions: Restrictions, tail, bad: Callable[[Record, str], None]) -> None:
-    """Applies the messages that a restriction log's reader has not read yet, a part of them in memory at a time."""
-    while records := tail.records(AT_ONCE):
-        for _, message in parse_records(records, parse_restriction, bad):
-            restrictions.apply(message)
+def end_of(log) -> Positions:
+    """Where a log ends now."""
+    with closing(log.tail(new=True)) as tail:
+        return tail.positions
+
+
+def apply_new_messages(
+    restrictions: Restrictions,
+    tail,
+    bad: Callable[[Record, str], None],
+    upto: Positions | None = None,
+) -> None:
+    """Applies the messages that a restriction log's reader has not read yet, a part of them in memory at a time.
+
+    `upto`: where to end, while others go on writing.
+    """
+    while records := tail.records(AT_ONCE, upto):
+        apply_messages(restrictions, records, bad)
+
+
+def apply_messages(
+    restrictions: Restrictions, records: Iterable[Record], bad: Callable[[Record, str], None]
+) -> None:
+    """Applies messages of a restriction log."""
+    for _, message in parse_records(records, parse_restriction, bad):
+        restrictions.apply(message)

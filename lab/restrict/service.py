@@ -30,9 +30,18 @@ from lab.model.jsontext import BadRecord, decode_text, is_valid_unicode, parse_j
 from lab.model.times import now_ms
 from lab.model.words import expected_message
 from lab.model.words import short_json as as_text
-from lab.restrict.client import AT_ONCE, HOST, MAX_BODY
+from lab.restrict.client import AT_ONCE as QUESTIONS_AT_ONCE
+from lab.restrict.client import HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
-from lab.restrict.restrictions import FORBIDS, Restriction, Restrictions, apply_new_messages
+from lab.restrict.restrictions import (
+    AT_ONCE,
+    FORBIDS,
+    Restriction,
+    Restrictions,
+    apply_messages,
+    apply_new_messages,
+    end_of,
+)
 from lab.restrict.tokens import read_tokens
 
 POLL_S, AGAIN_S = 0.02, 0.5
@@ -52,8 +61,10 @@ def read_questions(body: bytes) -> list[Any]:
     """The questions of a request, not validated yet. Raises BadRecord."""
     asked = parse_json_object(decode_text(body, "request", MAX_BODY))
     questions = asked.get("questions") if isinstance(asked, dict) and len(asked) == 1 else None
-    if not isinstance(questions, list) or not 1 <= len(questions) <= AT_ONCE:
-        raise BadRecord(f'expected {{"questions": [...]}} with 1 to {AT_ONCE} questions, and nothing else')
+    if not isinstance(questions, list) or not 1 <= len(questions) <= QUESTIONS_AT_ONCE:
+        raise BadRecord(
+            f'expected {{"questions": [...]}} with 1 to {QUESTIONS_AT_ONCE} questions, and nothing else'
+        )
     return questions
 
 
@@ -83,10 +94,14 @@ class Enforcer(Thread):
         while not self._stopping.is_set():
             try:
                 with closing(self._log.tail()) as tail:
-                    while not self._stopping.wait(POLL_S if self.ready.is_set() else 0):
-                        apply_new_messages(self._restrictions, tail, self._bad)
+                    if not self.ready.is_set():
+                        apply_new_messages(self._restrictions, tail, self._bad, end_of(self._log))
+                    while True:
                         self.read_at, self.error = now_ms(), ""
                         self.ready.set()
+                        if self._stopping.wait(POLL_S):
+                            return
+                        apply_messages(self._restrictions, tail.records(AT_ONCE), self._bad)
             except Exception as error:  # noqa: BLE001  (continues with what it knows, and reports the error)
                 self.error = str(error) or type(error).__name__
                 self._stopping.wait(AGAIN_S)

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from lab.logs.files import FileLog
+from lab.logs.files import FileLog, Tail
+from lab.logs.positions import Record
 from lab.machine import ports
 from lab.model import times
 from lab.restrict import connections, service
@@ -95,6 +96,28 @@ def test_started_again_it_knows_what_the_log_says(log):
     with serving(log) as port:
         assert not may(port, action="login", userId=7)[1]["answers"][0]["allowed"]
         assert ask(port, "GET", "/health")[1]["badMessages"] == 1
+
+
+def test_it_answers_also_if_restrictions_come_faster_than_a_slow_broker_answers(log, monkeypatch):
+    """It reads what there is when it starts, not up to an end that moves on."""
+    block(log)
+    tail, other = log.tail, (("userId", "8"),)
+
+    def busy(new: bool = False) -> Tail:
+        opened = tail(new)
+        records = opened.records
+
+        def busy_records(*arguments: object) -> list[Record]:
+            block(log, subject=other)
+            return records(*arguments)
+
+        opened.records = busy_records
+        return opened
+
+    monkeypatch.setattr(log, "tail", busy)
+    with serving(log) as port:
+        assert may(port, action="login", userId=7)[1]["answers"][0]["allowed"] is False
+        wait_until(lambda: may(port, action="login", userId=8)[1]["answers"][0]["allowed"] is False)
 
 
 def test_a_port_that_is_taken_is_an_error_not_a_wait(log):
