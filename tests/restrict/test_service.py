@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from types import SimpleNamespace
 
@@ -362,6 +363,40 @@ def test_while_there_is_no_answer_what_could_be_forbidden_does_not_happen():
     for wrong in ({"block_login": "maybe"}, {"login": "allow"}):
         with pytest.raises(ValueError, match="expected one of block_login"):
             Enforcement(url, TOKEN, wrong)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "null",
+        "1",
+        '{"answers": null}',
+        '{"answers": [1]}',
+        '{"answers": {"allowed": true}}',
+        "[" * 9_999,
+    ],
+)
+def test_what_is_no_answer_of_the_service_is_an_outage(body):
+    """As of another program that listens on its port."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer((HOST, 0), Other) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        shop = Enforcement(f"http://{HOST}:{server.server_port}", TOKEN)
+        assert shop.allowed([LOGIN]) == [False] and shop.allowed([VISIT]) == [True]
+        assert (shop.unanswered, shop.refused) == (2, 0) and shop.error
+        shop.close()
+        server.shutdown()
 
 
 ALLOWING = {"block_login": "allow", "hold_payment": "allow"}
