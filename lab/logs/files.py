@@ -10,6 +10,7 @@ however many writers there are, and the cost of an append or a read depends on i
 process, but not a power failure: as with Kafka, nothing waits for the disk.
 """
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -190,6 +191,18 @@ class FileLog:
         """The newest segment's path, and how many bytes it has after the last append: of one that runs, or foreign ones."""
         return self._segments.bytes_without_row()
 
+    def begins_line(self, position: int) -> bool:
+        """Whether a line begins at a position after the start, or will."""
+        return position <= self.end() and self.read_bytes(position - 1, position) == b"\n"
+
+    def folder_version(self) -> tuple[int, int] | None:
+        """Changes if another folder takes the place of the log's, and if files are made in it; None if there is none."""
+        try:
+            found = os.stat(self.folder)
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_ctime_ns
+
     def place(self, position: int) -> str:
         """The place of the line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises PositionExpired."""
         base = self._segments.snapshot().base_of(position)
@@ -235,7 +248,7 @@ class FileLog:
         position = self.end() if new else self.start()
         if at is not None:
             position = advance_expired_positions(self, at, {0: self.start()}, {0: self.end()})[0]
-            if position > self.start() and self.read_bytes(position - 1, position) != b"\n":
+            if position > self.start() and not self.begins_line(position):
                 raise ValueError(f"{self}: no line begins at position {position}")
         tail = Tail(self, position)
         tail.expired = expired_text(self, at or {}, {0: self.start()})
@@ -244,6 +257,7 @@ class FileLog:
 
 class Tail:
     """Reads a growing log, each line once. If lines expire before they are read, it continues with the oldest line that is kept.
+    If the folder is removed and another log takes its place, it reads that one from its beginning, as a topic's reader does.
 
     `expired`: a sentence about the lines that it missed in this way; it remains until a caller empties it. `topic_id`: none; topics have one.
     """
@@ -252,6 +266,7 @@ class Tail:
 
     def __init__(self, log: FileLog, position: int):
         self._log, self._position, self.expired = log, position, ""
+        self._folder = log.folder_version()
 
     @property
     def positions(self) -> Positions:
@@ -279,6 +294,8 @@ class Tail:
         self, get: Callable[[int, int], T], at_most: int | None = None, upto: Positions | None = None
     ) -> list[T]:
         """Calls `get` with the new range, if there is one."""
+        if self._is_replaced():
+            self._position = self._log.start()
         while (end := upto[0] if upto else self._log.end()) > self._position:
             try:
                 if at_most:
@@ -293,6 +310,16 @@ class Tail:
                 self._position = end
                 return [found]
         return []
+
+    def _is_replaced(self) -> bool:
+        """Whether another log has taken the place of the one that was read."""
+        before, self._folder = self._folder, self._log.folder_version()
+        if self._folder == before or not self._folder or self._position <= self._log.start():
+            return False
+        try:
+            return not self._log.begins_line(self._position)
+        except PositionExpired:
+            return False
 
     def close(self) -> None:
         """Does nothing: no file stays open."""

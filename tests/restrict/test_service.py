@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -119,6 +120,15 @@ def test_it_answers_also_if_restrictions_come_faster_than_a_slow_broker_answers(
     with serving(log) as port:
         assert may(port, action="login", userId=7)[1]["answers"][0]["allowed"] is False
         wait_until(lambda: may(port, action="login", userId=8)[1]["answers"][0]["allowed"] is False)
+
+
+def test_it_follows_the_log_that_takes_the_place_of_one_that_was_removed(log):
+    block(log)
+    with serving(log) as port:
+        shutil.rmtree(log.folder)
+        block(FileLog(log.folder), subject=(("userId", "8"),))
+        wait_until(lambda: may(port, action="login", userId=8)[1]["answers"][0]["allowed"] is False)
+        assert may(port, action="login", userId=7)[1]["answers"][0]["allowed"] is False, "it forgets nothing"
 
 
 def test_a_port_that_is_taken_is_an_error_not_a_wait(log):
