@@ -10,7 +10,6 @@ however many writers there are, and the cost of an append or a read depends on i
 process, but not a power failure: as with Kafka, nothing waits for the disk.
 """
 
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lab.logs.access import make_folder
 from lab.logs.index import Batch, SegmentIndex, writer_id
 from lab.logs.positions import Positions, Record, StartPosition, advance_expired_positions, expired_text
-from lab.logs.segments import BY_END, PositionExpired, Segments
+from lab.logs.segments import BY_END, LogIdentity, PositionExpired, Segments
 from lab.logs.writer import Writer
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.times import DAY_MS
@@ -195,13 +194,9 @@ class FileLog:
         """Whether a line begins at a position after the start, or will."""
         return position <= self.end() and self.read_bytes(position - 1, position) == b"\n"
 
-    def folder_version(self) -> tuple[int, int] | None:
-        """Changes if another folder takes the place of the log's, and if files are made in it; None if there is none."""
-        try:
-            found = os.stat(self.folder)
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_ctime_ns
+    def identity(self) -> LogIdentity:
+        """Tells this log from another one that takes its place."""
+        return LogIdentity(self._segments)
 
     def place(self, position: int) -> str:
         """The place of the line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises PositionExpired."""
@@ -266,7 +261,7 @@ class Tail:
 
     def __init__(self, log: FileLog, position: int):
         self._log, self._position, self.expired = log, position, ""
-        self._folder = log.folder_version()
+        self._identity = log.identity()
 
     @property
     def positions(self) -> Positions:
@@ -308,16 +303,16 @@ class Tail:
                 self._position = start
             else:
                 self._position = end
+                self._identity.note()
                 return [found]
         return []
 
     def _is_replaced(self) -> bool:
         """Whether another log has taken the place of the one that was read."""
-        before, self._folder = self._folder, self._log.folder_version()
-        if self._folder == before or not self._folder or self._position <= self._log.start():
+        if not self._identity.may_have_changed() or self._position <= self._log.start():
             return False
         try:
-            return not self._log.begins_line(self._position)
+            return not (self._identity.is_kept() and self._log.begins_line(self._position))
         except PositionExpired:
             return False
 

@@ -340,7 +340,7 @@ def test_the_newest_segment_never_expires_and_no_log_does_unless_told(log, small
     assert len(log.read()) == 1
 
 
-@pytest.mark.parametrize("lines", [["one"], ["as long as two lines", "that there were"]])
+@pytest.mark.parametrize("lines", [["one"], ["one", "two"], ["as long as two lines", "that there were"]])
 def test_a_reader_reads_another_log_in_the_same_folder_from_its_beginning(log, lines):
     """As a topic that was deleted and created again: else those who follow it would miss what it begins with."""
     log.append(["one", "two"])

@@ -7,8 +7,10 @@ A feed says where a source ended at a log time, and reads ranges. Effective log 
 before it in its source, nor than `floor`, the time of the cut before.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -239,7 +241,10 @@ class FileFeed(Feed):
         return {0: min(self.log.end(log_time), ends[0])}
 
     def may_be_replaced(self) -> bool:
-        before, self._folder = self._folder, self.log.folder_version()
+        before, self._folder = self._folder, None
+        with suppress(FileNotFoundError):
+            found = os.stat(self.log.folder)
+            self._folder = found.st_ino, found.st_ctime_ns
         return self._folder != before
 
     def has_read(self, positions: Positions, log_time: int) -> bool:
