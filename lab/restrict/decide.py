@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Self
 
 from lab.logs.positions import Record
-from lab.logs.reading import parse_records
+from lab.logs.reading import parse_records, print_expired
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.answers import parse_ack, parse_dead_letter
 from lab.model.deadletters import dead_letter
@@ -77,6 +77,7 @@ class Decider:
         """Processes the new records of its logs, AT_ONCE alerts at most, and returns the number of restrictions that it wrote."""
         # before the acknowledgements that name their versions
         alerts = self._alerts.records(AT_ONCE)
+        print_expired(self._alerts)
         acks = self._acks.records()
         for record in self._control.records():
             self._take_message(record)

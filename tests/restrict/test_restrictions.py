@@ -516,6 +516,18 @@ def test_of_many_alerts_a_decider_takes_some_at_a_time(logs, monkeypatch):
         assert [decider.write_new_restrictions() for _ in range(6)] == [1, 1, 1, 1, 1, 0]
 
 
+def test_alerts_that_expired_before_they_were_read_are_said(logs, monkeypatch, capsys):
+    monkeypatch.setattr("lab.logs.writer.SEGMENT_BYTES", 1)
+    accept(logs, GUESSING)
+    logs.log("alerts").append(["not an alert"], log_time_ms=1_000)
+    with Decider(logs, LOGINS) as decider:
+        logs.log("alerts").append([alert(1, 2_000)], log_time_ms=2_000)
+        logs.log("alerts").append([alert(1, 9 * DAY_MS)], log_time_ms=9 * DAY_MS)
+        logs.log("alerts").append([alert(1, 9 * DAY_MS + 1)], log_time_ms=9 * DAY_MS + 1)
+        assert decider.write_new_restrictions() == 1
+    assert "left out: " in capsys.readouterr().err
+
+
 def test_an_answer_to_another_rule_s_message_names_no_rule(logs):
     accept(logs, GUESSING | {"ruleId": 2, "ttl": "24h"})
     answer = json.loads(logs.log("acks").read()[0])
