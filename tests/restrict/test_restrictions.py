@@ -1,6 +1,7 @@
 """Alerts of rules with an action restrict their group for a time; a message again or out of order changes nothing."""
 
 import json
+import shlex
 import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
@@ -571,3 +572,17 @@ def test_a_restriction_that_began_after_this_computer_s_clock_is_lifted(logs, tm
     logs.log("restrictions").append([restrict(later, later + 60_000).to_json()])
     assert main(["restrict", "lift", "userId=7", "--logs", str(tmp_path)]) == OK
     assert not forbidden(fold_restrictions(logs.log("restrictions")), later + 1)
+
+
+def test_who_is_listed_can_be_copied_to_the_command_that_lifts_and_a_shell_obeys_nothing_in_it(
+    logs, tmp_path, capsys
+):
+    """Whoever sends events chooses the values of a group."""
+    subject, now = (("device", "x; touch 'pwned' $(id) \x1b[31m\u202e"), ("userId", "7")), now_ms()
+    logs.log("restrictions").append([restrict(now, now + 60_000, subject).to_json()])
+    assert main(["restrict", "list", "--logs", str(tmp_path)]) == OK
+    shown = capsys.readouterr().out.rpartition("rule 1 v1  ")[2].rstrip("\n")
+    words = shlex.split(shown)
+    assert len(words) == 2 and "\x1b" not in shown and words[0].startswith("device=x; touch 'pwned' $(id) ")
+    assert main(["restrict", "lift", *words, "--logs", str(tmp_path)]) == OK
+    assert not fold_restrictions(logs.log("restrictions")).get("block_login", subject).is_in_force(now + 1)
