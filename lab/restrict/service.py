@@ -257,10 +257,10 @@ async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, byt
     await send({"type": "http.response.body", "body": body})
 
 
-def _config(enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, **place: Any) -> uvicorn.Config:
+def _config(enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE) -> uvicorn.Config:
     connections = Connections()
     app = web_service(enforcer, tokens, rate, connections)
-    return uvicorn.Config(app, http=counting_protocol(connections), **SETTINGS, **place)
+    return uvicorn.Config(app, http=counting_protocol(connections), **SETTINGS)
 
 
 @contextmanager
@@ -293,15 +293,15 @@ def serving(log, port: int, tokens: Sequence[str] = (), rate: float = RATE) -> I
 
 
 def serve(log, port: int, tokens: Sequence[str]) -> None:
-    """Reads the whole log, then serves until Ctrl-C or SIGTERM."""
+    """Reads the whole log, then serves until Ctrl-C or SIGTERM. Raises OSError if the port is taken."""
     enforcer = Enforcer(log)
     enforcer.start()
     while not enforcer.ready.wait(AGAIN_S):
         if enforcer.error:
             print(f"waiting for the restriction log: {enforcer.error}", flush=True)
-    print(f"http://{HOST}:{port} answers; POST /may, GET /restrictions, GET /health", flush=True)
     try:
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(_config(enforcer, tokens, host=HOST, port=port)).run()
+        with socket.create_server((HOST, port)) as listening, suppress(KeyboardInterrupt):
+            print(f"http://{HOST}:{port} answers; POST /may, GET /restrictions, GET /health", flush=True)
+            uvicorn.Server(_config(enforcer, tokens)).run([listening])
     finally:
         enforcer.stop()

@@ -138,6 +138,13 @@ def test_a_port_that_is_taken_is_an_error_not_a_wait(log):
             second.__enter__()
 
 
+def test_it_says_that_it_answers_only_if_it_does(log, capsys):
+    """A program that starts it waits for this line."""
+    with socket.create_server((HOST, 0)) as taken, pytest.raises(OSError, match="Address already in use"):
+        service.serve(log, taken.getsockname()[1], [TOKEN])
+    assert capsys.readouterr().out == ""
+
+
 def test_it_listens_on_the_loopback_only(log):
     with serving(log) as port:
         sockets = psutil.Process().net_connections()
