@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lab.apps.backtest import Past
@@ -13,7 +13,7 @@ from lab.apps.watch import Latencies
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
-from lab.logs.reading import SkippedLines, parse_records
+from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.answers import parse_ack, parse_dead_letter, parse_stats
 from lab.model.language import say, translated
@@ -87,19 +87,22 @@ class EngineView:
 
     def read(self) -> None:
         """Reads the new records of the logs since the last call."""
-        records = self._tails["events"].records()
-        self.records += len(records)
-        self._add_events(records)
-        for message in self._tails["control"].records():
-            self.history.apply(message.line, message.log_time_ms)
-        if acks := self._new("acks", parse_ack):
+        for records in new_records(self._tails["events"]):
+            self.records += len(records)
+            self._add_events(records)
+        for records in new_records(self._tails["control"]):
+            for message in records:
+                self.history.apply(message.line, message.log_time_ms)
+        for acks in self._new("acks", parse_ack):
             self.acks.extend(acks)
             self._heard = time.monotonic()  # whoever answers lives
-        self.letters.extend(self._new("deadLetters", parse_dead_letter))
-        alerts_that_stand = self._without_withdrawn(self._new("alerts", parse_alert_line))
-        alerts = [alert for alert in alerts_that_stand if (alert.alert_id, alert.log_time) not in self._known]
-        self.alerts.extend(alerts)
-        self.fired.update(alert.rule_id for alert in alerts)
+        for letters in self._new("deadLetters", parse_dead_letter):
+            self.letters.extend(letters)
+        for lines in self._new("alerts", parse_alert_line):
+            stand = self._without_withdrawn(lines)
+            alerts = [alert for alert in stand if (alert.alert_id, alert.log_time) not in self._known]
+            self.alerts.extend(alerts)
+            self.fired.update(alert.rule_id for alert in alerts)
         self.latencies.read()
         if self.report.read():
             self._heard = time.monotonic()
@@ -112,8 +115,11 @@ class EngineView:
     def _learn_settings(self, stats: dict[str, Any]) -> None:
         self.history.settings = self.history.settings.with_stats_fields(stats.get("engine", {}))
 
-    def _new(self, log: str, parse: Callable[[str], Any]) -> list[Any]:
-        return [value for _, value in parse_records(self._tails[log].records(), parse, self.left_out)]
+    def _new(self, log: str, parse: Callable[[str], Any]) -> Iterator[list[Any]]:
+        """The new lines of a log that can be read, a part at a time."""
+        for records in new_records(self._tails[log]):
+            if values := [value for _, value in parse_records(records, parse, self.left_out)]:
+                yield values
 
     @property
     def lag(self) -> int:

@@ -34,7 +34,8 @@ def error_message(error: Exception) -> str:
         )
         return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (--debug shows the whole traceback)"
     if type(error).__module__.startswith("sqlalchemy"):
-        return text.splitlines()[0].partition(") ")[2]
+        first = text.splitlines()[0]
+        return first.partition(") ")[2] or first  # an error of SQLAlchemy's own names no error of a driver
     if isinstance(error, FileNotFoundError) and not error.filename:
         try:
             os.getcwd()

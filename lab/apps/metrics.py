@@ -6,6 +6,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -18,6 +19,7 @@ from prometheus_client.exposition import choose_encoder
 
 from lab.apps.notes import STALE_S
 from lab.engine.records.feeds import Feed
+from lab.logs.positions import Positions
 from lab.model.answers import STAGES
 from lab.model.tallies import COUNTS, FATES
 
@@ -32,6 +34,7 @@ RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="
 ROUTES_AT_MOST = 200  # likewise
 REASONS_AT_MOST, TASKS_AT_MOST = 500, 1000
 DEADLINE_S = 5.0  # of a request and its answer
+LAG_S = 2.0  # how long a request waits for the ends of the events: a broker that is away answers later than the deadline
 CONNECTIONS = 32  # at a time
 OUTCOMES = [name for name in COUNTS if name != "records"]
 
@@ -74,6 +77,7 @@ class Metrics:
         # what has counters of its own
         self._rules, self._named, self._reasons, self._tasks = set(), set(), set(), set()
         self._events: Feed | None = None
+        self._asking: Future[Positions] | None = None
         self._query: StreamingQuery | None = None
         self._read: Mapping[str, int] = {}  # how far cuts have read the events, by partition
         for fate in OUTCOMES:
@@ -140,11 +144,7 @@ class Metrics:
 
     def update_lag(self) -> int | None:
         """Sets the lag of each partition; returns the sum, None if it cannot be known."""
-        if self._events is None:
-            return None
-        try:
-            ends = self._events.ends()
-        except Exception:  # noqa: BLE001  (a broker that is away: the batches' age tells)
+        if self._events is None or (ends := self._ends(self._events)) is None:
             return None
         lags = {
             number: self._events.estimated_records(number, self._read.get(str(number), 0), end)
@@ -153,6 +153,23 @@ class Metrics:
         for number, lag in lags.items():
             self._lag.labels(str(number)).set(max(lag, 0))
         return sum(lags.values())
+
+    def _ends(self, events: Feed) -> Positions | None:
+        """Where the events' partitions end; None if that is not known within LAG_S. One thread at a time asks, and one request waits."""
+        if self._asking and not self._asking.done():
+            return None
+        asking = self._asking = Future()
+
+        def ask() -> None:
+            try:
+                asking.set_result(events.ends())
+            except Exception as error:  # noqa: BLE001  (a broker that is away: the batches' age tells)
+                asking.set_exception(error)
+
+        Thread(target=ask, daemon=True, name="lag").start()
+        with suppress(Exception):
+            return asking.result(LAG_S)
+        return None
 
     def unhealthy_reason(self) -> str:
         """Why the engine is unhealthy; "" if it is healthy."""

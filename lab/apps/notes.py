@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from shlex import quote
 
 from lab.apps.infer import unmatched_field_warnings
 from lab.apps.report import StatsReport
@@ -254,13 +255,17 @@ class EngineMonitor:
 
 
 def _foreign_in(log: FileLog, append: str) -> Iterator[str]:
+    def command(file: str) -> str:
+        # whoever may write to the folder chooses the name of a file there
+        return append.format(file=quote(file), log=quote(str(log)))
+
     for file in log.foreign_files():
-        yield f"{file} is not part of the log {log}, so it is not read: {append.format(file=file, log=log)} appends what it has"
+        yield f"{file} is not part of the log {log}, so it is not read: {command(file)} appends what it has"
     segment, size = log.bytes_without_row()
     if size:
         yield (
             f"the last {size:,} bytes of {segment} are not read, and the next append removes them: they do not come from a "
-            f"complete append; {append.format(file='FILE', log=log)} appends what a file has"
+            f"complete append; {command('FILE')} appends what a file has"
         )
 
 

@@ -26,7 +26,7 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage, open_existing_log
 from lab.apps.watch import lines_before
 from lab.logs.access import file_lock, make_folder
-from lab.logs.config import AlertReceiver, BadConfig, Config
+from lab.logs.config import BASE64_SECRET, AlertReceiver, BadConfig, Config
 from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
@@ -39,6 +39,7 @@ MAX_BODY = 256 << 10  # bytes of a request; a longer alert travels alone
 MAX_COUNTED = 100_000  # alerts that one text stands for
 MAX_GROUPS, MAX_LINE = 10, 150  # groups that a text names, and characters for each: that fits every chat
 ANSWER_S, LONGEST_WAIT_S = 10, 300
+COLLECT_S = 1.0  # how long a webhook's alerts are collected while more come without a pause
 
 
 class NotAccepted(Exception):
@@ -139,7 +140,8 @@ def webhook_signature(secret: str, message_id: str, timestamp: str, body: bytes)
     'v1,QmX0f6p2L8lJzY9VGwy0u0X9wX/AQ45qK8iA2MCj5E0='
     """
     signed = f"{message_id}.{timestamp}.".encode() + body
-    key = b64decode(secret[6:]) if secret.startswith("whsec_") else secret.encode()
+    is_base64 = secret.startswith(BASE64_SECRET)
+    key = b64decode(secret.removeprefix(BASE64_SECRET)) if is_base64 else secret.encode()
     return "v1," + b64encode(hmac.digest(key, signed, sha256)).decode()
 
 
@@ -263,7 +265,8 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
             )
             while not stopped.is_set():
                 batch = WebhookBatch(receiver) if receiver.webhook_secret else TextBatch(receiver, absences)
-                if not _collected(tail, batch, lines, left_out, stopped):
+                interval_s = 0 if receiver.webhook_secret else receiver.min_interval_ms / 1000
+                if not _collected(tail, batch, lines, left_out, stopped, max(interval_s, COLLECT_S)):
                     break
                 count = batch.alert_count
                 if count and not _delivered(batch, receiver, stopped):
@@ -271,9 +274,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
                 sent += count - batch.left_out
                 too_large += batch.left_out
                 save_bookmark(log, tail, reader)
-                stopped.wait(
-                    receiver.min_interval_ms / 1000 if count and not receiver.webhook_secret else POLL_S
-                )
+                stopped.wait(interval_s if count and interval_s else POLL_S)
     refused = f", {too_large:,} too large for it" if too_large else ""
     name = escape_control_characters(receiver.name)
     print(f"{sent:,} alerts sent to {name}{left_out}{refused}", file=sys.stderr)
@@ -310,8 +311,10 @@ def _collected(
     lines: ReceiverFilter,
     left_out: SkippedLines,
     stopped: Event,
+    at_most_s: float,
 ) -> bool:
-    """Collects the alerts since the last message. Returns False if asked to stop."""
+    """Collects the alerts since the last message, until there is a pause or for a time. Returns False if asked to stop."""
+    deadline = time.monotonic() + at_most_s
     while not stopped.is_set():
         try:
             records = tail.records(READ_AT_ONCE)
@@ -323,7 +326,7 @@ def _collected(
         for _, line in parse_records(records, parse_alert_line, left_out):
             if lines.gets(line):
                 batch.add(line)
-        if not records or batch.is_full:
+        if not records or batch.is_full or time.monotonic() > deadline:
             return True
     return False
 

@@ -25,3 +25,9 @@ def check_output(path: Path, *inputs: Path) -> None:
         raise Usage(f"{path}: is what the command reads, expected another file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def check_different(one: Path | None, other: Path | None) -> None:
+    """Raises Usage if two output files are the same: the second would replace the first. Both may be /dev/null."""
+    if one and other and one.resolve() == other.resolve() and (one.is_file() or not one.exists()):
+        raise Usage(f"{one}: is written twice, expected two different files")

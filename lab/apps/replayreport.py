@@ -15,7 +15,7 @@ from rich.text import Text
 
 from lab.apps.control import print_hints
 from lab.apps.infer import unmatched_field_warnings
-from lab.apps.outputfile import check_output, write_output
+from lab.apps.outputfile import check_different, check_output, write_output
 from lab.apps.replay import Replayed, check_rules, read_rules, replay
 from lab.apps.report import report_sentences
 from lab.apps.say import compile_window_loop
@@ -46,11 +46,12 @@ def replay_to_files(
 ) -> None:
     """Replays events, writes or shows the alerts, and prints a summary as one JSON object. Other arguments as of `replay`.
 
-    Raises Usage or PermissionError before the replay starts if a file cannot be written, and ValueError if all records were bad.
+    Raises Usage or PermissionError before the replay starts if a file cannot be written, or if both are one, and ValueError if all records were bad.
     """
     outputs = (alerts_file, dead_letters_file)
     for path in filter(None, outputs):
         check_output(path, Path(events_place), rules_file)
+    check_different(*outputs)
     result = replay_with_progress(
         events_place,
         read_rules(rules_file),

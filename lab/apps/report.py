@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lab.logs.reading import SkippedLines, parse_records
+from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.model.answers import parse_stats
 from lab.model.rules import MAX_RULES
 from lab.model.tallies import COUNTS, RouteTallies
@@ -85,27 +85,39 @@ class StatsReport:
     def read(self) -> Counter[str]:
         """Reads the lines since the last call."""
         new: Counter[str] = Counter()
-        for _, stats in parse_records(self._tail.records(), parse_stats, self.left_out):
-            if engine := stats.get("engine"):
-                self.engines[engine["id"]] = stats
-            low = stats["keyGroups"][0]
-            before = self._last.get(low)
-            # a batch run again after a crash tells it again
-            if not before or before["batch"] < stats["batch"]:
-                self._last[low] = stats
-                self._stored.setdefault(low, Counter()).update(
-                    {int(kg): n for kg, n in stats.get("stored", {}).items()}
-                )
-                counts = (*COUNTS, "alerts", "suppressed", "datedLikeSeconds", "nanAsNull")
-                new.update({name: stats.get(name, 0) for name in counts})
-                for name, count in stats.get("suppressedByRule", {}).items():
-                    rule_id = name.partition(".")[0]
-                    if rule_id.isdecimal() and (
-                        int(rule_id) in self.suppressed or len(self.suppressed) < MAX_RULES
-                    ):
-                        self.suppressed[int(rule_id)] += count
-                self.routes.add_stats(stats)
-                if self._on_stats:
-                    self._on_stats(stats)
+        for records in new_records(self._tail):
+            for _, stats in parse_records(records, parse_stats, self.left_out):
+                if engine := stats.get("engine"):
+                    self.engines[engine["id"]] = stats
+                if self._is_new(stats):
+                    self._add(stats, new)
         self.total.update(new)
         return new
+
+    def _is_new(self, stats: dict) -> bool:
+        """Whether a line is not about a batch that ran again after a crash. An engine with another checkpoint has numbers of its own."""
+        before = self._last.get(stats["keyGroups"][0])
+        if before is None or _engine_id(before) != _engine_id(stats):
+            return True
+        return before["batch"] < stats["batch"]
+
+    def _add(self, stats: dict, new: Counter[str]) -> None:
+        low = stats["keyGroups"][0]
+        self._last[low] = stats
+        self._stored.setdefault(low, Counter()).update(
+            {int(kg): n for kg, n in stats.get("stored", {}).items()}
+        )
+        counts = (*COUNTS, "alerts", "suppressed", "datedLikeSeconds", "nanAsNull")
+        new.update({name: stats.get(name, 0) for name in counts})
+        for name, count in stats.get("suppressedByRule", {}).items():
+            rule_id = name.partition(".")[0]
+            if rule_id.isdecimal() and (int(rule_id) in self.suppressed or len(self.suppressed) < MAX_RULES):
+                self.suppressed[int(rule_id)] += count
+        self.routes.add_stats(stats)
+        if self._on_stats:
+            self._on_stats(stats)
+
+
+def _engine_id(stats: Mapping[str, Any]) -> str | None:
+    """The id of the checkpoint of the engine that wrote a line; None of those that give none."""
+    return stats.get("engine", {}).get("id")

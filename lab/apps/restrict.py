@@ -4,6 +4,7 @@ import getpass
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lab.apps.target import Target, Usage, check_topics_to_read, open_restrictions_log
@@ -15,7 +16,7 @@ from lab.model.alerts import utc_text
 from lab.model.times import now_ms
 from lab.model.words import escape_control_characters
 from lab.restrict.client import PORT
-from lab.restrict.restrictions import Restriction, Restrictions, fold_restrictions
+from lab.restrict.restrictions import Restriction, Restrictions, Subject, fold_restrictions
 
 if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
@@ -78,8 +79,13 @@ def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":
     return log, found
 
 
-def _who(subject: tuple[tuple[str, str], ...]) -> str:
-    return escape_control_characters(" ".join(f"{name}={value}" for name, value in subject))
+def _who(subject: Subject) -> str:
+    """A subject as arguments of `lab restrict lift`: a shell obeys nothing in it, whoever chose the values."""
+    return " ".join(quote(f"{name}={value}") for name, value in _as_shown(subject))
+
+
+def _as_shown(subject: Subject) -> Subject:
+    return tuple((name, escape_control_characters(value)) for name, value in subject)
 
 
 def print_restrictions(target: Target) -> None:
@@ -98,13 +104,18 @@ def lift_restrictions(target: Target, subject: Iterable[tuple[str, str]], action
     """Lifts the restrictions of a subject, or only that of an action. Raises Usage if no such restriction is in force."""
     log, restrictions = _folded(target)
     now, who = now_ms(), tuple(sorted(subject))
-    found = [
-        each
-        for each in restrictions.all()
-        if each.subject == who and each.is_in_force(now) and action in (None, each.action)
+    in_force = [
+        each for each in restrictions.all() if each.is_in_force(now) and action in (None, each.action)
     ]
+    found = [each for each in in_force if each.subject == who]
+    # a value with control characters is typed as it is shown
+    found = found or [each for each in in_force if _as_shown(each.subject) == who]
     if not found:
         raise Usage(f"{_who(who)} is not restricted; `lab restrict list` shows who is")
-    lifts = [Restriction(each.action, who, lifted=now, by=getpass.getuser()) for each in found]
+    # restrictions begin at log times: this computer's clock may be behind that of the log
+    lifts = [
+        Restriction(each.action, each.subject, lifted=max(now, each.start), by=getpass.getuser())
+        for each in found
+    ]
     log.publish([each.to_json() for each in lifts], [each.key for each in lifts])
     print(f"lifted: {', '.join(each.action for each in found)}")

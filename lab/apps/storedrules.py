@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from lab.apps.control import ANSWER_S, print_hints
@@ -99,7 +100,7 @@ def print_capture_status(store: RuleStore) -> None:
     for place, position in positions.items():
         behind = newest - position
         print(
-            f"{place}: change {position:,} of {newest:,}, {f'{behind:,} behind' if behind else 'up to date'}"
+            f"{quote(escape_control_characters(place))}: change {position:,} of {newest:,}, {f'{behind:,} behind' if behind else 'up to date'}"
         )
         if store.url.get_backend_name() == "postgresql":
             from lab.rulestore.replication import slot_name, slot_status

@@ -26,7 +26,7 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Positions, position_text
-from lab.logs.reading import SkippedLines, parse_records, print_expired
+from lab.logs.reading import SkippedLines, new_records, parse_records, print_expired
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.answers import STAGES as TIMES
@@ -55,19 +55,22 @@ class Latencies:
 
     def read(self) -> int:
         """Reads new alerts since the last call; returns how many."""
-        alert_lines = parse_records(self._alerts.records(), parse_alert_line, self.left_out)
-        live = [
-            (of.log_time, of.alert_time, record.log_time_ms)
-            for record, of in alert_lines
-            if isinstance(of, Alert) and of.log_time is not None and of.alert_time is not None
-        ]
-        self._alerted.extend(live)
-        for _, stats in parse_records(self._stats.records(), parse_stats, self.left_out):
-            if "start" in stats["times"]:
-                self._batches[stats["batch"]] = stats["times"]
+        count = 0
+        for records in new_records(self._alerts):
+            live = [
+                (of.log_time, of.alert_time, record.log_time_ms)
+                for record, of in parse_records(records, parse_alert_line, self.left_out)
+                if isinstance(of, Alert) and of.log_time is not None and of.alert_time is not None
+            ]
+            self._alerted.extend(live)
+            count += len(live)
+        for records in new_records(self._stats):
+            for _, stats in parse_records(records, parse_stats, self.left_out):
+                if "start" in stats["times"]:
+                    self._batches[stats["batch"]] = stats["times"]
         for batch in list(self._batches)[: -self._at_most]:
             del self._batches[batch]
-        return len(live)
+        return count
 
     def count_since(self, time_ms: int) -> int:
         """How many of the alerts were appended at this time (ms since the epoch) or later."""

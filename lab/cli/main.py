@@ -49,6 +49,7 @@ OK, FAILED, USAGE = 0, 1, 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    options: argparse.Namespace | None = None
     before = {number: signal.signal(number, signal.default_int_handler) for number in ENDING}
     try:
         with _flushed_output():
@@ -68,7 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return STOPPED
     except BrokenPipeError:  # the reader of our output has ended, as in `lab rules list | head -1`
         sys.stdout = None
-        return OK
+        if not (options and options.is_service):
+            return OK
+        print(
+            "lab: ended, because nobody reads its output any more; started again, it continues",
+            file=sys.stderr,
+        )
+        return FAILED
     except Exception as error:
         if "--debug" in arguments:
             raise

@@ -38,8 +38,12 @@ def add_command(
     help: str,
     epilog: str = "",
     schema: bool = True,
+    is_service: bool = False,
 ) -> argparse.ArgumentParser:
-    """Adds a command that calls `run` with its options; `schema`: it has `--schema`, too."""
+    """Adds a command that calls `run` with its options; `schema`: it has `--schema`, too.
+
+    `is_service`: it works until it is stopped, so it has failed if it ends because nobody reads its output any more.
+    """
     command = commands.add_parser(
         name,
         help=help,
@@ -47,7 +51,7 @@ def add_command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, is_service=is_service)
     command.add_argument("--debug", action="store_true", help="show the whole traceback if the command fails")
     if schema:
         command.add_argument(

@@ -42,6 +42,7 @@ example:
     "action": "block_login", "ttl": "30m"}' --schema logins --logs logs
   lab restrict run --schema logins --logs logs
 """,
+        is_service=True,
     )
     add_logs_options(command, read | {"--restrictions": "log to write: the restrictions (next to the rules)"})
     command = add_command(
@@ -50,6 +51,7 @@ example:
         lambda options: restrict.serve(target_from_options(options), options.port, options.token_file),
         "answer on 127.0.0.1 whether somebody may do something, until Ctrl-C",
         schema=False,
+        is_service=True,
     )
     add_logs_options(command, LOG)
     command.add_argument(

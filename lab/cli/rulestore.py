@@ -67,6 +67,7 @@ example:
 Then, in another terminal: lab rules add … --store sqlite:///rules.db, or edit the rows of `rules` by any other means.
 If it is stopped or killed and started again, it continues where it was; each change reaches the engine once.
 """,
+        is_service=True,
     )
     add_store_option(command, required=True)
     add_logs_options(

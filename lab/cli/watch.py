@@ -132,6 +132,7 @@ The first time, it sends new alerts only. Started again, it continues where it s
 accept a message, the command sends it again until it does: each alert arrives at least once and in order, and copies have the same alertId.
 """,
         schema=False,
+        is_service=True,
     )
     add_logs_options(command, ALERTS)
     command.add_argument("--to", required=True, metavar="NAME", help="a target of lab.toml")

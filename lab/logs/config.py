@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import tomllib
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,7 @@ LOGS = (
 KEYS = ("bootstrap", "topics", "client", "group", "replication", "retention")
 PEM = {f"ssl.{what}.location": f"ssl.{what}.pem" for what in ("ca", "certificate", "key")}
 _named: set[Path] = set()  # files that this process has already mentioned
+BASE64_SECRET = "whsec_"  # how a secret of Standard Webhooks begins, if the rest is base64
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -132,9 +134,7 @@ def _notify(name: str, table: object, folder: Path) -> AlertReceiver:
         raise BadConfig(f"{where}.url is missing, expected a URL of apprise's, or with a secret https://…")
     url, secret = (_text(f"{where}.{key}", table.get(key, ""), folder) for key in ("url", "secret"))
     if secret:
-        address = urlsplit(url)
-        if address.scheme != "https" and (address.scheme, address.hostname) != ("http", "127.0.0.1"):
-            raise BadConfig(f"{where}.url: expected https://…, as alerts travel there (or http://127.0.0.1)")
+        _check_webhook(where, url, secret)
     elif "secret" in table:
         raise BadConfig(f"{where}.secret is empty")
     given: dict[str, Any] = {}
@@ -155,6 +155,28 @@ def _notify(name: str, table: object, folder: Path) -> AlertReceiver:
             raise BadConfig(f"{where}.rules: expected a list of rules' numbers, such as [1, 3]")
         given["rule_ids"] = tuple(rules)
     return AlertReceiver(name, url, secret, **given)
+
+
+def _check_webhook(where: str, url: str, secret: str) -> None:
+    """Raises BadConfig for an address to which nothing can be sent, or should be, and for a secret that cannot sign."""
+    try:
+        address = urlsplit(url)
+        host, _ = address.hostname, address.port  # which it parses only now
+    except ValueError:
+        host = None
+    if not host or (address.scheme != "https" and (address.scheme, host) != ("http", "127.0.0.1")):
+        raise BadConfig(
+            f"{where}.url: expected https://HOST or https://HOST:PORT/…, as alerts travel there (or http://127.0.0.1)"
+        )
+    if secret.startswith(BASE64_SECRET):
+        try:
+            key = b64decode(secret.removeprefix(BASE64_SECRET), validate=True)
+        except ValueError:
+            key = b""
+        if not key:  # anybody could sign with it
+            raise BadConfig(
+                f"{where}.secret: begins with {BASE64_SECRET}, expected base64 after that, as `openssl rand -base64 32` gives it"
+            )
 
 
 def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lab.logs.access import make_folder
 from lab.logs.index import Batch, SegmentIndex, writer_id
 from lab.logs.positions import Positions, Record, StartPosition, advance_expired_positions, expired_text
-from lab.logs.segments import BY_END, PositionExpired, Segments
+from lab.logs.segments import BY_END, LogIdentity, PositionExpired, Segments
 from lab.logs.writer import Writer
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.times import DAY_MS
@@ -190,6 +190,14 @@ class FileLog:
         """The newest segment's path, and how many bytes it has after the last append: of one that runs, or foreign ones."""
         return self._segments.bytes_without_row()
 
+    def begins_line(self, position: int) -> bool:
+        """Whether a line begins at a position after the start, or will."""
+        return position <= self.end() and self.read_bytes(position - 1, position) == b"\n"
+
+    def identity(self) -> LogIdentity:
+        """Tells this log from another one that takes its place."""
+        return LogIdentity(self._segments)
+
     def place(self, position: int) -> str:
         """The place of the line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises PositionExpired."""
         base = self._segments.snapshot().base_of(position)
@@ -235,7 +243,7 @@ class FileLog:
         position = self.end() if new else self.start()
         if at is not None:
             position = advance_expired_positions(self, at, {0: self.start()}, {0: self.end()})[0]
-            if position > self.start() and self.read_bytes(position - 1, position) != b"\n":
+            if position > self.start() and not self.begins_line(position):
                 raise ValueError(f"{self}: no line begins at position {position}")
         tail = Tail(self, position)
         tail.expired = expired_text(self, at or {}, {0: self.start()})
@@ -244,6 +252,7 @@ class FileLog:
 
 class Tail:
     """Reads a growing log, each line once. If lines expire before they are read, it continues with the oldest line that is kept.
+    If the folder is removed and another log takes its place, it reads that one from its beginning, as a topic's reader does.
 
     `expired`: a sentence about the lines that it missed in this way; it remains until a caller empties it. `topic_id`: none; topics have one.
     """
@@ -252,6 +261,7 @@ class Tail:
 
     def __init__(self, log: FileLog, position: int):
         self._log, self._position, self.expired = log, position, ""
+        self._identity = log.identity()
 
     @property
     def positions(self) -> Positions:
@@ -279,6 +289,8 @@ class Tail:
         self, get: Callable[[int, int], T], at_most: int | None = None, upto: Positions | None = None
     ) -> list[T]:
         """Calls `get` with the new range, if there is one."""
+        if self._is_replaced():
+            self._position = self._log.start()
         while (end := upto[0] if upto else self._log.end()) > self._position:
             try:
                 if at_most:
@@ -291,8 +303,18 @@ class Tail:
                 self._position = start
             else:
                 self._position = end
+                self._identity.note()
                 return [found]
         return []
+
+    def _is_replaced(self) -> bool:
+        """Whether another log has taken the place of the one that was read."""
+        if not self._identity.may_have_changed() or self._position <= self._log.start():
+            return False
+        try:
+            return not (self._identity.is_kept() and self._log.begins_line(self._position))
+        except PositionExpired:
+            return False
 
     def close(self) -> None:
         """Does nothing: no file stays open."""

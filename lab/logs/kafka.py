@@ -298,26 +298,29 @@ class Tail:
         return dict(self._next)
 
     def records(self, at_most: int | None = None, upto: Positions | None = None) -> list[Record]:
-        """The records appended since the last call, in order of log time; at most `at_most` of each partition; `upto`: only records before these positions."""
+        """The records appended since the last call, in order of log time; at most `at_most` of each partition; `upto`: only before these positions.
+
+        Empty only at the end, however many offsets before it have no records, as those of transactions that were aborted."""
         try:
             ends = upto or self._partitions.end_offsets()
         except TopicMadeAnew:
             self._partitions = PartitionOffsets(self._log.cluster, self._log.topic)
             self._next, ends = self._partitions.start_offsets(), self._partitions.end_offsets()
             self.topic_id = self._partitions.topic_id()
-        if at_most:
-            ends = {n: min(end, self._next.get(n, 0) + at_most) for n, end in ends.items()}
-        try:
-            found = self._up_to(ends)
-        except KafkaException as failure:
-            starts = self._partitions.start_offsets()
-            self.expired = expired_text(self._log, self._next, starts)
-            if failure.args[0].code() not in GONE or not self.expired:
-                raise
-            self._next = {n: max(start, self._next.get(n, 0)) for n, start in starts.items()}
-            return self.records(at_most, upto)
-        self._next = ends
-        return sorted(found, key=lambda record: record.log_time_ms)
+        while True:
+            some = {n: min(end, self._next.get(n, 0) + (at_most or end)) for n, end in ends.items()}
+            try:
+                found = self._up_to(some)
+            except KafkaException as failure:
+                starts = self._partitions.start_offsets()
+                self.expired = expired_text(self._log, self._next, starts)
+                if failure.args[0].code() not in GONE or not self.expired:
+                    raise
+                self._next = {n: max(start, self._next.get(n, 0)) for n, start in starts.items()}
+                return self.records(at_most, upto)
+            self._next = some
+            if found or some == ends:
+                return sorted(found, key=lambda record: record.log_time_ms)
 
     def _up_to(self, ends: Positions) -> list[Record]:
         ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAMED = 20
+AT_ONCE, MOST_PARTS = 10_000, 100  # records of a part; parts of a call
 
 
 def parse_records(
@@ -26,6 +27,17 @@ def parse_records(
             bad(record, str(error))
         else:
             yield record, value
+
+
+def new_records(tail: "Tail | KafkaTail") -> Iterator[list[Record]]:
+    """The records that a reader has not read yet, a part of them in memory at a time: after a pause there may be millions.
+
+    After MOST_PARTS it ends, too: what comes faster than it is read waits for the next call.
+    """
+    for _ in range(MOST_PARTS):
+        if not (records := tail.records(AT_ONCE)):
+            return
+        yield records
 
 
 def print_expired(tail: "Tail | KafkaTail") -> None:

@@ -151,6 +151,14 @@ class Segments:
         path = self.segment_path(base, "jsonl")
         return path, max(os.path.getsize(path) - (last.end - base), 0) if os.path.exists(path) else 0
 
+    def folder_version(self) -> tuple[int, int] | None:
+        """Changes if another folder takes the place of the log's, and if files are made in it; None if there is none."""
+        try:
+            found = os.stat(self._folder)
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_ctime_ns
+
     def list_bases(self) -> tuple[int, ...]:
         """Where the segments begin. Lists a folder again if it changed meanwhile: a listing may miss one of several new files."""
         if not os.path.isdir(self._folder):
@@ -162,3 +170,30 @@ class Segments:
             raise ValueError(f"{self._folder} is a log of an older layout ({old}): name an empty folder")
         matches = filter(None, map(SEGMENT.fullmatch, names))
         return tuple(sorted(int(match[1]) for match in matches if match[2] == "index"))
+
+
+class LogIdentity:
+    """Tells a log from another one that takes its place in the folder: no other has a segment that begins at the same position and time."""
+
+    def __init__(self, segments: Segments):
+        self._segments, self._version = segments, segments.folder_version()
+        self.note()
+
+    def note(self) -> None:
+        """Notes the newest segment."""
+        seen = self._segments.snapshot()
+        self._newest = seen.bases[-1], seen.first.log_time
+
+    def may_have_changed(self) -> bool:
+        """Whether the folder is there and is another one since the last call, or has other files."""
+        before, self._version = self._version, self._segments.folder_version()
+        return self._version not in (before, None)
+
+    def is_kept(self) -> bool:
+        """Whether the log has the segment that was noted."""
+        base, log_time = self._newest
+        try:
+            with self._segments.open_index(base) as index:
+                return index[0].log_time == log_time
+        except FileNotFoundError:
+            return False

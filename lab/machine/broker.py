@@ -36,6 +36,7 @@ from lab.logs.access import file_lock, make_folder, private_file_opener, read_tr
 from lab.logs.loopback import check_loopback
 from lab.machine import jars, ports
 from lab.machine.java import find_java
+from lab.model.words import file_named_in_errors
 
 HOST, PORT = "127.0.0.1", 9092
 START_S, STOP_S, POLL_S = 60, 30, 0.05
@@ -199,9 +200,11 @@ def restrict_to_users(folder: Path | str | None, users: dict[str, str]) -> None:
     own = folder / "own.properties"
     login = LOGIN.format(ITSELF, secrets.token_urlsafe(24))
     listed = " ".join(f'user_{name}="{word}"' for name, word in users.items())
-    own.unlink(missing_ok=True)
-    with open(own, "w", opener=private_file_opener) as file:
+    aside = folder / "own.properties.new"  # without own.properties, the next start would serve everybody
+    aside.unlink(missing_ok=True)
+    with file_named_in_errors(own), open(aside, "w", opener=private_file_opener) as file:
         file.write(WITH_USERS.format(login=login, users=listed))
+    aside.replace(own)
 
 
 def status(folder: Path | str | None = None) -> Broker | None:

@@ -206,12 +206,12 @@ def _may_enter(folder: Path) -> None:
         )
 
 
-def _run(program: str, folder: Path, *arguments: str) -> None:
+def _run(program: str, folder: Path, *arguments: str, data: str = "data") -> None:
     """Runs one of PostgreSQL's programs on the folder's data. Raises DatabaseError with what it said."""
     user = _server_user()
     as_user: dict[str, Any] = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
     with tempfile.TemporaryFile() as output:  # not a pipe: the server keeps it open
-        command = [str(programs_folder() / program), f"--pgdata={folder / 'data'}", *arguments]
+        command = [str(programs_folder() / program), f"--pgdata={folder / data}", *arguments]
         files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
         done = subprocess.run(command, check=False, cwd=folder, **files, **as_user)
         if done.returncode:
@@ -223,9 +223,13 @@ def _run(program: str, folder: Path, *arguments: str) -> None:
 
 
 def _initialise(folder: Path) -> None:
-    """Makes the data folder, and the owner's password. The data are another user's if we are root, the password is ours."""
-    user, data, word = _server_user(), folder / "data", secrets.token_urlsafe(24)
-    shutil.rmtree(data, ignore_errors=True)  # of a start that was interrupted
+    """Makes the data folder, and the owner's password. The data are another user's if we are root, the password is ours.
+
+    The folder gets its name at the end: without the password, a start that was interrupted would have made a database for nobody.
+    """
+    user, data, word = _server_user(), folder / "data.new", secrets.token_urlsafe(24)
+    for interrupted in (data, folder / "data"):
+        shutil.rmtree(interrupted, ignore_errors=True)
     data.mkdir(mode=0o700)
     first = folder / "first-password"
     _write_secret(first, word)
@@ -234,11 +238,13 @@ def _initialise(folder: Path) -> None:
             os.chown(path, user.pw_uid, user.pw_gid)
     try:
         encoding = ("--encoding=UTF8", "--locale=C", "--no-instructions")
-        _run("initdb", folder, f"--username={OWNER}", "--auth=scram-sha-256", f"--pwfile={first}", *encoding)
+        owner = (f"--username={OWNER}", "--auth=scram-sha-256", f"--pwfile={first}")
+        _run("initdb", folder, *owner, *encoding, data=data.name)
     finally:
         first.unlink()
     (folder / PASSWORDS).mkdir(mode=0o700, exist_ok=True)
     _write_secret(folder / PASSWORDS / OWNER, _passfile(OWNER, word))
+    data.rename(folder / "data")
 
 
 def _passfile(user: str, word: str) -> str:

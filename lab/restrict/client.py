@@ -15,6 +15,7 @@ from lab.restrict.tokens import read_tokens
 HOST, PORT = "127.0.0.1", 8707
 AT_ONCE, MAX_BODY = 100, 64 << 10  # questions and bytes of a request
 TIMEOUT_S, AGAIN_S = 0.5, 1.0
+NO_ANSWERS = "what answers there is not `lab restrict serve`"
 ALLOW, DENY = "allow", "deny"
 # A refused login or payment can be repeated later; what an attacker did cannot be undone.
 ON_OUTAGE = {"block_login": DENY, "hold_payment": DENY, "notify": ALLOW}
@@ -65,19 +66,20 @@ class Enforcement:
             self._connection.request("POST", "/may", json.dumps({"questions": questions}), headers)
             response = self._connection.getresponse()
             status, answer = response.status, json.loads(response.read())
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             self._connection.close()  # the next request opens a new connection
             self._again_at = max(self._again_at, time.monotonic() + AGAIN_S)
             return self._outage(questions, str(error))
-        if status == 200 and len(answers := answer.get("answers", ())) == len(questions):
+        said = answer if isinstance(answer, dict) else {}
+        if status == 200 and (answers := _answers(said.get("answers"), len(questions))):
             return [self._answer(each) for each in answers]
         if 400 <= status < 500 and status != 429:
             self.refused, self.error = (
                 self.refused + len(questions),
-                f"{status}: {short_json(answer.get('detail'))}",
+                f"{status}: {short_json(said.get('detail'))}",
             )
             return [False] * len(questions)
-        return self._outage(questions, f"status {status}")
+        return self._outage(questions, f"status {status}" if status != 200 else NO_ANSWERS)
 
     def _answer(self, answer: Mapping[str, Any]) -> bool:
         if why := answer.get("refused"):
@@ -114,6 +116,12 @@ def _requests(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, An
         room -= needs
     if some:
         yield some
+
+
+def _answers(given: Any, count: int) -> list[dict]:
+    """What the service answers to so many questions; [] if another program, which listens on its port, says something else."""
+    is_list = isinstance(given, list) and len(given) == count
+    return given if is_list and all(isinstance(each, dict) for each in given) else []
 
 
 def _plain(value: Value) -> str | int | None:

@@ -3,7 +3,8 @@
     control + acks ──► which rule a version is ─┐
     alerts ─────────────────────────────────────┴─► Decider ──► restrictions, restrictionDeadLetters
 
-It reads its logs from the beginning, and does not repeat what the restriction log already contains.
+It reads its logs from the beginning, and does not repeat what the restriction log already contains. It follows that log, too: of a
+restriction that somebody has lifted, nothing goes into the next one.
 """
 
 from collections import defaultdict
@@ -13,7 +14,7 @@ from dataclasses import replace
 from typing import Self
 
 from lab.logs.positions import Record
-from lab.logs.reading import parse_records
+from lab.logs.reading import parse_records, print_expired
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.answers import parse_ack, parse_dead_letter
 from lab.model.deadletters import dead_letter
@@ -21,26 +22,29 @@ from lab.model.group import MAX_KEY
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import plain_text
-from lab.restrict.restrictions import Restriction, fold_restrictions
+from lab.restrict.restrictions import Restriction, Restrictions, apply_new_messages
 
 DEAD_LETTERS = "restrictionDeadLetters"  # the log of dead letters
 POLL_S = 0.02  # how often it looks for new records
+AT_ONCE = 10_000  # alerts that it takes at once
 WAITING = 100_000  # alerts of rule versions without an acknowledgement so far
 
 
 class Decider:
     """Reads the logs of an engine and writes their restriction log.
 
-    Invalid lines, and alerts whose subject is ambiguous, become dead letters in the log `restrictionDeadLetters`, with place and
-    reason. `dead_letters`: the number of dead letters in that log.
+    Invalid lines, alerts whose subject is ambiguous, and alerts of rules that this schema does not have, become dead letters in the
+    log `restrictionDeadLetters`, with place and reason. `dead_letters`: the number of dead letters in that log.
     """
 
     def __init__(self, logs, schema: Schema):
         self._schema, self._log, self._logs = schema, logs.log("restrictions"), logs
         self._letters_log = logs.log(DEAD_LETTERS)
-        self._messages: dict[str, Message] = {}  # place in the control log -> message
+        # place in the control log -> message, or why it cannot be read; an acknowledgement may come again
+        self._messages: dict[str, Message | str] = {}
         self._newest: dict[int, Rule] = {}  # rule id -> its latest definition
         self._rules: dict[tuple[int, int], Rule] = {}  # rule id, version
+        self._unknown: dict[tuple[int, int], str] = {}  # versions of which there is no rule, and why
         self._waiting: dict[tuple[int, int], list[tuple[Record, Alert]]] = defaultdict(list)
         self._letters: dict[str, str] = {}  # place -> dead letter that has not been written yet
         self._lettered: set[str] = set()  # places of the dead letters that have been written
@@ -55,14 +59,14 @@ class Decider:
             opened.enter_context(closing(self._letters_log))
             tails = (
                 opened.enter_context(closing(self._logs.log(name).tail()))
-                for name in ("control", "acks", "alerts")
+                for name in ("control", "acks", "alerts", "restrictions")
             )
-            self._control, self._acks, self._alerts = tails
+            self._control, self._acks, self._alerts, self._restrictions = tails
             self._letters_log.create()
             with closing(self._letters_log.tail()) as letters:
                 written = parse_records(letters.records(), parse_dead_letter, lambda record, reason: None)
                 self._lettered = {letter["place"] for _, letter in written}
-            self._said = fold_restrictions(self._log, self._bad)
+            self._said = Restrictions()
             self._open = opened.pop_all()
         return self
 
@@ -70,12 +74,14 @@ class Decider:
         self._open.close()
 
     def write_new_restrictions(self) -> int:
-        """Processes the new records of its logs, and returns the number of restrictions that it wrote."""
+        """Processes the new records of its logs, AT_ONCE alerts at most, and returns the number of restrictions that it wrote."""
         # before the acknowledgements that name their versions
-        alerts = self._alerts.records()
+        alerts = self._alerts.records(AT_ONCE)
+        print_expired(self._alerts)
         acks = self._acks.records()
         for record in self._control.records():
             self._take_message(record)
+        apply_new_messages(self._said, self._restrictions, self._bad)
         decided: dict[str, Restriction] = {}
         for _, ack in parse_records(acks, parse_ack, self._bad):
             if named := self._take_ack(ack):
@@ -87,8 +93,10 @@ class Decider:
             named = line.rule_id, line.rule_version
             if named in self._rules:
                 self._decide(record, line, decided)
-            else:
-                self._waiting[named].append((record, line))
+                continue
+            if named in self._unknown:
+                self._bad(record, self._unknown[named])
+            self._waiting[named].append((record, line))
         self._wait_no_longer()
         if decided:
             self._log.publish([each.to_json() for each in decided.values()], list(decided))
@@ -101,19 +109,26 @@ class Decider:
     def _take_message(self, record: Record) -> None:
         try:
             self._messages[record.place] = parse_message(record.line, self._schema)
-        except BadRule:  # the engine will reject it
-            return
+        except BadRule as error:  # unless the schema is another one, the engine rejects it
+            self._messages[record.place] = str(error)
 
     def _take_ack(self, ack: dict) -> tuple[int, int] | None:
-        """The rule id and version that an acknowledgement names, if its message is known by now."""
-        message = self._messages.pop(ack["place"], None)
-        if message is None or not message.rule_id or "version" not in ack:
+        """The rule id and version that an acknowledgement names, if the control log has the rule."""
+        if "version" not in ack:
             return None
-        if message.rule:
-            self._newest[message.rule_id] = message.rule
-        if rule := self._newest.get(message.rule_id):
-            self._rules[message.rule_id, ack["version"]] = rule
-            return message.rule_id, ack["version"]
+        named = rule_id, version = ack["ruleId"], ack["version"]
+        message = self._messages.get(ack["place"])
+        if isinstance(message, Message) and message.rule_id == rule_id:
+            if message.rule:
+                self._newest[rule_id] = message.rule
+            if rule := self._newest.get(rule_id):
+                self._rules[named] = rule
+                return named
+        if named not in self._rules:
+            why = message if isinstance(message, str) else f"{ack['place']} does not have its definition"
+            self._unknown[named] = f"version {version} of rule {rule_id} is not known here: {why}"
+            for record, _ in self._waiting.get(named, ()):
+                self._bad(record, self._unknown[named])
         return None
 
     def _bad(self, record: Record, reason: str) -> None:

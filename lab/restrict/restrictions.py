@@ -4,18 +4,18 @@
     {"action": "block_login", "subject": {"userId": "7"}, "lift": 5000, "by": "ann"}
 
 Repeated or reordered messages change nothing. For an action and subject, the latest `until` applies, and a lift ends the
-restrictions that began before it or at the same time. If the attack continues, the next alert restricts again. So a log compacted by
-action and subject has the same meaning. Times are in ms since the epoch.
+restrictions that began before it or at the same time. If the attack continues, the next alert restricts again. So a compacted log,
+which keeps the last restriction and the last lift of an action and subject, has the same meaning. Times are in ms since the epoch.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Any
 
-from lab.logs.positions import Record
+from lab.logs.positions import Positions, Record
 from lab.logs.reading import parse_records
 from lab.model.jsontext import is_valid_unicode
 from lab.model.rules import ACTIONS
@@ -27,6 +27,7 @@ FORBIDS = {  # action of a restriction -> the actions of events that it forbids
     "hold_payment": ("payment",),
     "notify": (),
 }
+AT_ONCE = 10_000  # messages that are read at once
 MAX_BYTES = 1 << 20  # a record; the longest group takes 400 kB
 END_OF_TIME = 2 * MAX_TIME  # ms since the epoch: later than the last event and the longest restriction
 
@@ -58,8 +59,13 @@ class Restriction:
 
     @property
     def key(self) -> str:
-        """The key of the message in a compacted log."""
-        return json.dumps([self.action, dict(self.subject)])
+        """The key of the message in a compacted log. A lift has another key than a restriction: neither may replace the other."""
+        return json.dumps([self.action, dict(self.subject), *["lift"] * self.is_lifted])
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether it began before it was lifted, or at the same time."""
+        return self.start <= self.lifted
 
     def is_in_force(self, now_ms: int) -> bool:
         """Whether it forbids its actions now."""
@@ -77,7 +83,7 @@ class Restriction:
     def to_json(self) -> str:
         """The message for the log: a lift if it is lifted, otherwise a restriction."""
         said: dict[str, Any] = {"action": self.action, "subject": dict(self.subject)}
-        if self.start <= self.lifted:
+        if self.is_lifted:
             return json.dumps(said | {"lift": self.lifted, "by": self.by})
         said |= {"from": self.start, "until": self.until, "ruleId": self.rule_id}
         return json.dumps(said | {"ruleVersion": self.rule_version, "alertId": self.alert_id})
@@ -179,6 +185,33 @@ def fold_restrictions(log, bad: Callable[[Record, str], None] = lambda record, r
     """Reads a restriction log up to its end. `bad` is called with each invalid message and the reason."""
     found = Restrictions()
     with closing(log.tail()) as tail:
-        for _, message in parse_records(tail.records(), parse_restriction, bad):
-            found.apply(message)
+        apply_new_messages(found, tail, bad, end_of(log))
     return found
+
+
+def end_of(log) -> Positions:
+    """Where a log ends now."""
+    with closing(log.tail(new=True)) as tail:
+        return tail.positions
+
+
+def apply_new_messages(
+    restrictions: Restrictions,
+    tail,
+    bad: Callable[[Record, str], None],
+    upto: Positions | None = None,
+) -> None:
+    """Applies the messages that a restriction log's reader has not read yet, a part of them in memory at a time.
+
+    `upto`: where to end, while others go on writing.
+    """
+    while records := tail.records(AT_ONCE, upto):
+        apply_messages(restrictions, records, bad)
+
+
+def apply_messages(
+    restrictions: Restrictions, records: Iterable[Record], bad: Callable[[Record, str], None]
+) -> None:
+    """Applies messages of a restriction log."""
+    for _, message in parse_records(records, parse_restriction, bad):
+        restrictions.apply(message)

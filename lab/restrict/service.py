@@ -25,13 +25,23 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lab.logs.positions import Record
 from lab.model.jsontext import BadRecord, decode_text, is_valid_unicode, parse_json_object
 from lab.model.times import now_ms
 from lab.model.words import expected_message
 from lab.model.words import short_json as as_text
-from lab.restrict.client import AT_ONCE, HOST, MAX_BODY
+from lab.restrict.client import AT_ONCE as QUESTIONS_AT_ONCE
+from lab.restrict.client import HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
-from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Restrictions, parse_restriction
+from lab.restrict.restrictions import (
+    AT_ONCE,
+    FORBIDS,
+    Restriction,
+    Restrictions,
+    apply_messages,
+    apply_new_messages,
+    end_of,
+)
 from lab.restrict.tokens import read_tokens
 
 POLL_S, AGAIN_S = 0.02, 0.5
@@ -51,8 +61,10 @@ def read_questions(body: bytes) -> list[Any]:
     """The questions of a request, not validated yet. Raises BadRecord."""
     asked = parse_json_object(decode_text(body, "request", MAX_BODY))
     questions = asked.get("questions") if isinstance(asked, dict) and len(asked) == 1 else None
-    if not isinstance(questions, list) or not 1 <= len(questions) <= AT_ONCE:
-        raise BadRecord(f'expected {{"questions": [...]}} with 1 to {AT_ONCE} questions, and nothing else')
+    if not isinstance(questions, list) or not 1 <= len(questions) <= QUESTIONS_AT_ONCE:
+        raise BadRecord(
+            f'expected {{"questions": [...]}} with 1 to {QUESTIONS_AT_ONCE} questions, and nothing else'
+        )
     return questions
 
 
@@ -82,20 +94,20 @@ class Enforcer(Thread):
         while not self._stopping.is_set():
             try:
                 with closing(self._log.tail()) as tail:
-                    while not self._stopping.wait(POLL_S if self.ready.is_set() else 0):
-                        self._take(tail.read())
+                    if not self.ready.is_set():
+                        apply_new_messages(self._restrictions, tail, self._bad, end_of(self._log))
+                    while True:
                         self.read_at, self.error = now_ms(), ""
                         self.ready.set()
+                        if self._stopping.wait(POLL_S):
+                            return
+                        apply_messages(self._restrictions, tail.records(AT_ONCE), self._bad)
             except Exception as error:  # noqa: BLE001  (continues with what it knows, and reports the error)
-                self.error = str(error)
+                self.error = str(error) or type(error).__name__
                 self._stopping.wait(AGAIN_S)
 
-    def _take(self, lines: list[str]) -> None:
-        for line in lines:
-            try:
-                self._restrictions.apply(parse_restriction(line))
-            except BadRestriction:
-                self.bad += 1
+    def _bad(self, record: Record, reason: str) -> None:
+        self.bad += 1
 
     def stop(self) -> None:
         """Stops the thread and waits for its end."""
@@ -245,10 +257,10 @@ async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, byt
     await send({"type": "http.response.body", "body": body})
 
 
-def _config(enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, **place: Any) -> uvicorn.Config:
+def _config(enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE) -> uvicorn.Config:
     connections = Connections()
     app = web_service(enforcer, tokens, rate, connections)
-    return uvicorn.Config(app, http=counting_protocol(connections), **SETTINGS, **place)
+    return uvicorn.Config(app, http=counting_protocol(connections), **SETTINGS)
 
 
 @contextmanager
@@ -281,15 +293,15 @@ def serving(log, port: int, tokens: Sequence[str] = (), rate: float = RATE) -> I
 
 
 def serve(log, port: int, tokens: Sequence[str]) -> None:
-    """Reads the whole log, then serves until Ctrl-C or SIGTERM."""
+    """Reads the whole log, then serves until Ctrl-C or SIGTERM. Raises OSError if the port is taken."""
     enforcer = Enforcer(log)
     enforcer.start()
     while not enforcer.ready.wait(AGAIN_S):
         if enforcer.error:
             print(f"waiting for the restriction log: {enforcer.error}", flush=True)
-    print(f"http://{HOST}:{port} answers; POST /may, GET /restrictions, GET /health", flush=True)
     try:
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(_config(enforcer, tokens, host=HOST, port=port)).run()
+        with socket.create_server((HOST, port)) as listening, suppress(KeyboardInterrupt):
+            print(f"http://{HOST}:{port} answers; POST /may, GET /restrictions, GET /health", flush=True)
+            uvicorn.Server(_config(enforcer, tokens)).run([listening])
     finally:
         enforcer.stop()

@@ -26,6 +26,7 @@ from lab.logs.reading import SkippedLines, parse_records
 from lab.model.answers import parse_ack
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
+from lab.model.words import escape_control_characters
 from lab.rulestore.feeds import ChangeFeed, TableFeed
 from lab.rulestore.replication import ReplicationFeed
 from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
@@ -50,6 +51,7 @@ class Capture:
         self._book = RuleBook(store.schema)  # in the control log's form
         self._delivered: dict[int, int] = {}  # rule -> its newest change in the control log
         self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change
+        self._answered: dict[int, int] = {}  # rule -> its newest change that the engine has answered
         self._answers_at, self.left_out = 0.0, left_out or SkippedLines()
 
     def __enter__(self) -> Self:
@@ -120,9 +122,12 @@ class Capture:
         for _, ack in parse_records(self._acks.records(), parse_ack, self.left_out):
             if ack.get("controlType") == "DELETE_RULES_ALL":
                 for rule_id in ack.get("ruleIds", ()):
-                    answers["accepted", rule_id] = self._delivered.get(rule_id, 0), None
+                    # a change that was sent since is not deleted with the others
+                    before = self._answered.get(rule_id, self._delivered.get(rule_id, 0))
+                    answers["accepted", rule_id] = before, None
             if asked := self._unanswered.pop(ack.get("place", ""), None):
                 rule_id, change_id = asked
+                self._answered[rule_id] = change_id
                 if ack["status"] == "rejected":
                     answers["refused", rule_id] = change_id, ack["reason"]
                 elif "version" in ack:
@@ -151,5 +156,6 @@ def run_capture(url: str, schema: Schema, logs, stopped: Event, say: Callable[[s
                         say(f"{new} change{'s' * (new > 1)} delivered")
                 capture.left_out.print_total()
         except GONE as error:
-            say(f"trying again: {str(error).strip().splitlines()[0]}")
+            why = str(error).strip().partition("\n")[0] or type(error).__name__
+            say(f"trying again: {escape_control_characters(why)}")
             stopped.wait(AGAIN_S)

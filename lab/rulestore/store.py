@@ -16,7 +16,7 @@ from sqlalchemy import func, select, update
 from lab.model.jsontext import MAX_DEPTH, parse_json_object
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.words import expected_message, plain_text
+from lab.model.words import escape_control_characters, expected_message, plain_text
 from lab.rulestore.create import create_tables
 from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES
@@ -175,6 +175,8 @@ class RuleStore:
 
     def record_refused(self, rule_id: int, change_id: int, reason: str) -> None:
         """Records why a change was rejected. The previous version stays in force."""
+        # anybody may have written the reason, and no database takes every text
+        reason = escape_control_characters(reason)
         self._answer(rule_id, RULE_ANSWERS.c.refused_change, change_id, reason=reason)
 
     def _answer(self, rule_id: int, column, change_id: int, **values: object) -> None:

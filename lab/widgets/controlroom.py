@@ -58,10 +58,12 @@ class Room(widgets.VBox):
 
     def end(self) -> None:
         """Stops stream, engine and refreshing; the widgets keep their last content."""
-        self.studio.close()
-        self.status.stop()
-        self.status.refresh_now()
-        self.stop.disabled = True
+        try:
+            self.studio.close()
+        finally:  # also if the engine cannot be stopped any more, as when its Java was killed
+            self.status.stop()
+            self.status.refresh_now()
+            self.stop.disabled = True
 
 
 class ControlRoom(Room):

@@ -49,8 +49,11 @@ class RefreshingStatus(anywidget.AnyWidget):
             try:
                 refresh()
             except Exception as error:  # noqa: BLE001  (a broker that went away, say)
-                failed = BAD, f"{type(error).__name__}: {translated(str(error))}"
-        self.kind, self.text = failed or self._state()
+                failed = _failure(error)
+        try:
+            self.kind, self.text = failed or self._state()
+        except Exception as error:  # noqa: BLE001  (a Java that was killed, say: without a beat nobody would see it)
+            self.kind, self.text = _failure(error)
         self.beat += 1
 
     def start(self) -> None:
@@ -72,3 +75,7 @@ class RefreshingStatus(anywidget.AnyWidget):
         if self._task:
             self._task.cancel()
         self.beating, self._task = False, None
+
+
+def _failure(error: Exception) -> State:
+    return BAD, f"{type(error).__name__}: {translated(str(error))}"

@@ -81,7 +81,8 @@ class RuleDesk(Panel):
         self._proposed: str | None = (
             None  # the text of a proposal; while it is untouched, its id follows the book
         )
-        self._own: set[int] = set()  # ids that were published here: to replace them needs no question
+        # rule id -> the newest version that was chosen or published here: to replace it needs no question
+        self._known: Counter[int] = Counter()
         columns = [say("rule"), say("state"), say("alerts when")]
         columns += [say("alerts")] * bool(publish)  # nothing fires without an engine
         self.table = SelectableTable(columns, say("Rules"), (3,), (2,), say(NO_RULE))
@@ -116,7 +117,7 @@ class RuleDesk(Panel):
         self.replace = widgets.Button(description=say("Replace it"), button_style="warning")
         self.keep = widgets.Button(description=say("Keep it"))
         self.publish.on_click(lambda _: self._publish_draft())
-        self.replace.on_click(lambda _: self._publish(self.text.value))
+        self.replace.on_click(lambda _: self._replace())
         self.keep.on_click(lambda _: self._judge())
         self.new.on_click(lambda _: self._new())
         for control, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
@@ -185,6 +186,7 @@ class RuleDesk(Panel):
     def _chosen(self, change: dict) -> None:
         if rule := self.book.rules.get(int(self.table.selected or 0)):
             self.acks.value = ""
+            self._known[rule.rule_id] = rule.version
             self._load(rule)
             self.opens(say("Rule {id}", id=rule.rule_id))
         self.redraw()
@@ -200,7 +202,11 @@ class RuleDesk(Panel):
             if state != "DELETE" and self._draft and self._draft.rule_id == rule.rule_id:
                 self._load(replace(self._draft, state=state))
             message = {"ruleId": rule.rule_id} if state == "DELETE" else rule.to_dict()
-            self._publish(json.dumps(message | {"ruleState": state}))
+            is_known = (
+                rule.version <= self._known[rule.rule_id]
+            )  # else the draft is of an older version, and stays so
+            if self._publish(json.dumps(message | {"ruleState": state})) and is_known:
+                self._known[rule.rule_id] += 1
 
     # -- the draft -------------------------------------------------------------------------------------------------------
 
@@ -291,31 +297,40 @@ class RuleDesk(Panel):
         )
 
     def _publish_draft(self) -> None:
-        """Asks before a rule is replaced that was neither chosen nor published here."""
+        """Asks before a version of a rule is replaced that was neither chosen nor published here."""
         rule = self._draft
         before = self.book.rules.get(rule.rule_id) if rule else None
-        if rule and before and str(rule.rule_id) != self.table.selected and rule.rule_id not in self._own:
+        if rule and before and before.version > self._known[rule.rule_id]:
             self._say(
                 say(IN_FORCE, id=rule.rule_id, rule=readable_rule_sentence(before), free=self._free_id()),
                 "bad",
             )
             self._ask(True)
         else:
-            self._publish(self.text.value)
+            self._replace()
+
+    def _replace(self) -> None:
+        """Publishes the draft."""
+        rule = self._draft
+        before = self.book.versions.get(rule.rule_id, 0) if rule else 0
+        if self._publish(self.text.value) and rule:
+            self._known[rule.rule_id] = max(before, self._known[rule.rule_id]) + 1
 
     def _ask(self, asked: bool) -> None:
         self.replace.layout.display = self.keep.layout.display = "" if asked else "none"
         self.publish.layout.display = "none" if asked else ""
 
-    def _publish(self, message: str) -> None:
+    def _publish(self, message: str) -> bool:
+        """Whether a message was published; says why not."""
         self._ask(False)
         self.acks.value = ""  # the answer to what was published before
         try:
             self._place = self._to_engine(message)
-            self._say(say("Published; the engine's answer appears below."), "good")
-            self._own |= {self._draft.rule_id} if self._draft and message == self.text.value else set()
         except Exception as error:  # noqa: BLE001  (a bad rule, a broker that is away)
             self._say(say("Not published: {error}", error=translated(str(error))), "bad")
+            return False
+        self._say(say("Published; the engine's answer appears below."), "good")
+        return True
 
     def _say(self, text: str, kind: str) -> None:
         self.said.value = sentence_html(text, kind)

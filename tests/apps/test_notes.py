@@ -1,6 +1,7 @@
 """What `lab run` says beside its counts: each kind of thing in one sentence, and no more often than one can read."""
 
 import json
+import shlex
 from collections import Counter
 from contextlib import closing
 
@@ -243,6 +244,16 @@ def test_what_another_program_has_put_into_a_log_s_folder_is_said_once(notes, tm
     ]
     events.append(["{}"])
     assert list(notes.due_notices()) == []
+
+
+def test_the_command_that_a_notice_shows_has_a_file_s_name_as_one_word(notes, tmp_path):
+    """Whoever may write to the folder, as one of a team, chooses the name."""
+    notes._logs.log("events").append(["{}"])
+    file = tmp_path / "events" / "a b; touch pwned.jsonl"
+    file.write_text("{}\n")
+    (said,) = [sentence for _ in range(4) for sentence in notes.due_notices()]
+    command = said.partition("is not read: ")[2].removesuffix(" appends what it has")
+    assert shlex.split(command)[:4] == ["lab", "simulate", "--events", str(file)]
 
 
 def test_an_append_that_is_running_is_not_taken_for_another_program_s(notes, tmp_path):

@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,10 +15,20 @@ from pathlib import Path
 import pytest
 
 from lab.apps.alerttext import sanitize_text
-from lab.apps.notify import MAX_BODY, MAX_LINE, ReceiverFilter, TextBatch, WebhookBatch, webhook_signature
+from lab.apps.notify import (
+    MAX_BODY,
+    MAX_LINE,
+    ReceiverFilter,
+    TextBatch,
+    WebhookBatch,
+    _collected,
+    webhook_signature,
+)
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import AlertReceiver, BadConfig, read_config
+from lab.logs.positions import Record
+from lab.logs.reading import SkippedLines
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal
 from tests.waiting import PATIENCE_S, program, wait_until
@@ -371,6 +382,27 @@ def test_a_target_may_want_some_rules_only(place, receiver):
     assert json.loads(receiver.requests[0][1])["title"] == "1 alert of 1 group"
 
 
+def test_what_was_collected_is_sent_also_while_alerts_of_other_rules_come_without_a_pause(receiver):
+    """As on a broker that takes longer to answer than the next alert takes to come."""
+    came = iter([Record(0, "", alert(1).to_json(), "alerts/0:0")])
+    others = Record(0, "", alert(2, rule_id=2).to_json(), "alerts/0:1")
+
+    class Busy:
+        expired = ""
+
+        def records(self, at_most: int) -> list[Record]:
+            time.sleep(0.01)
+            return [next(came, others)]
+
+    to, stopped = AlertReceiver("audit", "https://example.com", SECRET, rule_ids=(1,)), threading.Event()
+    patience = threading.Timer(PATIENCE_S, stopped.set)
+    patience.start()
+    batch = WebhookBatch(to)
+    assert _collected(Busy(), batch, ReceiverFilter(to.rule_ids), SkippedLines(), stopped, 0.1)
+    patience.cancel()
+    assert batch.alert_count == 1
+
+
 def test_two_that_send_to_one_target_would_send_twice(place, receiver, capsys):
     with notifying("audit") as process:
         started(process)
@@ -391,7 +423,13 @@ def test_a_target_that_is_none_is_named(place, capsys):
         ("rules = [1]", "notify.x.url is missing"),
         ('url = "http://example.com"\nsecret = "hush-hush"', "notify.x.url: expected https://"),
         ('url = "https://e.com"\nsecret = "${NO_SUCH_SECRET}"', "the environment has no NO_SUCH_SECRET"),
+        ('url = "https:///hush-hush"\nsecret = "hush-hush"', "notify.x.url: expected https://HOST"),
+        ('url = "https://e.com:hush-hush/"\nsecret = "hush-hush"', "notify.x.url: expected https://HOST"),
+        ('url = "https://[hush-hush"\nsecret = "hush-hush"', "notify.x.url: expected https://HOST"),
         ('url = "https://e.com"\nsecret = ""', "notify.x.secret is empty"),
+        ('url = "https://e.com"\nsecret = "whsec_hush-hush"', "notify.x.secret: begins with whsec_"),
+        ('url = "https://e.com"\nsecret = "whsec_----"', "notify.x.secret: begins with whsec_"),
+        ('url = "https://e.com"\nsecret = "whsec_"', "notify.x.secret: begins with whsec_"),
         ('url = "https://e.com"\nsecret = "hush-hush"\nevery = "1m"', "notify.x.every is for people"),
         ('url = "slack://a"\nevery = "often"', "notify.x.every"),
         ('url = "slack://a"\nrules = ["1"]', "notify.x.rules: expected a list"),

@@ -217,6 +217,24 @@ def test_who_sends_nothing_or_reads_nothing_keeps_nobody_waiting(served):
         assert got(served.port, "/metrics")[0] == 200
 
 
+def test_while_a_broker_is_away_requests_are_answered_and_leave_no_threads(served, monkeypatch):
+    """A broker takes longer to be away than a request may take."""
+    monkeypatch.setattr("lab.apps.metrics.DEADLINE_S", 1.0)
+    monkeypatch.setattr("lab.apps.metrics.LAG_S", 0.2, raising=False)
+    clock = SimpleNamespace(now=1000.0)
+    metrics, answers = Metrics(lambda: clock.now), Event()
+    feed = SimpleNamespace(ends=answers.wait, estimated_records=Mock())
+    metrics.watch_query(feed, SimpleNamespace(isActive=True), {})
+    clock.now += STALE_S + 1
+    with MetricsServer(metrics, 0) as server:
+        try:
+            assert got(server.port, "/healthz") == (503, "no cut for 61 s although there is input\n")
+            assert all(got(server.port, "/metrics")[0] == 200 for _ in range(20))
+            wait_until(lambda: threads_of_pages() == 0)
+        finally:
+            answers.set()
+
+
 def test_on_the_loopback_a_page_with_a_host_name_of_its_own_reads_no_metrics():
     """DNS rebinding: the name of somebody's page, pointed at 127.0.0.1, is still the name in the request."""
 

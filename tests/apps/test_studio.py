@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
 from threading import active_count
@@ -11,6 +12,8 @@ import pytest
 
 from lab.apps import engineview, runningengine
 from lab.apps import studio as studios
+from lab.apps.engineview import EngineView
+from lab.apps.report import StatsReport
 from lab.apps.studio import Studio
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
@@ -18,6 +21,8 @@ from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.loop.epochs import Epoch
+from lab.logs.positions import Record
+from lab.logs.reading import AT_ONCE, MOST_PARTS, new_records
 from lab.model.alerts import Alert, Withdrawal
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
@@ -311,3 +316,44 @@ def test_an_alert_that_is_shown_says_that_it_was_withdrawn_since(tmp_path):
             feed.update(watching)
             assert [row[3] for row in feed.table.rows] == [value]
         assert next(csv.DictReader(io.StringIO(feed.csv())))["withdrawn"] == "yes"
+
+
+def test_an_engine_that_starts_with_a_new_checkpoint_is_counted_on(tmp_path):
+    """Its cuts begin again at 0; those of one that was killed come again, and do not count twice."""
+    logs = FileLogs(tmp_path)
+    logs.create()
+    report = StatsReport(logs.log("stats"))
+
+    def cut(engine: str, batch: int) -> str:
+        about = {"batch": batch, "keyGroups": [0, 7], "records": 1, "times": {}}
+        return json.dumps(about | {"engine": {"id": engine, "since": 5}})
+
+    logs.log("stats").append([cut("old", 7), cut("old", 8), cut("old", 8)])
+    assert report.read()["records"] == 2
+    logs.log("stats").append([cut("new", 0), cut("new", 1), cut("new", 1)])
+    assert report.read()["records"] == 2 and report.total["records"] == 4
+
+
+def test_after_a_pause_a_room_has_a_part_of_what_came_in_memory(tmp_path):
+    """A notebook reads nothing while a cell runs."""
+    logs = FileLogs(tmp_path)
+    logs.create()
+    view = EngineView(logs, Settings(PAYMENTS), running=True)
+    letter = json.dumps({"reason": "paymentAmount: nothing, expected a number", "place": "events/0:1"})
+    for _ in range(100):
+        logs.log("deadLetters").append([letter] * 1_000)
+    tracemalloc.start()
+    try:
+        view.read()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert view.letters.total == 100_000 and most < 20 << 20
+
+
+def test_what_comes_faster_than_it_is_read_waits_for_the_next_call():
+    class Endless:
+        def records(self, at_most: int) -> list[Record]:
+            return [Record(0, "", "", "")] * at_most
+
+    assert sum(map(len, new_records(Endless()))) == AT_ONCE * MOST_PARTS

@@ -92,6 +92,7 @@ def test_who_compiles_the_window_loop_first_says_so(words, files, capsys, monkey
         (["--out", "."], USAGE, ".: is a folder, expected a file to write"),
         (["--dead-letters", "events.jsonl"], USAGE, "events.jsonl: is what the command reads"),
         (["--out", "rules.txt"], USAGE, "rules.txt: is what the command reads"),
+        (["--dead-letters", "alerts.jsonl"], USAGE, "alerts.jsonl: is written twice, expected two different"),
         (["--rules", "/dev/zero"], USAGE, "/dev/zero: more than 64 MiB, expected a file of rules"),
         (["--parallelism", "99"], USAGE, "parallelism: 99, expected at most key_groups (16)"),
     ],
@@ -259,6 +260,22 @@ def test_an_engine_whose_messages_nobody_can_read_any_more_ends_as_failed_and_sa
     os.close(closed)
     reason = {"full": "No space left on device", "closed": "Broken pipe"}[lost]
     expected = f"lab: standard output: {reason}, so nobody would read what the engine says; started again, it continues"
+    assert (done.returncode, done.stderr.splitlines()) == (FAILED, [expected])
+
+
+@pytest.mark.parametrize(
+    "words", ["restrict run --schema logins --logs lost", "cdc run --store sqlite:///rules.db --logs lost"]
+)
+def test_a_service_whose_output_nobody_reads_any_more_ends_as_failed(words, files):
+    """A service manager starts it again; after a success it would not, and nobody would be restricted any more."""
+    read, closed = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "lab", *words.split()]
+    done = subprocess.run(
+        command, check=False, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
+    )
+    os.close(closed)
+    expected = "lab: ended, because nobody reads its output any more; started again, it continues"
     assert (done.returncode, done.stderr.splitlines()) == (FAILED, [expected])
 
 

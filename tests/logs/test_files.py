@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -337,6 +338,23 @@ def test_the_newest_segment_never_expires_and_no_log_does_unless_told(log, small
     assert len(log.read()) == 3
     log.expire(retention_ms=0)
     assert len(log.read()) == 1
+
+
+@pytest.mark.parametrize("lines", [["one"], ["one", "two"], ["as long as two lines", "that there were"]])
+def test_a_reader_reads_another_log_in_the_same_folder_from_its_beginning(log, lines):
+    """As a topic that was deleted and created again: else those who follow it would miss what it begins with."""
+    log.append(["one", "two"])
+    tail, copied = log.tail(), log.tail()
+    assert tail.read() == copied.read() == ["one", "two"]
+    shutil.copytree(log.folder, log.folder.with_name("copy"))
+    shutil.rmtree(log.folder)
+    assert tail.read() == []
+    FileLog(log.folder).append(lines)
+    assert [record.line for record in tail.records()] == lines and tail.read() == []
+    shutil.rmtree(log.folder)
+    log.folder.with_name("copy").rename(log.folder)
+    FileLog(log.folder).append(["three"])
+    assert copied.read() == ["three"], "it is the same log, put back"
 
 
 def test_a_reader_that_slept_goes_on_with_what_is_kept(log, small):

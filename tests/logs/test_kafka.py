@@ -323,6 +323,26 @@ def test_a_range_that_ends_with_offsets_without_records_is_read_at_once(ends_wit
         assert sum(len(came) for _, came in reader.read({0: (start, start + 1)}, 20)) == 1
 
 
+def test_a_reader_of_a_few_records_at_once_does_not_take_aborted_ones_for_the_end(kafka):
+    """Else `lab export`, which ends at the end and saves how far it read only with records, would not get past them."""
+    log = topic(kafka, "aborted")
+    producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": "aborted", "log_level": 0})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for _ in range(50):
+        producer.produce(log.topic, "none", partition=0)
+    producer.flush()
+    producer.abort_transaction()
+    log.publish(["one"] * 3, ["1"] * 3)
+    with closing(log.tail()) as tail:
+        found = []
+        while records := tail.records(2):
+            assert len(records) <= 2
+            found += records
+        assert [record.line for record in found] == ["one"] * 3
+        assert tail.positions == {0: 54}
+
+
 def test_a_start_asks_for_each_topic_once(kafka, monkeypatch):
     logs, asked, ask = topics(kafka.address, "once"), [], partitions.PartitionOffsets._list
 

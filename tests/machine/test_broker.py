@@ -187,3 +187,21 @@ def test_a_folder_that_kafka_cannot_format_says_why(tmp_path):
     with pytest.raises(broker.BrokerError) as error:
         broker.start(tmp_path, 0)
     assert str(error.value).endswith("port: 1")
+
+
+def test_users_that_cannot_be_written_leave_those_that_were_there(tmp_path, monkeypatch):
+    """A broker without its users would serve everybody of the host at its next start."""
+    broker.restrict_to_users(tmp_path, {"ann": "secret-of-ann"})
+    opened = broker.private_file_opener
+
+    def full(path: str, flags: int) -> int:
+        os.close(opened(path, flags))
+        return os.open("/dev/full", os.O_WRONLY)
+
+    with monkeypatch.context() as disk, pytest.raises(OSError, match="No space left"):
+        disk.setattr(broker, "private_file_opener", full)
+        broker.restrict_to_users(tmp_path, {"bob": "secret-of-bob"})
+    assert 'user_ann="secret-of-ann"' in (tmp_path / "own.properties").read_text()
+    broker.restrict_to_users(tmp_path, {"bob": "secret-of-bob"})
+    assert 'user_bob="secret-of-bob"' in (tmp_path / "own.properties").read_text()
+    assert (tmp_path / "own.properties").stat().st_mode & 0o777 == 0o600

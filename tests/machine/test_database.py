@@ -4,6 +4,8 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
+from pathlib import Path
 
 import psutil
 import psycopg2
@@ -68,6 +70,29 @@ def test_who_asks_needs_the_password_which_only_the_owner_reads(db, capsys):
     said = capsys.readouterr().out
     assert len(set(words)) == 4 and not any(word in said for word in words)
     assert ask(db.url(database.READER), "SELECT session_user") == "reader"
+
+
+@pytest.mark.parametrize("step", ["_run", "_write_secret"])
+def test_a_first_start_that_was_killed_is_begun_again(step, db, monkeypatch):
+    """At any step: initdb writes its version first, so the data look complete long before they are."""
+    folder = Path(tempfile.mkdtemp(prefix="lab-db-"))
+    folder.chmod(0o755)
+    done = getattr(database, step)
+
+    def killed(*arguments: object, **more: object) -> None:
+        done(*arguments, **more)
+        raise InterruptedError
+
+    try:
+        with monkeypatch.context() as patched, pytest.raises(InterruptedError):
+            patched.setattr(database, step, killed)
+            database.start(folder, 0)
+        again = database.start(folder, 0)
+        assert ask(again.url(), "SELECT session_user") == "lab"
+    finally:
+        if still := database.status(folder):
+            still.kill()
+        shutil.rmtree(folder)
 
 
 def test_its_log_is_fit_for_logical_replication(db):

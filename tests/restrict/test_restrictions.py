@@ -1,6 +1,8 @@
 """Alerts of rules with an action restrict their group for a time; a message again or out of order changes nothing."""
 
 import json
+import shlex
+import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -11,9 +13,10 @@ from hypothesis import strategies as st
 
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
+from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.model.group import group_key, shorten_key
-from lab.model.schema import LOGINS, MAX_TIME
+from lab.model.schema import LOGINS, MAX_TIME, PAYMENTS
 from lab.model.times import DAY_MS, now_ms
 from lab.restrict import decide
 from lab.restrict.decide import DEAD_LETTERS, Decider, read_key
@@ -129,6 +132,19 @@ def test_a_message_is_read_up_to_the_size_and_from_the_time_that_are_allowed():
     lifted = '{"action": "notify", "subject": {}, "lift": -1, "by": "ann"}'
     assert parse_restriction(lifted + " " * (MAX_BYTES - len(lifted))).lifted == -1
     assert parse_restriction('{"action": "notify", "subject": {}, "from": 1, "until": 2}').rule_id is None
+
+
+def test_of_a_long_log_a_part_is_in_memory_at_a_time(tmp_path):
+    log = FileLog(tmp_path / "restrictions")
+    for start in range(0, 60_000, 1_000):
+        log.append([restrict(start + n, start + n + 100).to_json() for n in range(1_000)])
+    tracemalloc.start()
+    try:
+        found = fold_restrictions(log).get("block_login", ALICE)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.until == 60_099 and most < 15 << 20
 
 
 def test_nobody_is_restricted_before_the_first_message():
@@ -393,6 +409,134 @@ def test_a_rule_that_is_accepted_while_the_decider_reads_is_known_to_it(logs):
         assert [decider.write_new_restrictions(), decider.write_new_restrictions()] == [0, 1]
 
 
+def compacted(log) -> Restrictions:
+    """What a log says of which only the last message of each key is left."""
+    last = {message.key: message for message in map(parse_restriction, log.read())}
+    return after(*last.values())
+
+
+def alert(rule_version: int, log_time: int, rule_id: int = 1) -> str:
+    """An alert about user 7."""
+    condition = Decimal(3), "GREATER_EQUAL", Decimal(3)
+    group = (("userId", "7"),)
+    return Alert(
+        rule_id, rule_version, "{userId=7}", *condition, 1, log_time, log_time, log_time, group
+    ).to_json()
+
+
+def accept(logs, rule: dict, version: int = 1) -> None:
+    """A rule and the engine's acknowledgement."""
+    [place] = logs.log("control").publish([json.dumps(rule)], [""])
+    ack = {"status": "accepted", "place": place, "ruleId": rule["ruleId"], "version": version}
+    logs.log("acks").append([json.dumps(ack | {"ruleState": "ACTIVE"})])
+
+
+def test_of_a_restriction_that_was_lifted_nothing_goes_into_the_next_one(logs):
+    """A lift ends 24 hours; the next alert is of a rule with 10 minutes."""
+    accept(logs, GUESSING | {"ttl": "24h"})
+    accept(logs, GUESSING | {"ruleId": 2, "ttl": "10m"})
+    with Decider(logs, LOGINS) as decider:
+        logs.log("alerts").append([alert(1, log_time=1_000)])
+        assert decider.write_new_restrictions() == 1
+        logs.log("restrictions").append([lift(2_000).to_json()])
+        logs.log("alerts").append([alert(1, log_time=3_000, rule_id=2)])
+        assert decider.write_new_restrictions() == 1
+    found = fold_restrictions(logs.log("restrictions")).get("block_login", ALICE)
+    assert (found.start, found.until) == (3_000, 3_000 + 600_000)
+
+
+def test_a_compacted_log_forgets_neither_a_lift_nor_a_restriction_that_came_with_it(logs):
+    """Somebody lifts what they see, while an alert restricts again: the lift is written last, but it began first."""
+    log, second = logs.log("restrictions"), restrict(16, 100)
+    log.append([each.to_json() for each in (restrict(10, 90), second, lift(15))])
+    assert compacted(log).get("block_login", ALICE) == replace(second, lifted=15)
+    log.append([restrict(20, 30).to_json()])
+    assert compacted(log).get("block_login", ALICE).lifted == 15
+
+
+def test_a_decider_that_starts_on_a_compacted_log_does_not_undo_a_lift(logs, tmp_path):
+    accept(logs, GUESSING | {"ttl": "24h"})
+    accept(logs, GUESSING | {"ruleId": 2, "ttl": "10m"})
+    with Decider(logs, LOGINS) as decider:
+        logs.log("alerts").append([alert(1, log_time=1_000)])
+        decider.write_new_restrictions()
+        logs.log("restrictions").append([lift(2_000).to_json()])
+        logs.log("alerts").append([alert(1, log_time=3_000, rule_id=2)])
+        decider.write_new_restrictions()
+    last = {parse_restriction(line).key: line for line in logs.log("restrictions").read()}
+    beside = FileLogs(tmp_path, {"restrictions": tmp_path / "compacted"})
+    beside.log("restrictions").append(last.values())
+    decided(beside)
+    assert fold_restrictions(beside.log("restrictions")).get("block_login", ALICE).until == 603_000
+
+
+def test_alerts_of_a_rule_that_is_for_another_schema_are_said(logs):
+    """As of `lab restrict run` on topics without --schema, which takes the rules for those of payments."""
+    accept(logs, GUESSING)
+    logs.log("alerts").append([alert(1, log_time=1_000)])
+    with Decider(logs, PAYMENTS) as decider:
+        assert (decider.write_new_restrictions(), decider.dead_letters) == (0, 1)
+    (letter,) = map(json.loads, logs.log(DEAD_LETTERS).read())
+    assert (
+        'version 1 of rule 1 is not known here: groupingKeyNames: unknown payments field "userId"'
+        in letter["reason"]
+    )
+
+
+def test_alerts_of_a_rule_that_the_control_log_has_no_longer_are_said(logs):
+    """As in a compacted topic, where a later message of the rule has replaced the one that the alert is of."""
+    ack = {"status": "accepted", "place": "control/0:3", "ruleId": 1, "version": 1, "ruleState": "ACTIVE"}
+    with Decider(logs, LOGINS) as decider:
+        logs.log("alerts").append([alert(1, log_time=1_000)])
+        assert (decider.write_new_restrictions(), decider.dead_letters) == (0, 0)
+        logs.log("acks").append([json.dumps(ack)])
+        assert (decider.write_new_restrictions(), decider.dead_letters) == (0, 1)
+        logs.log("alerts").append([alert(1, log_time=2_000)])
+        assert (decider.write_new_restrictions(), decider.dead_letters) == (0, 2)
+    letters = list(map(json.loads, logs.log(DEAD_LETTERS).read()))
+    assert [letter["reason"] for letter in letters] == [
+        "version 1 of rule 1 is not known here: control/0:3 does not have its definition"
+    ] * 2
+
+
+def test_a_rule_that_is_accepted_again_under_another_version_restricts(logs):
+    """An engine with a new checkpoint counts versions of its own, and answers the messages of a compacted topic again."""
+    accept(logs, GUESSING, version=5)
+    answer = json.loads(logs.log("acks").read()[0])
+    logs.log("acks").append([json.dumps(answer | {"version": 1})])
+    logs.log("alerts").append([alert(1, log_time=1_000)])
+    assert decided(logs) == 1
+
+
+def test_of_many_alerts_a_decider_takes_some_at_a_time(logs, monkeypatch):
+    monkeypatch.setattr(decide, "AT_ONCE", 1)
+    accept(logs, GUESSING)
+    for log_time in range(1_000, 1_005):
+        logs.log("alerts").append([alert(1, log_time)])
+    with Decider(logs, LOGINS) as decider:
+        assert [decider.write_new_restrictions() for _ in range(6)] == [1, 1, 1, 1, 1, 0]
+
+
+def test_alerts_that_expired_before_they_were_read_are_said(logs, monkeypatch, capsys):
+    monkeypatch.setattr("lab.logs.writer.SEGMENT_BYTES", 1)
+    accept(logs, GUESSING)
+    logs.log("alerts").append(["not an alert"], log_time_ms=1_000)
+    with Decider(logs, LOGINS) as decider:
+        logs.log("alerts").append([alert(1, 2_000)], log_time_ms=2_000)
+        logs.log("alerts").append([alert(1, 9 * DAY_MS)], log_time_ms=9 * DAY_MS)
+        logs.log("alerts").append([alert(1, 9 * DAY_MS + 1)], log_time_ms=9 * DAY_MS + 1)
+        assert decider.write_new_restrictions() == 1
+    assert "left out: " in capsys.readouterr().err
+
+
+def test_an_answer_to_another_rule_s_message_names_no_rule(logs):
+    accept(logs, GUESSING | {"ruleId": 2, "ttl": "24h"})
+    answer = json.loads(logs.log("acks").read()[0])
+    logs.log("acks").append([json.dumps(answer | {"ruleId": 1})])
+    logs.log("alerts").append([alert(1, log_time=1_000), alert(1, log_time=1_000, rule_id=2)])
+    assert decided(logs) == 1
+
+
 def test_a_group_that_an_attacker_disguised_restricts_nobody_else(logs):
     engine = Engine(logs, LOGINS)
     logs.log("control").append([json.dumps(GUESSING | {"groupingKeyNames": ["device", "userId"]})])
@@ -420,3 +564,25 @@ def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, tmp_path, 
     assert "lifted: block_login" in capsys.readouterr().out
     assert not forbidden(fold_restrictions(logs.log("restrictions")), now + 1)
     assert main(["restrict", "lift", "userId=7", *where]) == USAGE
+
+
+def test_a_restriction_that_began_after_this_computer_s_clock_is_lifted(logs, tmp_path, capsys):
+    """A broker's clock says when it began."""
+    later = now_ms() + 300_000
+    logs.log("restrictions").append([restrict(later, later + 60_000).to_json()])
+    assert main(["restrict", "lift", "userId=7", "--logs", str(tmp_path)]) == OK
+    assert not forbidden(fold_restrictions(logs.log("restrictions")), later + 1)
+
+
+def test_who_is_listed_can_be_copied_to_the_command_that_lifts_and_a_shell_obeys_nothing_in_it(
+    logs, tmp_path, capsys
+):
+    """Whoever sends events chooses the values of a group."""
+    subject, now = (("device", "x; touch 'pwned' $(id) \x1b[31m\u202e"), ("userId", "7")), now_ms()
+    logs.log("restrictions").append([restrict(now, now + 60_000, subject).to_json()])
+    assert main(["restrict", "list", "--logs", str(tmp_path)]) == OK
+    shown = capsys.readouterr().out.rpartition("rule 1 v1  ")[2].rstrip("\n")
+    words = shlex.split(shown)
+    assert len(words) == 2 and "\x1b" not in shown and words[0].startswith("device=x; touch 'pwned' $(id) ")
+    assert main(["restrict", "lift", *words, "--logs", str(tmp_path)]) == OK
+    assert not fold_restrictions(logs.log("restrictions")).get("block_login", subject).is_in_force(now + 1)

@@ -2,17 +2,20 @@
 
 import http.client
 import json
+import shutil
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from lab.logs.files import FileLog
+from lab.logs.files import FileLog, Tail
+from lab.logs.positions import Record
 from lab.machine import ports
 from lab.model import times
 from lab.restrict import connections, service
@@ -97,11 +100,49 @@ def test_started_again_it_knows_what_the_log_says(log):
         assert ask(port, "GET", "/health")[1]["badMessages"] == 1
 
 
+def test_it_answers_also_if_restrictions_come_faster_than_a_slow_broker_answers(log, monkeypatch):
+    """It reads what there is when it starts, not up to an end that moves on."""
+    block(log)
+    tail, other = log.tail, (("userId", "8"),)
+
+    def busy(new: bool = False) -> Tail:
+        opened = tail(new)
+        records = opened.records
+
+        def busy_records(*arguments: object) -> list[Record]:
+            block(log, subject=other)
+            return records(*arguments)
+
+        opened.records = busy_records
+        return opened
+
+    monkeypatch.setattr(log, "tail", busy)
+    with serving(log) as port:
+        assert may(port, action="login", userId=7)[1]["answers"][0]["allowed"] is False
+        wait_until(lambda: may(port, action="login", userId=8)[1]["answers"][0]["allowed"] is False)
+
+
+def test_it_follows_the_log_that_takes_the_place_of_one_that_was_removed(log):
+    block(log)
+    with serving(log) as port:
+        shutil.rmtree(log.folder)
+        block(FileLog(log.folder), subject=(("userId", "8"),))
+        wait_until(lambda: may(port, action="login", userId=8)[1]["answers"][0]["allowed"] is False)
+        assert may(port, action="login", userId=7)[1]["answers"][0]["allowed"] is False, "it forgets nothing"
+
+
 def test_a_port_that_is_taken_is_an_error_not_a_wait(log):
     with serving(log) as port:
         second = service.serving(log, port)
         with pytest.raises(OSError, match=f"already in use.*{port}"):
             second.__enter__()
+
+
+def test_it_says_that_it_answers_only_if_it_does(log, capsys):
+    """A program that starts it waits for this line."""
+    with socket.create_server((HOST, 0)) as taken, pytest.raises(OSError, match="Address already in use"):
+        service.serve(log, taken.getsockname()[1], [TOKEN])
+    assert capsys.readouterr().out == ""
 
 
 def test_it_listens_on_the_loopback_only(log):
@@ -339,6 +380,40 @@ def test_while_there_is_no_answer_what_could_be_forbidden_does_not_happen():
     for wrong in ({"block_login": "maybe"}, {"login": "allow"}):
         with pytest.raises(ValueError, match="expected one of block_login"):
             Enforcement(url, TOKEN, wrong)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "null",
+        "1",
+        '{"answers": null}',
+        '{"answers": [1]}',
+        '{"answers": {"allowed": true}}',
+        "[" * 9_999,
+    ],
+)
+def test_what_is_no_answer_of_the_service_is_an_outage(body):
+    """As of another program that listens on its port."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer((HOST, 0), Other) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        shop = Enforcement(f"http://{HOST}:{server.server_port}", TOKEN)
+        assert shop.allowed([LOGIN]) == [False] and shop.allowed([VISIT]) == [True]
+        assert (shop.unanswered, shop.refused) == (2, 0) and shop.error
+        shop.close()
+        server.shutdown()
 
 
 ALLOWING = {"block_login": "allow", "hold_payment": "allow"}

@@ -267,6 +267,39 @@ def test_the_answers_come_back_beside_the_rows(store, logs):
         assert statuses() == [(None, "removed")] * 2
 
 
+def test_a_change_that_was_sent_after_all_rules_were_deleted_waits_for_its_own_answer(store, logs):
+    engine = Engine(logs)
+
+    def status() -> str:
+        return store.rows()[0]["status"]
+
+    store.put(rule(1))
+    with capturing(store, logs) as capture:
+        engine.step()
+        logs.log("control").append(['{"ruleState": "CONTROL", "controlType": "DELETE_RULES_ALL"}'])
+        engine.step()
+        store.put(rule(1, 60))
+        settle(capture)
+        assert status() == "waiting"
+    with capturing(store, logs) as capture:  # another one reads all answers again
+        settle(capture)
+        assert status() == "waiting"
+        engine.step()
+        settle(capture)
+        assert status() == "in force"
+
+
+@pytest.mark.parametrize("reason", ["\0", "\ud800"])
+def test_a_reason_that_no_database_takes_ends_no_capture(store, logs, reason):
+    """Anybody who may write to the log of answers can give one."""
+    store.put(rule(1))
+    with capturing(store, logs) as capture:
+        place = next(iter(capture._unanswered))
+        logs.log("acks").append([json.dumps({"status": "rejected", "place": place, "reason": reason})])
+        settle(capture)
+        assert store.rows()[0]["status"] == f"refused: {json.dumps(reason)[1:-1]}"
+
+
 def test_a_restored_database_is_another_store(store, logs):
     """Else its numbers, which begin again, would hide its changes."""
     for limit in range(50, 55):

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from psycopg2.extras import PhysicalReplicationConnection
 from sqlalchemy import DDL, create_engine, insert, text, update
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError, TimeoutError
 
+from lab.apps.errormessage import error_message
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.access import NotTrusted
 from lab.machine import database
@@ -486,3 +487,12 @@ def test_a_file_that_is_no_database_ends_a_command_that_names_it(
     monkeypatch.setattr("lab.apps.storedrules.stop_signals", lambda: nullcontext(again))
     assert main([*words, "--store", f"sqlite:///{file}"]) == FAILED
     assert says in capsys.readouterr().err
+
+
+def test_an_error_of_sqlalchemy_s_own_has_a_reason():
+    assert (
+        error_message(TimeoutError("QueuePool limit of size 5 reached"))
+        == "QueuePool limit of size 5 reached"
+    )
+    of_driver = OperationalError("SELECT 1", {}, sqlite3.OperationalError("database is locked"))
+    assert error_message(of_driver) == "database is locked"

@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import numpy as np
+import pytest
 
 from lab.apps.infer import infer
 from lab.apps.newest import NewestItems
@@ -30,6 +31,14 @@ def test_a_widget_that_fails_is_told_and_the_others_go_on():
     assert done == [1] and status.beat == 1
 
 
+def test_a_state_that_nobody_can_tell_is_told_and_the_beats_go_on():
+    """As when the Java that runs the engine was killed: to ask its query is an error."""
+    status = RefreshingStatus([], lambda: (GOOD, str(1 / 0)))
+    for beat in (1, 2):
+        status.refresh_now()
+        assert (status.kind, status.text, status.beat) == (BAD, "ZeroDivisionError: division by zero", beat)
+
+
 def test_a_control_room_shows_what_a_studio_gives_until_it_is_ended(monkeypatch):
     monkeypatch.setattr(latencyscope, "WARM_UP_S", 0)
     with Studio(rate=500, rules=[RULE]) as studio:
@@ -45,6 +54,15 @@ def test_a_control_room_shows_what_a_studio_gives_until_it_is_ended(monkeypatch)
         room.status.refresh_now()
         assert room.status.text.endswith("the stream is paused")
         room.stop.click()
+        assert room.status.text == "stopped" and room.stop.disabled
+
+
+def test_a_room_ends_also_if_its_engine_cannot_be_stopped():
+    with Studio(rate=100) as studio:
+        room = ControlRoom(studio)
+        studio._stack.callback(lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            room.end()
         assert room.status.text == "stopped" and room.stop.disabled
 
 

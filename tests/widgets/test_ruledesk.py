@@ -236,6 +236,37 @@ def test_before_a_rule_is_replaced_that_was_not_chosen_the_desk_asks():
     assert len(sent) == 2  # published here: no question
 
 
+def test_before_a_version_is_replaced_that_somebody_else_published_meanwhile_the_desk_asks(past):
+    """As in two rooms on one engine: else what the other person changed is gone without a word."""
+    book, sent = RuleBook(PAYMENTS), []
+
+    def publish(text: str) -> str:
+        book.apply(text)
+        sent.append(sent_as(text))
+        return "control:1"
+
+    book.apply(SUM)
+    desk = RuleDesk(PAYMENTS, book=book, past=past, publish=publish)
+    desk.table.selected = "1"
+    desk.form.limit.value = "60"
+    book.apply(SUM.replace("50", "7000"))
+    desk.redraw()
+    desk.publish.click()
+    assert sent == [] and "Rule 1 is in force" in desk.said.value and "7,000" in desk.said.value
+    desk.replace.click()
+    desk.form.limit.value = "61"
+    desk.publish.click()
+    assert [message["limit"] for message in sent] == [60, 61]
+    book.apply(SUM.replace("50", "8000"))
+    desk.pause.click()  # pauses what is in force; the draft is still of the version before
+    desk.publish.click()
+    assert [message["limit"] for message in sent] == [
+        60,
+        61,
+        8000,
+    ] and "Rule 1 is in force" in desk.said.value
+
+
 def test_pause_activate_and_delete_send_what_a_compacted_log_can_keep(past):
     desk, sent = desk_with(past, SUM)
     assert desk.pause.disabled

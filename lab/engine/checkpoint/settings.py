@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from lab.engine.checkpoint.record import VERSION, new_id_fields, read_record, write_record
@@ -104,7 +105,7 @@ class Settings:
                 shown = [mine[name], record[name]]
                 way = "or start with a new checkpoint"
                 if name == "parallelism":
-                    way = f"or change it: lab rescale {checkpoint} --to {shown[0]}"
+                    way = f"or change it: lab rescale {quote(str(checkpoint))} --to {shown[0]}"
                 raise ValueError(
                     f"{name}: {shown[0]}, but checkpoint {checkpoint} was made with {shown[1]}; use that, {way}"
                 )

@@ -10,6 +10,8 @@ function of that mark and of the batches before. So two histories of one checkpo
 differs; and a batch that runs again, after a crash, has the mark that was written ahead for it.
 """
 
+from shlex import quote
+
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint, cut_mark, read_record
 from lab.engine.loop.ends import CLOCKS_MS, FileLogs, KafkaLogs
@@ -37,6 +39,6 @@ def check_not_restored(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder,
 
 def _restored(checkpoint: CheckpointFolder, found: str) -> CheckpointRestored:
     return CheckpointRestored(
-        f"checkpoint {checkpoint} was put back: {found}. To go on from it: lab reprocess {checkpoint}, and start again. "
+        f"checkpoint {checkpoint} was put back: {found}. To go on from it: lab reprocess {quote(str(checkpoint))}, and start again. "
         "Then everything since comes again, alerts with the same alertId unless another version gave them; docs/operations.md, Upgrades"
     )
