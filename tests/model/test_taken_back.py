@@ -140,6 +140,16 @@ def test_what_was_dropped_or_forgotten_cannot_be_taken_back(between):
     assert fates(after(*late, late_policy="drop")) == {"evaluated": 1, "droppedLate": 1, "notHeld": 1}
 
 
+def test_the_wait_of_an_event_that_is_no_longer_stored_goes_on():
+    reference = after(rules=(ORDER,), max_out_of_orderness_ms=0, key_groups=1)
+    order = event(1, "9", "order"), event(2, "9", at=T0 + 100 * MINUTE, userId=2)
+    for passed, line in enumerate((*order, event(1, "9", "returned"))):
+        reference.event(line, log_time=10 * T0 + passed)
+    assert fates(reference) == {"evaluated": 2, "notHeld": 1}
+    reference.advance_to(20 * T0)
+    assert [alert.event_id for alert in reference.alerts] == [1] and not withdrawn(reference)
+
+
 def test_each_route_on_which_the_event_raised_alerts_has_a_line():
     of_pay = b'2: COUNT(events) where action = "pay" per userId over 1 h >= 1'
     silent = b"3: COUNT(events) where amount > 0 per userId over 1 h >= 2"
