@@ -20,6 +20,7 @@ from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
 from lab.stream.datasets import dataset
+from tests.engine.oddlogs import ROWS, with_odd_entries, with_rows
 from tests.engine.randomlogs import LIMITS, Entry, log_times, random_log, with_absence, with_returns
 from tests.strategies import RETURNS
 
@@ -298,7 +299,7 @@ def alone(reference: Reference, rule_text: str | bytes, lines: list[bytes], time
     return reference
 
 
-SCHEMA_OF = {"file": LOGINS, "live": LOGINS, "returns": RETURNS}
+SCHEMA_OF = {"file": LOGINS, "live": LOGINS, "returns": RETURNS, "odd": LOGINS, "rows": ROWS}
 
 
 class RulesOfLog(NamedTuple):
@@ -316,6 +317,8 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
     rng, schema = Random(1_000 + seed), SCHEMA_OF[kind]
     log = with_absence(rng, random_log(rng, short=rng.random() < 0.9))
     log = with_returns(rng, log) if kind == "returns" else log
+    log = with_rows(rng, log) if kind == "rows" else log
+    log = with_odd_entries(rng, log) if kind in ("odd", "rows") else log
     lines = [text for what, text in log if what == "event"]
     times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))
     by: dict[str, Any] = {"late_policy": rng.choice(LATE_POLICIES), "key_groups": rng.choice([1, 16])}

@@ -32,6 +32,7 @@ from lab.model.aggregation import WHERE
 from lab.model.alerts import Alert, Withdrawal, event_id_text
 from lab.model.field import Id
 from lab.model.filters import passes_filter
+from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rule import Rule, alerted_marker
@@ -40,6 +41,7 @@ from lab.model.schema import LOGINS, Schema, Value
 from lab.model.takenback import taken_back_condition
 from lab.model.tallies import FATES
 from lab.model.when import is_true
+from tests.engine.oddlogs import ROWS, with_odd_entries, with_rows
 from tests.engine.randomlogs import (
     MINUTE,
     Entry,
@@ -77,7 +79,11 @@ class Direct:
         self.newest = -1  # event time of the whole log
 
     def event(self, line: bytes, log_time: int = 0) -> None:
-        for event in self.schema.events(line):
+        try:
+            events = self.schema.events(line)
+        except BadRecord:
+            return
+        for event in events:
             self.newest = max(self.newest, event[self.schema.time_field])
             self.waiting.append((event, log_time, log_time or self.newest))
 
@@ -327,6 +333,9 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     )
     # a generator of its own: what a seed gave before events could be taken back, half of them still give
     returns = random.Random(f"{seed}/returns")
+    odd = random.Random(f"{seed}/odd")  # likewise
+    if schema is LOGINS and odd.random() < 0.2:
+        log, schema = with_rows(odd, log), ROWS
     if schema is LOGINS and returns.random() < 0.5:
         log, schema = with_returns(returns, log), RETURNS
     again = random.Random(f"{seed}/again")  # likewise
@@ -337,6 +346,8 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     if absence.random() < 0.5:
         log = with_absence(absence, log)
         times = absence.choice([times, log_times(absence, len(log))])
+    if odd.random() < 0.3:
+        log = with_odd_entries(odd, log)
     settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),

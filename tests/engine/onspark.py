@@ -22,12 +22,12 @@ from lab.engine.spark.pipeline import start
 from lab.model.reference import Reference
 from lab.state.rescale import rescale
 from tests.engine.direct import Drawn, drawn
-from tests.engine.randomlogs import MINUTE
+from tests.engine.oddlogs import DAY, later
 from tests.engine.test_inprocess import DatedLogs
 from tests.strategies import LOG_STEPS, PAUSES
 from tests.waiting import wait_until
 
-APART = 1000 * MINUTE  # how much later the events of a log are than those of the one before, ms
+APART = 3 * DAY  # how much later the events of a log are than those of the one before, ms
 LOGGED_FROM = 10**12  # after all event times, long before today
 ENDING = [json.dumps({"ruleId": rule, "ruleState": "DELETE"}).encode() for rule in range(1, 13)]
 ENDING.append(b'{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}')
@@ -58,7 +58,7 @@ def check(spark: SparkSession, logs: Sequence[Drawn], rng: random.Random) -> Non
                 # a control message is logged later than what came before
                 both.take(
                     kind,
-                    later(text, number) if kind == "event" else text,
+                    later(text, number * APART) if kind == "event" else text,
                     max(rng.choice(steps), kind == "control"),
                 )
             both.advance(rng.choice(PAUSES))
@@ -80,12 +80,6 @@ def check(spark: SparkSession, logs: Sequence[Drawn], rng: random.Random) -> Non
                     said=engine.query.exception,
                 )
         both.assert_same({name: both.logs.log(name).read() for name in WRITTEN}, tasks=3)
-
-
-def later(event: bytes, number: int) -> bytes:
-    """An event of the log with this number, so late that it comes after the events of all logs before."""
-    values = json.loads(event)
-    return json.dumps(values | {"eventTime": values["eventTime"] + number * APART}).encode()
 
 
 def has_taken(logs: FileLogs, records: int) -> bool:

@@ -64,8 +64,8 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
 
 
 def absent(rng: random.Random, rule: dict) -> dict:
-    """The rule as one that says `absence`, with the same id, state, route and window."""
-    same = ("ruleId", "ruleState", "groupingKeyNames", "filter", "window", "when", "where")
+    """The rule as one that says `absence`, with the same id, state, route, window and fields of events."""
+    same = ("ruleId", "ruleState", "groupingKeyNames", "filter", "window", "when", "where", "eventFields")
     said = {name: rule[name] for name in same if name in rule} | {"absence": True}
     return said | rng.choice(
         [{}, {"where": rng.choice(WHENS)}, {"where": 'action = "login"', "when": 'action = "pay"'}]

@@ -4,6 +4,7 @@ That the engine computes the same is what random logs are for: tests/engine/test
 """
 
 import json
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -11,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lab.model.jsontext import BadRecord
 from lab.model.reference import LATE_POLICIES, Reference, evaluate_log
 from lab.model.schema import LOGINS
 from tests.examples import examples
 from tests.strategies import MINUTE as MINUTE_MS
-from tests.strategies import logs
+from tests.strategies import RETURNS, logs
 
 Entry = tuple[str, bytes]
 MINUTE = 60
@@ -366,6 +368,40 @@ def test_of_a_log_in_order_the_alerts_do_not_depend_on_the_number_of_key_groups(
     first, *others = (evaluate_log(LOGINS, log, **given, key_groups=number) for number in (1, 2, 5, 16))
     for other in others:
         assert list(other.alerts) == list(first.alerts) and other.counts == first.counts
+
+
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_nor_do_they_where_records_take_events_back_as_long_as_these_are_in_order_too(data):
+    slack = data.draw(st.sampled_from([0, MINUTE_MS // 2, 5 * MINUTE_MS]))
+    log = in_order(data.draw(logs(trailing_ms=slack, live=True)), slack)
+    given = {"late_policy": data.draw(st.sampled_from(LATE_POLICIES)), "max_out_of_orderness_ms": slack}
+    first, *others = (evaluate_log(RETURNS, log, **given, key_groups=number) for number in (1, 2, 5, 16))
+    for other in others:
+        assert other.alerts_and_withdrawals == first.alerts_and_withdrawals and other.counts == first.counts
+
+
+def test_whether_an_event_that_is_taken_back_long_after_it_is_still_stored_depends_on_its_key_group():
+    log = [rule(window="1m"), login(1, 20), login(2, 120, user=2), login(1, 20, action="returned")]
+    found = [
+        evaluate_log(RETURNS, log, max_out_of_orderness_ms=0, key_groups=number).counts["takenBack"]
+        for number in (1, 5)
+    ]
+    assert found == [0, 1]
+
+
+def in_order(log: list[Entry], slack_ms: int) -> list[Entry]:
+    """The log without the records that are more than `slack_ms` behind the newest event time before them."""
+    kept, newest = list[Entry](), 0
+    for kind, text in log:
+        with suppress(BadRecord):
+            for event in RETURNS.events(text) if kind == "event" else ():
+                newest = max(newest, event["eventTime"])
+                if event["eventTime"] < newest - slack_ms:
+                    break
+            else:
+                kept.append((kind, text))
+    return kept
 
 
 # -- rules that change -------------------------------------------------------------------------------------------------

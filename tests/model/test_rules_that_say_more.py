@@ -217,6 +217,20 @@ def test_what_a_rule_has_given_is_forgotten_when_it_leaves_its_route():
         assert [alert.event_id for alert in reference.alerts] == given
 
 
+def test_alerts_at_events_that_are_no_longer_stored_do_not_count():
+    """Between both alerts of user 7, another event moves time on by 10 minutes: one minute does not reach back, 30 do."""
+    words = "1: COUNT(events) per userId over 1 min >= 1, at most 1 per "
+    for per, given in (("1 min", [0, 1, 2]), ("30 min", [0, 1])):
+        reference = Reference(LOGINS, max_out_of_orderness_ms=0)
+        reference.control(words + per)
+        for number, (user, minute) in enumerate(((7, 0), (8, 10), (7, 11))):
+            if number == 2:
+                reference.control(words + "30 min")
+            event = {"eventId": number, "userId": user, "eventTime": NOW + minute * MINUTE}
+            reference.event(json.dumps(event).encode())
+        assert [alert.event_id for alert in reference.alerts] == given
+
+
 def test_alerts_from_before_a_rule_had_at_most_do_not_count():
     words = "1: COUNT(events) per userId over 1 min >= 1"
     reference = Reference(LOGINS)

@@ -121,6 +121,44 @@ def test_what_is_not_held_cannot_be_taken_back():
     assert fates(after(event(1, "1", "returned", userId=None))) == {}
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        (b'{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}',),
+        (b'{"ruleId": 1, "ruleState": "DELETE"}', SUM),
+        (b"1: SUM(amount) per userId, ip over 1 h > 5", SUM),
+    ],
+)
+def test_what_was_dropped_or_forgotten_cannot_be_taken_back(between):
+    back = event(1, "9", "returned")
+    forgotten = after(event(1, "9"))
+    for message in between:
+        assert forgotten.control(message)["status"] == "accepted"
+    forgotten.event(back)
+    assert fates(forgotten) == {"evaluated": 1, "notHeld": 1} and not withdrawn(forgotten)
+    late = event(2, "1", at=T0 + 10 * MINUTE), event(1, "9"), back
+    assert fates(after(*late, late_policy="drop")) == {"evaluated": 1, "droppedLate": 1, "notHeld": 1}
+
+
+def test_the_wait_of_an_event_that_is_no_longer_stored_goes_on():
+    reference = after(rules=(ORDER,), max_out_of_orderness_ms=0, key_groups=1)
+    order = event(1, "9", "order"), event(2, "9", at=T0 + 100 * MINUTE, userId=2)
+    for passed, line in enumerate((*order, event(1, "9", "returned"))):
+        reference.event(line, log_time=10 * T0 + passed)
+    assert fates(reference) == {"evaluated": 2, "notHeld": 1}
+    reference.advance_to(20 * T0)
+    assert [alert.event_id for alert in reference.alerts] == [1] and not withdrawn(reference)
+
+
+def test_each_route_on_which_the_event_raised_alerts_has_a_line():
+    of_pay = b'2: COUNT(events) where action = "pay" per userId over 1 h >= 1'
+    silent = b"3: COUNT(events) where amount > 0 per userId over 1 h >= 2"
+    reference = after(event(1, "9"), event(1, "9", "returned"), rules=(SUM, of_pay, silent))
+    assert alerts(reference) == [(1, 9), (1, 1)]
+    first, second = withdrawn(reference)
+    assert first == second and standing(reference.alerts_and_withdrawals) == {}
+
+
 def test_alerts_stay_given_and_one_line_says_that_they_are_withdrawn():
     reference = after(
         event(1, "9"),

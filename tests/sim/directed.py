@@ -9,7 +9,7 @@ from tests.sim.shrink import SIMPLEST
 
 DIRECTED: dict[str, History] = {}  # by the name of the planted fault
 
-CALM = SIMPLEST | dict.fromkeys(("pairs", "returns", "loop"), False)
+CALM = SIMPLEST | dict.fromkeys(("pairs", "returns", "rows", "loop"), False)
 A_MS_AHEAD: Action = ("skew", 1)  # so each batch takes all that was logged before it
 RESTART: Action = ("restart", 1)
 RESUME: Action = ("resume", False)

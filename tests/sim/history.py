@@ -111,6 +111,9 @@ def random_history(seed: int, loop: bool = False) -> History:
         "pairs": random.Random(f"{of}/pairs").random() < 0.3,
     }
     settings["returns"] = not settings["pairs"] and random.Random(f"{of}/returns").random() < 0.4
+    settings["rows"] = (
+        not settings["pairs"] and not settings["returns"] and random.Random(f"{of}/rows").random() < 0.4
+    )
     # where there is one task, it may run the engine's loop, with epochs of several cuts
     settings["loop"] = loop or settings["parallelism"] == 1 and random.Random(f"{seed}/loop").random() < 0.6
     habits = Habits(rng, settings)
@@ -246,7 +249,19 @@ class Habits:
                 action = self.returns.choice(["returned", "returned", "returned", event["action"]])
                 event = self.returns.choice(self.made[-8:]) | {"action": action}
             self.made.append(event)
-        return json.dumps(event).encode()
+        return self.changed_row(event) if self.settings["rows"] else json.dumps(event).encode()
+
+    def changed_row(self, row: dict) -> bytes:
+        """A new row of a table, or the deletion or update of one that may have come before."""
+        op, before, rng = "c", None, self.returns
+        if self.made and rng.random() < self.returned:
+            op, before = rng.choice(["u", "u", "d"]), rng.choice(self.made[-8:])
+            same = rng.choice(
+                [["eventId", "eventTime", "userId"], ["eventId", "eventTime"], ["eventId"], [*row]]
+            )
+            row = row | {name: before[name] for name in same}
+        self.made.append(row)
+        return json.dumps({"op": op, "before": before, "after": None if op == "d" else row}).encode()
 
     def batch(self) -> Action:
         rng, faults, die, how = self.rng, [], None, ""

@@ -189,25 +189,27 @@ def _counts(shop: Shop, reference: Reference) -> list[str]:
 
 
 def _key_groups(shop: Shop, reference: Reference, order: list[tuple]) -> list[str]:
-    """What depends on the number of key-groups, where no event trails the log's newest by more than is allowed."""
+    """What depends on the number of key-groups, where no record trails the log's newest by more than is allowed."""
     newest = 0
     for each in order:
         if each[1] == EVENT["control"]:
             continue
         try:
-            [event] = reference.schema.events(each[5])
-            reference.schema.check_future(event, each[0], reference.max_future_ms)
+            events = reference.schema.events(each[5])
+            for event in events:
+                reference.schema.check_future(event, each[0], reference.max_future_ms)
         except BadRecord:
             continue
-        time = event[reference.schema.time_field]
-        newest = max(newest, time)
-        if time < newest - reference.max_out_of_orderness_ms:
-            return []
+        for event in events:
+            time = event[reference.schema.time_field]
+            newest = max(newest, time)
+            if time < newest - reference.max_out_of_orderness_ms:
+                return []
     other, _ = reference_of(shop, order, key_groups=1 if reference.key_groups > 1 else 16)
-    alerts = Counter(alert.to_json() for alert in reference.alerts)
-    return _compared(
-        "alerts with other key-groups", alerts, Counter(alert.to_json() for alert in other.alerts)
+    alerts, others = (
+        Counter(line.to_json() for line in of.alerts_and_withdrawals) for of in (reference, other)
     )
+    return _compared("alerts with other key-groups", alerts, others)
 
 
 def _state(shop: Shop, reference: Reference) -> list[str]:

@@ -19,6 +19,7 @@ from lab.engine.windows import arrays, mergeplan, waits
 from lab.logs import writer
 from lab.logs.segments import PositionExpired
 from lab.model.schema import LOGINS
+from tests.engine.oddlogs import ROWS
 from tests.sim import protocol
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.history import BEGIN, History
@@ -28,6 +29,7 @@ from tests.sim.topics import EXPIRED, SimLogs
 from tests.sim.world import World
 from tests.strategies import PAIRS, RETURNS
 
+SCHEMAS = {"pairs": PAIRS, "returns": RETURNS, "rows": ROWS}
 _runs = itertools.count()
 
 
@@ -55,7 +57,7 @@ class Simulation:
             "max_future_ms",
             "max_batch_records",
         )
-        schema = PAIRS if given["pairs"] else RETURNS if given["returns"] else LOGINS
+        schema = next((schema for name, schema in SCHEMAS.items() if given[name]), LOGINS)
         settings = Settings(schema, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
