@@ -23,6 +23,8 @@ class ConditionReader(NumberReader):
 
     def read_condition(self, with_route: bool = False) -> dict[str, Any]:
         first = self.upcoming_token
+        if with_route:
+            self._refuse_condition_alone()
         if first.is_sign("("):
             raise self.error_at(
                 "conditions have no brackets: join all by and, or all by or; or write several rules", first
@@ -30,6 +32,10 @@ class ConditionReader(NumberReader):
         condition = self.read_aggregation(with_route)
         self.refuse_route()
         sign = self.take_token()
+        if sign.is_word(*DIVIDED):
+            raise self.error_at(
+                "a share is written with a factor: SUM(amount) over 1 h > 0.2 × SUM(amount) over 30 d", sign
+            )
         if instead := self.sign_instead(sign):
             raise self.error_at(f"write {instead}: {instead} 500", sign)
         if sign.kind != "sign" or sign.text not in NAMES:
@@ -65,6 +71,14 @@ class ConditionReader(NumberReader):
         """Refuses a comparison of a field, and says that it is a clause."""
         if self.upcoming_token.text in self.schema.names and self.is_comparison_ahead():
             raise self._not_in_when(self.upcoming_token)
+
+    def _refuse_condition_alone(self) -> None:
+        """Refuses a rule that begins with a condition on the event, and says what to write before it."""
+        is_comparison = self.upcoming_token.text in self.schema.names and self.is_comparison_ahead()
+        if is_comparison or self.upcoming_token.is_word("when"):
+            raise self.error_at(
+                "for a condition on the event alone write COUNT(events) over 1 s >= 1, when …"
+            )
 
     def _not_in_when(self, name: Token) -> BadConditions:
         return self.error_at(f"a condition on the event itself follows a comma: , when {name.text} …", name)
@@ -176,6 +190,8 @@ class ConditionReader(NumberReader):
             names.append(self._name())
             if names[-1] in names[:-1]:
                 raise self.error_at("expected each field once", token)
+        if self.upcoming_token.is_word("and") or self.upcoming_token.is_sign("&"):
+            raise self.error_at("write a comma between two fields")
         return names
 
     def _name(self) -> str:
@@ -189,6 +205,8 @@ class ConditionReader(NumberReader):
         if not self.token_ahead(1).is_sign("("):
             limit = {"limit": self._amount("a limit")}
             if not self.upcoming_token.is_word(*TIMES):
+                if self.upcoming_token.text.startswith("%"):
+                    raise self.percentage(self.upcoming_token)
                 if self.upcoming_token.kind == "word" and not self.upcoming_token.is_word(
                     "and", "or", *CLAUSES
                 ):
@@ -216,6 +234,8 @@ class ConditionReader(NumberReader):
             minus = self.take_token().text.strip("+")
             if self.upcoming_token.text.startswith(("+", "-")):
                 raise self._not_plain("a number", self.upcoming_token)
+            if self.token_ahead(1).is_sign("(") or self.token_ahead(1).is_word(*TIMES):
+                raise self.error_at("a limit is a multiple of one aggregate, plus or minus a number")
             of["plus"] = minus + self._amount("a number")
         return limit
 

@@ -78,7 +78,7 @@ class NumberReader(WhenReader):
 
     def _not_plain(self, what: str, token: Token) -> BadConditions:
         if re.fullmatch("[0-9.]{1,60}%", token.text):
-            return self.error_at("a percentage is written as a number: 0.3 for 30 %", token)
+            return self.percentage(token)
         self._refuse_points_between_thousands(token.text, token)
         if number := self._without_unit(token):
             self._refuse_points_between_thousands(number, token)
@@ -86,6 +86,9 @@ class NumberReader(WhenReader):
         return self.error_at(
             f"expected {what}, such as 500, without units and without signs between the digits", token
         )
+
+    def percentage(self, token: Token) -> BadConditions:
+        return self.error_at("a percentage is written as a number: 0.3 for 30 %", token)
 
     def _without_unit(self, token: Token) -> str:
         """The number in $1,000, EUR 500, 500EUR or 20M; empty if the token is none of these."""

@@ -44,10 +44,12 @@ function readSentence(text, schema) {
 class SentenceReader extends WhenReader {
   comparison(first = false) {
     const start = this.next;
+    if (first) this._refuseConditionAlone();
     if (start.isSign("(")) throw this.refuse("conditions have no brackets: join all by and, or all by or; or write several rules", start);
     const condition = this.aggregation(first);
     this.refuseRoute();
     const sign = this.take(), operator = sign.kind === "sign" && OPERATORS.find((name) => SYMBOLS[name] === sign.text);
+    if (sign.isWord("÷", "/")) throw this.refuse("a share is written with a factor: SUM(amount) over 1 h > 0.2 × SUM(amount) over 30 d", sign);
     const instead = this.signInstead(sign);
     if (instead) throw this.refuse(`write ${instead}: ${instead} 500`, sign);
     if (!operator) throw this.refuse(`expected one of ${Object.values(SYMBOLS).join(" ")} and a limit`, sign);
@@ -73,6 +75,12 @@ class SentenceReader extends WhenReader {
   /** Refuses a comparison of a field, and says that it is a clause. */
   refuseConditionOnEvent() {
     if (this.schema.byName.has(this.next.text) && this.isComparisonAhead) throw this._notInWhen(this.next);
+  }
+
+  /** Refuses a rule that begins with a condition on the event, and says what to write before it. */
+  _refuseConditionAlone() {
+    const isComparison = this.schema.byName.has(this.next.text) && this.isComparisonAhead;
+    if (isComparison || this.next.isWord("when")) throw this.refuse("for a condition on the event alone write COUNT(events) over 1 s >= 1, when …");
   }
 
   _notInWhen(name) {
@@ -178,6 +186,7 @@ class SentenceReader extends WhenReader {
       if (names.includes(name)) throw this.refuse("expected each field once", this.last);
       names.push(name);
     }
+    if (this.next.isWord("and") || this.next.isSign("&")) throw this.refuse("write a comma between two fields");
     return names;
   }
 
@@ -192,6 +201,7 @@ class SentenceReader extends WhenReader {
     if (!this.after(1).isSign("(")) {
       number = this._amount("a limit");
       if (!this.next.isWord("×", "*", "x")) {
+        if (this.next.text.startsWith("%")) throw this._percentage(this.next);
         if (this.next.kind === "word" && !this.next.isWord("and", "or", ...Object.keys(CLAUSES))) {
           this.refuseRoute();
           this.refuseConditionOnEvent();
@@ -215,6 +225,7 @@ class SentenceReader extends WhenReader {
     if (this.next.isWord("+", "-")) {
       const minus = this.take().text.replace("+", "");
       if (/^[+-]/.test(this.next.text)) throw this._notPlain("a number", this.next);
+      if (this.after(1).isSign("(") || this.after(1).isWord("×", "*", "x")) throw this.refuse("a limit is a multiple of one aggregate, plus or minus a number");
       base.push(["plus", minus + this._amount("a number")]);
     }
     return [["limit", number], ["limitOf", new Map(base)]];
@@ -268,8 +279,12 @@ class SentenceReader extends WhenReader {
     return token.text.replaceAll("_", "");
   }
 
+  _percentage(token) {
+    return this.refuse("a percentage is written as a number: 0.3 for 30 %", token);
+  }
+
   _notPlain(what, token) {
-    if (/^[0-9.]{1,60}%$/.test(token.text)) return this.refuse("a percentage is written as a number: 0.3 for 30 %", token);
+    if (/^[0-9.]{1,60}%$/.test(token.text)) return this._percentage(token);
     this._refusePointsBetweenThousands(token.text, token);
     const number = this._withoutUnit(token);
     this._refusePointsBetweenThousands(number, token);

@@ -259,6 +259,24 @@ MISTAKES = (
         "COUNT_WITH_RESET is no limit: take COUNT",
     ),
     ("SUM(amount) over 1 h > MIN(amount) over 1 d + much", "much", "expected a number, such as 500"),
+    ("SUM(amount) over 1 h > 30 % × SUM(amount) over 1 d", "%", "0.3 for 30 %"),
+    ("amount > 500 and country = KR", "amount", "alone write COUNT(events) over 1 s >= 1, when …"),
+    ("when amount > 500", "when", "alone write COUNT(events) over 1 s >= 1, when …"),
+    ("amount", "amount", "expected a function with what it is of"),
+    (
+        "SUM(amount) over 1 h ÷ SUM(amount) over 30 d > 0.2",
+        "÷",
+        "with a factor: SUM(amount) over 1 h > 0.2 × SUM(amount) over 30 d",
+    ),
+    (
+        "MAX(amount) over 1 h > AVG(amount) over 30 d + 3 × MAX(amount) over 1 d",
+        "3",
+        "is a multiple of one aggregate, plus or minus a number",
+    ),
+    ("MAX(amount) over 1 h > AVG(amount) over 30 d - MIN(amount) over 1 d", "MIN", "of one aggregate, plus"),
+    ("COUNT(events) per userId and ip over 1 h > 3", "and", "write a comma between two fields"),
+    ("UNIQUE_COUNT(userId and ip) over 1 h > 3", "and", "write a comma between two fields"),
+    ("COUNT(events) over 1 h > 3, with userId & ip of the event", "&", "write a comma between two fields"),
     ("COUNT(events) over 1 h > 2 × SUM(amount) over 1 d ÷ 1.5", "1.5", "expected a whole number"),
 )
 

@@ -34,6 +34,10 @@ def accounts(count: int, action: str, **more) -> list[tuple[int, dict]]:
     return [(n * MIN, {"action": action, "account": n + 1, **more}) for n in range(count)]
 
 
+def steps(*actions: str) -> list[tuple[int, dict]]:
+    return [(place * 5 * MIN, {"action": action}) for place, action in enumerate(actions)]
+
+
 def readings(*values: float, apart: int = MIN) -> list[tuple[int, dict]]:
     return [
         (n * apart, {"action": "reading", "amount": value, "device": "s"}) for n, value in enumerate(values)
@@ -88,6 +92,28 @@ CASES = {
         [(6 * H, {"action": "withdraw"}), (22 * H - 1, {"action": "withdraw"}), (23 * H, {"action": "pay"})],
     ),
     20: (readings(20, 21, 60, apart=H), readings(20, 21, 30, apart=H)),
+    21: (
+        [
+            *each(1, "pay", amount=1_001, country="KR"),
+            *each(1, "pay", amount=1_000, country="KP"),
+            *each(1, "pay", after=1, amount=1_001, country="KP"),
+        ],
+        [*each(1, "login", country="KP"), *each(1, "pay", amount=1_001)],
+    ),
+    22: (
+        steps("email_changed", "new_device", "email_changed", "withdraw"),
+        [*steps("email_changed", "new_device", "withdraw"), (38 * MIN, {"action": "withdraw"})],
+    ),
+    23: (
+        [*each(3, "pay", amount=200), *each(1, "pay", after=MIN, amount=500)],
+        [*each(3, "pay", amount=200), *each(1, "pay", after=MIN, amount=550)],
+    ),
+    24: (
+        [*MONTH, (40 * 12 * H, {"action": "pay", "amount": 30.01})],
+        [*MONTH, (40 * 12 * H, {"action": "pay", "amount": 30})],
+    ),
+    25: (readings(20, 25, 36), readings(20, 25, 30)),
+    26: (each(6, "add", MIN), [*each(5, "add", MIN), *each(1, "buy", after=H), *each(5, "add", after=H)]),
 }
 # number -> events after the first of which what is awaited does not come, and events after which it does
 ABSENT = {
@@ -125,10 +151,17 @@ def test_what_does_not_come_is_told(number):
     assert alerts(number, comes) == []
 
 
+@pytest.mark.parametrize(("apart", "found"), [(S, [40, 41]), (S + 1, [40])])
+def test_a_window_of_one_second_also_contains_the_second_before(apart, found):
+    large, small = ({"action": "pay", "amount": amount} for amount in (200, 10))
+    assert alerts(3, [*MONTH, (40 * 12 * H, large), (40 * 12 * H + apart, small)]) == found
+
+
 def test_the_page_says_how_many_wishes_can_be_said():
-    assert sorted(rows()) == list(range(1, 21))
-    sayable = [number for number, (_, rule) in rows().items() if "Not sayable" not in rule]
-    assert len(sayable) == 18 and "Eighteen can be said" in PAGE.read_text(encoding="utf-8").replace(
-        "\n", " "
-    )
-    assert {*CASES, *ABSENT} == set(range(1, 21))
+    assert sorted(rows()) == list(range(1, 27))
+    rules = [rule for _, rule in rows().values()]
+    exact = [rule for rule in rules if "Not sayable" not in rule and "second" not in rule]
+    assert len(exact) == 18 and len([rule for rule in rules if "Not sayable" in rule]) == 6
+    text = PAGE.read_text(encoding="utf-8").replace("\n", " ")
+    assert "Eighteen can be said exactly" in text and "two more" in text and "other six" in text
+    assert {*CASES, *ABSENT} == set(range(1, 27))
