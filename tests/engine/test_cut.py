@@ -186,23 +186,31 @@ def test_a_run_up_to_an_end_keeps_the_log_order_when_the_clock_is_behind(tmp_pat
     assert planned.marks(limit, upto)[-1]["cut"] > 199
 
 
-@pytest.mark.parametrize("start", [0, 2])
-def test_a_partition_that_is_new_is_taken_from_its_start_wherever_that_is(tmp_path, start):
-    """Records before it expired before the engine heard of the partition."""
+def test_a_partition_that_is_new_is_taken_from_its_start(tmp_path):
     planned = Planned(tmp_path, [[1]], clock=50)
     mark = planned.marks(100)[-1]
-    planned.logs.add(expired=start)
+    planned.logs.add(expired=0)
     for log_time in (40, 50, 60):
         planned.append("events", 1, log_time)
     planned.append("control", 0, 55)
     planned.logs.clock = 70
     known = planned.planner.advance_mark(mark, 100)
-    assert (known["cut"], known["events"], known["control"]) == (mark["cut"], {"0": 1, "1": start}, {"0": 0})
+    assert (known["cut"], known["events"], known["control"]) == (mark["cut"], {"0": 1, "1": 0}, {"0": 0})
     assert [work.event_ranges for work in planned.planner.plan_reading(mark, known)] == [{}]
     end = planned.planner.advance_mark(known, 100)
-    assert (end["events"], end["control"]) == ({"0": 1, "1": start + 3}, {"0": 1})
+    assert (end["events"], end["control"]) == ({"0": 1, "1": 3}, {"0": 1})
     (work,) = planned.planner.plan_reading(known, end)
-    assert work.event_ranges == {1: (start, start + 3)} and planned.planner.advance_mark(end, 100) == end
+    assert work.event_ranges == {1: (0, 3)} and planned.planner.advance_mark(end, 100) == end
+
+
+def test_a_partition_that_is_new_and_whose_first_records_have_expired_is_not_read_without_them(tmp_path):
+    """It was added while the engine was stopped, for longer than the topic keeps its records."""
+    planned = Planned(tmp_path, [[1]], clock=50)
+    mark = planned.marks(100)[-1]
+    planned.logs.add(expired=2)
+    planned.append("events", 1, 40)
+    with pytest.raises(LogLost, match="events/1: records from 0 up to 2 have expired"):
+        planned.planner.advance_mark(mark, 100)
 
 
 @pytest.mark.parametrize("name", ["events", "control"])

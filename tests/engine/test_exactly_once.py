@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -27,6 +28,7 @@ from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import pipeline, runner
 from lab.engine.windows import shared
 from lab.logs import kafka
+from lab.machine import broker
 from tests.topics import RULES, append, assert_equal, count_appended, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -261,3 +263,24 @@ def test_where_it_cannot_be_kept_it_is_refused_with_the_way_out(tmp_path, capsys
         check_transactions_possible(topics, CheckpointFolder(tmp_path), stops_at_end=True)
     assert main(["run", "--logs", str(tmp_path / "logs"), "--exactly-once"]) == FAILED
     assert "they get each alert once without it, so leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_stop_does_not_wait_for_a_broker_that_is_away(kafka, tmp_path, monkeypatch):
+    logs = topics(kafka.address, "once-away")
+    job = job_of(logs, tmp_path)
+    before = runner._before(job, runner._planner(job), 0)
+    monkeypatch.setattr(runner, "_before", lambda *of: before)
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
+    broker.status(kafka.folder).kill()
+    attempt = Thread(target=runner.run_loop, args=(job, 1), daemon=True)
+    try:
+        attempt.start()
+        time.sleep(2)
+        runner.tell_to_stop(job)
+        attempt.join(15)
+        assert not attempt.is_alive()
+    finally:
+        kafka.restart()
+        attempt.join(PATIENCE_S)
+        shutil.rmtree(shared.private_folder(job.start_id), ignore_errors=True)

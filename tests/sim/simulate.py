@@ -209,11 +209,11 @@ class Simulation:
         """Whether records have gone that no committed batch has read, or none of this driver's: that has to be said."""
         logs = self.shop.logs
         return any(
-            logs.starts(log)[int(number)] > logs.before(log, int(number), position)
+            gone > logs.before(log, number, at.get(str(number), 0))
             for begun in (self._begun(), self.driver and self.driver.mark)
             for log, at in (begun or {}).items()
             if log in READ
-            for number, position in at.items()
+            for number, gone in enumerate(logs.starts(log))
         )
 
     def _taken(self, upto: Mark) -> dict[str, list[int]]:

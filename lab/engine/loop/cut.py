@@ -148,7 +148,9 @@ class Planner:
         if not self._checked or self._is_made_anew(begun, there):
             self._check(begun, there, start["cut"])
         if any(of.keys() - at.keys() for at, of in zip(begun, there)):
-            return _mark(start["cut"], now_ms(), *self._with_new_sources(begun, there), start["ledger"])
+            begun = _with_new_sources(begun, there)
+            self._check(begun, there, start["cut"])  # their first records may have expired already
+            return _mark(start["cut"], now_ms(), *begun, start["ledger"])
         is_due = due_ms is not None and now > due_ms
         if _all_taken(begun, there) and not is_due:
             return start
@@ -165,14 +167,6 @@ class Planner:
         if max_records is not None and self._size(begun, ends) > max_records:
             cut, ends = self._within_limit(start["cut"], cut, begun, ends, max_records)
         return self._mark(start, cut, begun, ends)
-
-    def _with_new_sources(self, begun: Ends, there: Ends) -> Ends:
-        """`begun` with the new sources at their beginnings; the next cut takes records from them."""
-        events, control = (
-            {**{number: start for number, start in feed.starts().items() if number in of}, **at}
-            for feed, of, at in zip((self.events, self.control), there, begun)
-        )
-        return Ends(events, control)
 
     def _before(self, log_time: int, there: Ends, begun: Ends) -> Ends:
         """The ends of the sources before a log time, but not before what has been read already."""
@@ -322,6 +316,12 @@ class Planner:
 def mark_positions(saved: Mapping[str, int]) -> Positions:
     """The positions of a log in a mark, with integers as the numbers of the sources."""
     return {int(number): position for number, position in saved.items()}
+
+
+def _with_new_sources(begun: Ends, there: Ends) -> Ends:
+    """`begun` with the new sources at 0, where each begins; the next cut takes records from them."""
+    events, control = (dict.fromkeys(of, 0) | at for at, of in zip(begun, there))
+    return Ends(events, control)
 
 
 def _all_taken(begun: Ends, ends: Ends) -> bool:

@@ -86,7 +86,8 @@ class TransactionalOutlet(KafkaOutlet):
         except KafkaException as failure:
             if failure.args[0].code() in FENCED:
                 raise TakenOver(
-                    "the broker has fenced this attempt: another one has begun to deliver"
+                    "the broker has fenced this attempt: another one has begun to deliver, or its transaction was open for longer "
+                    f"than {WRITING['message.timeout.ms']} ms, and was aborted"
                 ) from None
             raise
 
