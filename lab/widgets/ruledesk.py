@@ -202,9 +202,8 @@ class RuleDesk(Panel):
             if state != "DELETE" and self._draft and self._draft.rule_id == rule.rule_id:
                 self._load(replace(self._draft, state=state))
             message = {"ruleId": rule.rule_id} if state == "DELETE" else rule.to_dict()
-            is_known = (
-                rule.version <= self._known[rule.rule_id]
-            )  # else the draft is of an older version, and stays so
+            # else the draft is of an older version, and stays so
+            is_known = rule.version <= self._known[rule.rule_id]
             if self._publish(json.dumps(message | {"ruleState": state})) and is_known:
                 self._known[rule.rule_id] += 1
 

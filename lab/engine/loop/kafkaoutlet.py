@@ -101,14 +101,17 @@ def wait_for_transactions(log: KafkaLog, has_ended: Callable[[str], bool]) -> li
     """
     partitions, looked = PartitionOffsets(log.cluster, log.topic), time.monotonic()
     written = partitions.end_offsets(committed=False)
-    while hidden := {n: (end, end + 1) for n, end in partitions.end_offsets().items() if end < written[n]}:
+    while hidden := {
+        n: (end, end + 1) for n, end in partitions.end_offsets().items() if end < written.get(n, 0)
+    }:
         time.sleep(LOOK_S)
         if time.monotonic() < looked + MARKED_S:
             continue
         with closing(PartitionReader(log.cluster, log.topic, isolation=UNCOMMITTED)) as reader:
             read = reader.read(hidden, clusters.ANSWER_S)
-            lines = [(message.value() or b"").decode() for _, messages in read for message in messages]
-        if all(map(has_ended, lines)):
+            messages = [message for _, some in read for message in some]
+        lines = [(message.value() or b"").decode(errors="replace") for message in messages]
+        if len(lines) == len(hidden) and all(map(has_ended, lines)):
             return lines
         looked = time.monotonic()
     return []
