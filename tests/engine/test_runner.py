@@ -49,14 +49,14 @@ def test_an_epoch_ends_at_the_next_cut_when_the_engine_is_told_to_stop(job):
 
 
 def test_an_epoch_ends_with_the_process_that_started_its_worker(job, monkeypatch):
-    parents = iter([7, 7, 7, 1])
+    parents = iter([7, 7, 7, 7, 1])
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
     with pytest.raises(runner.ParentGone, match="process 7 is gone"):
         runner.run_loop(job, 0)
 
 
 def test_cuts_that_an_epoch_left_are_carried_out_again_and_nothing_new(job, monkeypatch):
-    parents = iter([7, 7, 7, 7, 1])
+    parents = iter([7, 7, 7, 7, 7, 1])
     with monkeypatch.context() as patch:
         patch.setattr(os, "getppid", lambda: next(parents))
         with pytest.raises(runner.ParentGone):
@@ -71,7 +71,7 @@ def test_cuts_that_an_epoch_left_are_carried_out_again_and_nothing_new(job, monk
 
 def test_what_an_attempt_repeated_is_saved_at_once(job, monkeypatch):
     """Else an engine that is killed again and again would repeat more each time."""
-    parents = iter([7, 7, 7, 7, 1])
+    parents = iter([7, 7, 7, 7, 7, 1])
     with monkeypatch.context() as patch:
         patch.setattr(os, "getppid", lambda: next(parents))
         with pytest.raises(runner.ParentGone):
