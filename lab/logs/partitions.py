@@ -200,9 +200,9 @@ class PartitionReader:
 
     def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18, isolation: str = COMMITTED):
         self.cluster, self.topic = cluster, topic
-        own = {"queued.max.messages.kbytes": queue_kb, "isolation.level": isolation}
-        group = {"group.id": cluster.consumer_group}
-        self._settings = {**cluster.librdkafka_properties, **READING, **own, **group}
+        self._settings = cluster.librdkafka_properties | READING
+        self._settings |= {"queued.max.messages.kbytes": queue_kb, "isolation.level": isolation}
+        self._settings["group.id"] = cluster.consumer_group
         self._consumer = Consumer(self._settings)
         # partition -> the offset that comes next, of `_waiting` or the consumer
         self._next: dict[int, int] = {}

@@ -52,7 +52,7 @@ class Segments:
     """
 
     def __init__(self, folder: Path):
-        self._folder, self._prefix = folder, str(folder / "_")[:-1]
+        self.folder, self._prefix = folder, str(folder / "_")[:-1]
         self._forget()
 
     def _forget(self) -> None:
@@ -117,7 +117,7 @@ class Segments:
             return
         seen = self.snapshot()
         if end > seen.last.end:
-            raise ValueError(f"{self._folder} ends at {seen.last.end}: there is no position {end} yet")
+            raise ValueError(f"{self.folder} ends at {seen.last.end}: there is no position {end} yet")
         with self.missing_file_as_expired(start):
             cuts = seen.bases[bisect_right(seen.bases, start) : bisect_left(seen.bases, end)]
         for first, last in zip([start, *cuts], [*cuts, end]):
@@ -133,14 +133,14 @@ class Segments:
         except FileNotFoundError:
             begins = self.snapshot_without_expired().bases[0]
             raise PositionExpired(
-                f"{self._folder} no longer has position {position}: it begins at {begins}"
+                f"{self.folder} no longer has position {position}: it begins at {begins}"
             ) from None
 
     def foreign_files(self) -> list[str]:
         """The paths of files of data in the folder that are not the log's, sorted."""
-        names = os.listdir(self._folder) if os.path.isdir(self._folder) else []
+        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
         return sorted(
-            os.path.join(self._folder, name)
+            os.path.join(self.folder, name)
             for name in names
             if DATA.search(name) and not SEGMENT.fullmatch(name)
         )
@@ -151,32 +151,33 @@ class Segments:
         path = self.segment_path(base, "jsonl")
         return path, max(os.path.getsize(path) - (last.end - base), 0) if os.path.exists(path) else 0
 
-    def folder_version(self) -> tuple[int, int] | None:
-        """Changes if another folder takes the place of the log's, and if files are made in it; None if there is none."""
-        try:
-            found = os.stat(self._folder)
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_ctime_ns
-
     def list_bases(self) -> tuple[int, ...]:
         """Where the segments begin. Lists a folder again if it changed meanwhile: a listing may miss one of several new files."""
-        if not os.path.isdir(self._folder):
+        if not os.path.isdir(self.folder):
             return ()
-        before, names = None, os.listdir(self._folder)
+        before, names = None, os.listdir(self.folder)
         while names != before:
-            before, names = names, os.listdir(self._folder)
+            before, names = names, os.listdir(self.folder)
         if old := next(filter(OLD_SEGMENT.fullmatch, names), None):
-            raise ValueError(f"{self._folder} is a log of an older layout ({old}): name an empty folder")
+            raise ValueError(f"{self.folder} is a log of an older layout ({old}): name an empty folder")
         matches = filter(None, map(SEGMENT.fullmatch, names))
         return tuple(sorted(int(match[1]) for match in matches if match[2] == "index"))
+
+
+def folder_version(folder: Path) -> tuple[int, int] | None:
+    """Changes if another folder takes the place of a log's, and if files are made in it; None if there is none."""
+    try:
+        found = os.stat(folder)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_ctime_ns
 
 
 class LogIdentity:
     """Tells a log from another one that takes its place in the folder: no other has a segment that begins at the same position and time."""
 
     def __init__(self, segments: Segments):
-        self._segments, self._version = segments, segments.folder_version()
+        self._segments, self._version = segments, folder_version(segments.folder)
         self.note()
 
     def note(self) -> None:
@@ -186,7 +187,7 @@ class LogIdentity:
 
     def may_have_changed(self) -> bool:
         """Whether the folder is there and is another one since the last call, or has other files."""
-        before, self._version = self._version, self._segments.folder_version()
+        before, self._version = self._version, folder_version(self._segments.folder)
         return self._version not in (before, None)
 
     def is_kept(self) -> bool:

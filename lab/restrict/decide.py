@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Self
 
 from lab.logs.positions import Record
-from lab.logs.reading import parse_records, print_expired
+from lab.logs.reading import AT_ONCE, parse_records, print_expired
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.answers import parse_ack, parse_dead_letter
 from lab.model.deadletters import dead_letter
@@ -26,7 +26,6 @@ from lab.restrict.restrictions import Restriction, Restrictions, apply_new_messa
 
 DEAD_LETTERS = "restrictionDeadLetters"  # the log of dead letters
 POLL_S = 0.02  # how often it looks for new records
-AT_ONCE = 10_000  # alerts that it takes at once
 WAITING = 100_000  # alerts of rule versions without an acknowledgement so far
 
 

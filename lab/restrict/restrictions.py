@@ -16,7 +16,7 @@ from heapq import nsmallest
 from typing import Any
 
 from lab.logs.positions import Positions, Record
-from lab.logs.reading import parse_records
+from lab.logs.reading import AT_ONCE, parse_records
 from lab.model.jsontext import is_valid_unicode
 from lab.model.rules import ACTIONS
 from lab.model.schema import MAX_TIME, Value
@@ -27,7 +27,6 @@ FORBIDS = {  # action of a restriction -> the actions of events that it forbids
     "hold_payment": ("payment",),
     "notify": (),
 }
-AT_ONCE = 10_000  # messages that are read at once
 MAX_BYTES = 1 << 20  # a record; the longest group takes 400 kB
 END_OF_TIME = 2 * MAX_TIME  # ms since the epoch: later than the last event and the longest restriction
 

@@ -26,6 +26,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.logs.positions import Record
+from lab.logs.reading import AT_ONCE
 from lab.model.jsontext import BadRecord, decode_text, is_valid_unicode, parse_json_object
 from lab.model.times import now_ms
 from lab.model.words import expected_message
@@ -34,7 +35,6 @@ from lab.restrict.client import AT_ONCE as QUESTIONS_AT_ONCE
 from lab.restrict.client import HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
 from lab.restrict.restrictions import (
-    AT_ONCE,
     FORBIDS,
     Restriction,
     Restrictions,

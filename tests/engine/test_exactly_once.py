@@ -154,6 +154,16 @@ def put(outlet, cut: Cut) -> None:
     outlet.put(cut, output_of(cut), frozenset())
 
 
+def open_transaction(logs: KafkaLogs, line: str) -> Producer:
+    """Somebody else's, which has written a line to the stats log."""
+    producer = Producer({"bootstrap.servers": logs.address, "transactional.id": "other", "log_level": 0})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(logs.topic("stats"), line)
+    producer.flush()
+    return producer
+
+
 def test_an_attempt_that_was_taken_for_dead_is_fenced_by_the_broker(kafka):
     logs = topics(kafka.address, "once-twin")
     first, cuts = outlet_of(logs), list(map(cut_of, range(3)))
@@ -196,11 +206,7 @@ def test_a_twin_that_wakes_up_late_neither_fences_the_owner_nor_delivers(kafka):
 def test_what_was_committed_is_known_also_behind_the_open_transaction_of_somebody_else(kafka, monkeypatch):
     monkeypatch.setattr(kafkaoutlet, "MARKED_S", 0.1)
     logs, cut = topics(kafka.address, "once-hidden"), cut_of(0)
-    other = Producer({"bootstrap.servers": logs.address, "transactional.id": "other", "log_level": 0})
-    other.init_transactions()
-    other.begin_transaction()
-    other.produce(logs.topic("stats"), "{}")
-    other.flush()
+    other = open_transaction(logs, "{}")
     put(outlet_of(logs), cut)
     known: list = []
     asking = Thread(target=lambda: known.append(outlet_of(logs, cut).committed))
@@ -216,11 +222,7 @@ def test_a_cut_whose_commit_a_restarting_broker_forgot_to_mark_is_not_delivered_
     monkeypatch.setattr(kafkaoutlet, "MARKED_S", 0.1)
     logs, cut = topics(kafka.address, "once-unmarked"), cut_of(0)
     # by another id, as the initialization would end the transaction of the checkpoint's own: only a broker in haste forgets it
-    unmarked = Producer({"bootstrap.servers": logs.address, "transactional.id": "unmarked", "log_level": 0})
-    unmarked.init_transactions()
-    unmarked.begin_transaction()
-    unmarked.produce(logs.topic("stats"), output_of(cut)["stats"][1][0])
-    unmarked.flush()
+    unmarked = open_transaction(logs, output_of(cut)["stats"][1][0])
     assert outlet_of(logs, cut).committed == {(0, batch_fingerprint(cut.end))}
     unmarked.abort_transaction()
 

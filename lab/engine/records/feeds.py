@@ -7,10 +7,8 @@ A feed says where a source ended at a log time, and reads ranges. Effective log 
 before it in its source, nor than `floor`, the time of the cut before.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from lab.logs.files import BYTES_A_RECORD, FileLog
+from lab.logs.segments import folder_version
 from lab.model.deadletters import BEGINNING
 from lab.model.jsontext import MAX_LINE_BYTES, LongLine
 from lab.model.times import now_ms
@@ -242,17 +241,14 @@ class FileFeed(Feed):
         return {0: min(self.log.end(log_time), ends[0])}
 
     def may_be_replaced(self) -> bool:
-        before, self._folder = self._folder, None
-        with suppress(FileNotFoundError):
-            found = os.stat(self.log.folder)
-            self._folder = found.st_ino, found.st_ctime_ns
+        before, self._folder = self._folder, folder_version(self.log.folder)
         return self._folder != before
 
     def has_read(self, positions: Positions, log_time: int) -> bool:
         at = positions.get(0, 0)
         if at <= self.log.start():
             return True
-        return at <= self.log.end(log_time + 1) and self.log.read_bytes(at - 1, at) == b"\n"
+        return at <= self.log.end(log_time + 1) and self.log.begins_line(at)
 
     def estimated_records(self, source: int, start: int, end: int) -> int:
         return -(-(end - start) // BYTES_A_RECORD)
