@@ -74,6 +74,7 @@ class Simulation:
         with ExitStack() as stack:
             for module, name, value in (
                 (arrays, "ROOM_AT_FIRST", given["room"]),
+                (arrays, "SPARE_ROWS", given["room"]),
                 (waits, "ROOM_AT_FIRST", given["room"]),
                 (mergeplan, "MERGED_AT_ONCE", given["merged"]),
                 (mergeplan, "EVENTS_AT_MOST", given["merged_events"]),

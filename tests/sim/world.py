@@ -6,7 +6,7 @@ fails with an error, or is suspended in a thread of its own and goes on later, a
 """
 
 import _thread
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -25,6 +25,9 @@ from lab.engine.records import parallel
 from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model import rules
+
+
+GROWTH = 4  # an array can grow to so many times its first size
 
 
 class Killed(BaseException):
@@ -55,6 +58,7 @@ class World:
     def __init__(self) -> None:
         self.disk: dict[str, dict[str, bytes]] = {}
         self.memory: dict[str, dict[str, np.ndarray]] = {}
+        self.rows_at_first: dict[str, dict[str, int]] = {}  # of each array in memory
         self.notes: dict[str, str] = {}
         self.locked: dict[str, Any] = {}  # who has a lock
         self.folders: set[str] = set()
@@ -210,7 +214,21 @@ def _locked(path: Path) -> Iterator[SimNote]:
 def _create(path: Path, layout: shared.Layout) -> shared.Arrays:
     arrays = {name: np.zeros(shape, dtype) for name, (dtype, shape) in layout.items()}
     World.current.memory[str(path)] = arrays
+    World.current.rows_at_first[str(path)] = {name: len(array) for name, array in arrays.items()}
     World.current.step("a window file was made")
+    return arrays
+
+
+def _grow(path: Path, rows: Mapping[str, int]) -> shared.Arrays | None:
+    world, arrays = World.current, {}
+    at_first = world.rows_at_first[str(path)]
+    if any(rows.get(name, 0) > GROWTH * at_first[name] for name in at_first):
+        return None
+    for name, old in world.memory[str(path)].items():
+        arrays[name] = np.zeros((max(rows.get(name, 0), len(old)), *old.shape[1:]), old.dtype)
+        arrays[name][: len(old)] = old
+    world.memory[str(path)] = arrays
+    world.step("a window file grew")
     return arrays
 
 
@@ -295,6 +313,7 @@ def installed() -> Iterator[None]:
             (CheckpointFolder, "append_if_unchanged", _append),
             (CheckpointFolder, "has_size_and_ending", _is_as),
             (shared, "create_arrays", _create),
+            (shared, "grow_arrays", _grow),
             (shared, "attach_arrays", lambda path: World.current.memory[str(path)]),
             (shared, "remove_arrays", lambda path: path.unlink()),
             (shared, "unmap_removed_arrays", lambda: None),

@@ -16,6 +16,7 @@ from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
+SPARE_ROWS = 1 << 16
 NO_TWINS = np.empty(0, np.int32)
 
 
@@ -75,24 +76,39 @@ class StoreArrays:
             "events": ROOM_AT_FIRST,
             "groups": ROOM_AT_FIRST,
             "accumulators": max(ROOM_AT_FIRST, self.lanes),
-            "reset_table": next_power_of_two(2 * self.own),
+            "reset_table": 2 * self.own,
+        }
+
+    def _rows(self, room: dict[str, int]) -> dict[str, int]:
+        """How many rows the arrays that grow have for so much room; hash tables have two for each entry."""
+        events, groups = room["events"], room["groups"]
+        distinct = sum(bool(key.unique) for key in self.keys)
+        # a block has more than HALF events, but for one of each group, which has more than LIMIT
+        blocks = 2 * events // HALF + 1
+        return room | {
+            "reset_table": next_power_of_two(room["reset_table"]),
+            "group_table": next_power_of_two(2 * groups),
+            "same_time_table": next_power_of_two(2 * events),
+            "blocks": blocks,
+            "queues": events,
+            "accumulator_starts": groups,
+            "distinct_table": next_power_of_two(2 * events * distinct),
+            "block_totals": blocks,
         }
 
     def _create(self, room: dict[str, int]) -> shared.Arrays:
-        # a block has more than HALF events, but for one of each group, which has more than LIMIT
-        blocks = 2 * room["events"] // HALF + 1
-        aggregates = self._create_aggregates(room, blocks)
+        rows, aggregates = self._rows(room), self._create_aggregates(room)
         arrays = shared.create_arrays(
             self.path,
             {
                 "scalars": ("int64", (layout.RETURNS + 1,)),
                 "newest_ms": ("int64", (self.key_groups,)),
-                "events": ("int64", (room["events"], layout.VALUES + len(self.value_columns))),
-                "groups": ("int64", (room["groups"], layout.KEY + len(self.key_columns))),
-                "group_table": ("int32", (next_power_of_two(2 * room["groups"]),)),
-                "reset_table": ("int64", (room["reset_table"], 3)),
-                "same_time_table": ("int32", (next_power_of_two(2 * room["events"]),)),
-                "blocks": ("int64", (blocks, layout.NEWER_BLOCK + 1)),
+                "events": ("int64", (rows["events"], layout.VALUES + len(self.value_columns))),
+                "groups": ("int64", (rows["groups"], layout.KEY + len(self.key_columns))),
+                "group_table": ("int32", (rows["group_table"],)),
+                "reset_table": ("int64", (rows["reset_table"], 3)),
+                "same_time_table": ("int32", (rows["same_time_table"],)),
+                "blocks": ("int64", (rows["blocks"], layout.NEWER_BLOCK + 1)),
                 "scratch": ("int64", (SCRATCH,)),
             },
         )
@@ -103,18 +119,17 @@ class StoreArrays:
             arrays[name].fill(NOTHING)
         return arrays | aggregates
 
-    def _create_aggregates(self, room: dict[str, int], blocks: int) -> shared.Arrays:
+    def _create_aggregates(self, room: dict[str, int]) -> shared.Arrays:
         """Those that depend on which aggregates there are: in a file of their own, so that others need not move the events."""
-        queues = sum(key.has_queue for key in self.keys)
-        distinct = sum(bool(key.unique) for key in self.keys)
+        rows, queues = self._rows(room), sum(key.has_queue for key in self.keys)
         arrays = shared.create_arrays(
             event_and_aggregate_files(self.path)[1],
             {
-                "queues": ("int32", (room["events"], queues, 2)),
-                "accumulator_starts": ("int32", (room["groups"], len(self.keys))),
-                "accumulators": ("int64", (room["accumulators"],)),
-                "distinct_table": ("int32", (next_power_of_two(2 * room["events"] * distinct), 3)),
-                "block_totals": ("int64", (blocks, len(self.keys), LANES)),
+                "queues": ("int32", (rows["queues"], queues, 2)),
+                "accumulator_starts": ("int32", (rows["accumulator_starts"], len(self.keys))),
+                "accumulators": ("int64", (rows["accumulators"],)),
+                "distinct_table": ("int32", (rows["distinct_table"], 3)),
+                "block_totals": ("int64", (rows["block_totals"], len(self.keys), LANES)),
             },
         )
         for name in ("accumulator_starts", "distinct_table"):
@@ -122,9 +137,9 @@ class StoreArrays:
         return arrays
 
     def _change_aggregates(self, room: dict[str, int], before: list[AggregateKey]) -> None:
-        """The same events with other aggregates, or more room for them; `before`: those of now."""
+        """The same events with other aggregates; `before`: those of now."""
         old = self.arrays
-        self.arrays = old | self._create_aggregates(room, len(old["blocks"]))
+        self.arrays = old | self._create_aggregates(room)
         self._move_aggregates(old, before)
 
     def _rebuild_arrays(
@@ -200,16 +215,46 @@ class StoreArrays:
             "reset_table": 2 * (resets_now + resets),
         }
         room = self._room
-        if any(need[name] > room[name] for name in need):
-            grown = {name: max(room[name], next_power_of_two(need[name])) for name in need}
-            of_all_groups = lanes_now * grown["groups"] // max(groups_now, 1)
-            grown["accumulators"] = max(grown["accumulators"], of_all_groups)
+        more = {name: with_spare_rows(rows) for name, rows in need.items() if rows > room[name]}
+        if more and not self._grow(room | more):
             before = self.keys
             self._drop_unused()
-            if grown | {"accumulators": room["accumulators"]} == room:
-                self._change_aggregates(grown, before)
-            else:
-                self._rebuild_arrays(grown, before)
+            self._rebuild_arrays(room | more, before)
+
+    def _grow(self, room: dict[str, int]) -> bool:
+        """Gives the arrays more room where they are; False if they have no addresses left for that."""
+        rows, old, grown = self._rows(room), self.arrays, {}
+        for file in event_and_aggregate_files(self.path):
+            arrays = shared.grow_arrays(file, rows)
+            if arrays is None:
+                return False
+            grown |= arrays
+        self.arrays = grown
+        longer = {name for name in old if len(grown[name]) > len(old[name])}
+        scalars = grown["scalars"]
+        if "group_table" in longer:
+            grown["group_table"].fill(NOTHING)
+            groups.refill_group_table(self.store)
+        if "same_time_table" in longer and scalars[layout.TWINS]:
+            entries = old["same_time_table"][old["same_time_table"] != 0]
+            grown["same_time_table"].fill(0)
+            scalars[layout.TWINS] = 0
+            groups.refill_same_time_table(self.store, entries)
+        if "reset_table" in longer:
+            resets = old["reset_table"][old["reset_table"][:, layout.RESET_RULE] != NOTHING]
+            grown["reset_table"].fill(NOTHING)
+            scalars[layout.RESETS] = 0
+            groups.refill_reset_table(self.store, resets)
+        if "distinct_table" in longer:
+            values = old["distinct_table"][old["distinct_table"][:, layout.AGGREGATE] != NOTHING]
+            grown["distinct_table"].fill(NOTHING)
+            running.refill_distinct_table(self.store, self.numbers, values, np.arange(len(self.keys)))
+        return True
+
+    def _doubles(self, events: int) -> bool:
+        """Whether `_make_room` for so many more events would pass a power of two."""
+        room, need = len(self.arrays["events"]), self.event_count + events
+        return need > room and next_power_of_two(with_spare_rows(need)) > next_power_of_two(room)
 
     @property
     def event_count(self) -> int:
@@ -248,6 +293,12 @@ def remove_store(path: Path) -> None:
 def _queues(keys: list[AggregateKey]) -> dict[AggregateKey, int]:
     """The aggregates that have a queue, and its number."""
     return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
+
+
+def with_spare_rows(rows: int) -> int:
+    """How many rows arrays get that need so many: the next power of two, or multiple of SPARE_ROWS. To make room for these takes a few milliseconds."""
+    unit = min(next_power_of_two(rows), SPARE_ROWS)
+    return -(-rows // unit) * unit
 
 
 def next_power_of_two(at_least: int) -> int:

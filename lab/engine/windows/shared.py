@@ -1,7 +1,8 @@
 """Arrays in memory that every Python worker of a host shares.
 
 Spark may hand a key-group to another worker from one micro-batch to the next. Windows that lived in one worker's heap would
-be behind in the other; in a mapped file they are simply there. One file holds a set of named arrays and how they lie.
+be behind in the other; in a mapped file they are simply there. One file holds a set of named arrays and how they lie. They
+grow where they are, so that no event waits until a million others have been copied.
 """
 
 import fcntl
@@ -12,10 +13,11 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,13 +28,25 @@ Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 
 HEADER_BYTES = 4096
 ALIGNMENT_BYTES = 64
+GROWTH = 64  # an array can grow in place to so many times its first size; until then that is a range of addresses, not memory
 ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the temporary folder serves
 
 YOUNG_S = 60.0  # a folder is made faster
 
 PREFIX = "lab-"
 _open_locks: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
-_mapped: dict[Path, tuple[int, Arrays]] = {}  # path -> inode, arrays
+
+
+class _Mapped(NamedTuple):
+    """A mapped file, and the arrays that its header named when it was last looked at."""
+
+    inode: int
+    memory: mmap.mmap
+    header: bytes
+    arrays: Arrays
+
+
+_mapped: dict[Path, _Mapped] = {}
 
 
 def memory_folder() -> Path:
@@ -127,37 +141,69 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
     Takes the memory of all of them, also of what is never used: raises OSError (no space left) here rather than let a later
     write kill the process.
     """
-    sizes = [prod(shape) * np.dtype(dtype).itemsize for dtype, shape in layout.values()]
-    total = HEADER_BYTES + sum(size + ALIGNMENT_BYTES for size in sizes)
+    lies, offset = {}, HEADER_BYTES
+    for name, (dtype, shape) in layout.items():
+        lies[name] = dtype, shape, offset
+        size = GROWTH * prod(shape) * np.dtype(dtype).itemsize
+        offset += size + -size % ALIGNMENT_BYTES
     fresh = path.with_suffix(".new")
     descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with file_named_in_errors(fresh):
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(descriptor, 0, total)
-            else:
-                os.ftruncate(descriptor, total)
-            os.pwrite(descriptor, json.dumps(layout).encode().ljust(HEADER_BYTES), 0)
+            os.ftruncate(descriptor, offset + ALIGNMENT_BYTES)
+            _take_memory(descriptor, 0, HEADER_BYTES)
+            for dtype, shape, begin in lies.values():
+                _take_memory(descriptor, begin, prod(shape) * np.dtype(dtype).itemsize)
+            os.pwrite(descriptor, _header(lies), 0)
     finally:
         os.close(descriptor)
     os.replace(fresh, path)
     return attach_arrays(path)
 
 
+def grow_arrays(path: Path, rows: Mapping[str, int]) -> Arrays | None:
+    """The arrays at `path`, those named with so many rows; the new ones are zeros. None if one would have more than GROWTH times its first size.
+
+    Raises OSError (no space left), and leaves them as they were.
+    """
+    with open(path, "r+b") as file, file_named_in_errors(path):
+        lies = json.loads(os.pread(file.fileno(), HEADER_BYTES, 0))
+        ends = [*(begin for *_, begin in lies.values()), os.fstat(file.fileno()).st_size][1:]
+        for (name, (dtype, shape, begin)), end in zip(lies.items(), ends, strict=True):
+            row_bytes = prod(shape[1:]) * np.dtype(dtype).itemsize
+            more = rows.get(name, 0) - shape[0]
+            if begin + (shape[0] + more) * row_bytes > end:
+                return None
+            if more > 0:
+                _take_memory(file.fileno(), begin + shape[0] * row_bytes, more * row_bytes)
+                shape[0] += more
+        os.pwrite(file.fileno(), _header(lies), 0)
+    return attach_arrays(path)
+
+
+def _header(lies: Mapping[str, tuple]) -> bytes:
+    return json.dumps(lies).encode().ljust(HEADER_BYTES)
+
+
+def _take_memory(descriptor: int, begin: int, size: int) -> None:
+    if size and hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, begin, size)
+
+
 def attach_arrays(path: Path) -> Arrays:
     """The arrays at `path`, mapped at most once for each file that stood there."""
     with open(path, "r+b") as file:
-        inode = os.fstat(file.fileno()).st_ino
-        if path in _mapped and _mapped[path][0] == inode:
-            return _mapped[path][1]
-        memory = mmap.mmap(file.fileno(), 0)
-    arrays, offset = {}, HEADER_BYTES
-    for name, (dtype, shape) in json.loads(memory[:HEADER_BYTES]).items():
-        arrays[name] = np.frombuffer(memory, dtype, prod(shape), offset).reshape(shape)
-        size = arrays[name].nbytes
-        offset += size + -size % ALIGNMENT_BYTES
-    _mapped[path] = inode, arrays
-    return arrays
+        inode, header = os.fstat(file.fileno()).st_ino, os.pread(file.fileno(), HEADER_BYTES, 0)
+        mapped = _mapped.get(path)
+        if not mapped or mapped.inode != inode:
+            mapped = _Mapped(inode, mmap.mmap(file.fileno(), 0), b"", {})
+    if mapped.header != header:
+        arrays = {
+            name: np.frombuffer(mapped.memory, dtype, prod(shape), begin).reshape(shape)
+            for name, (dtype, shape, begin) in json.loads(header).items()
+        }
+        mapped = _mapped[path] = mapped._replace(header=header, arrays=arrays)
+    return mapped.arrays
 
 
 def remove_arrays(path: Path) -> None:

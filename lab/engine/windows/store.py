@@ -11,13 +11,13 @@ from lab.engine.compiled import groups, layout, restore, window
 from lab.engine.compiled.layout import NOTHING, Batch
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, transport_columns
 from lab.engine.records.columns import TAKEN, Columns, take_rows, writable_int64
-from lab.engine.windows.arrays import StoreArrays, next_power_of_two
+from lab.engine.windows.arrays import SPARE_ROWS, StoreArrays, next_power_of_two
 from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
 from lab.model.rule import Rule
 
 ALERTS_AT_ONCE = 4096
-NEARLY_FULL = 8  # when less than one in so many is free
+NEARLY_FULL = 8  # when less than one in so many is free, and no more than one in so many of SPARE_ROWS
 FEW_UNUSED = 4  # aggregates that are maintained without a rule; each costs as much as one with a rule
 END_OF_SEQS = 1 << 62  # greater than every seq
 
@@ -74,9 +74,9 @@ class RouteStore(StoreArrays):
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _prepare(self, batch: Batch) -> None:
-        """Makes room for a batch, if possible in one step, because a rebuild costs more than evaluation. Removes expired events first."""
+        """Makes room for a batch. Whenever the events double, removes expired ones first if they are many."""
         rows = len(batch.times_ms)
-        if self.event_count + rows > len(self.arrays["events"]) and self._mostly_expired():
+        if self._doubles(rows) and self._mostly_expired():
             self.compact(room_for_events=rows)
         new = self._new_groups(batch)
         # of many aggregates a group may use few: no more than the events take
@@ -89,11 +89,12 @@ class RouteStore(StoreArrays):
         `stored_rows`: the rows that the last batch stored in all stores. Large batches, as in a backlog, make room for themselves.
         """
         room = len(self.arrays["events"])
-        nearly_full = NEARLY_FULL * max(room - self.event_count, stored_rows) <= room
-        if nearly_full and self._mostly_expired():
+        free = room - self.event_count
+        nearly_full = NEARLY_FULL * max(free, stored_rows) <= min(room, SPARE_ROWS)
+        if nearly_full and self._doubles(free + 1) and self._mostly_expired():
             self.compact()
         elif nearly_full:
-            self._make_room(events=room)
+            self._make_room(events=free + 1)
         return nearly_full
 
     def _new_groups(self, batch: Batch) -> int:
