@@ -378,6 +378,8 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
     )
     with (
         patch.object(arrays, "ROOM_AT_FIRST", room),
+        patch.object(arrays, "SPARE_ROWS", room),
+        patch.object(shared, "GROWTH", 4),
         patch.object(awaited, "ROOM_AT_FIRST", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, 4096])),
     ):

@@ -1,5 +1,6 @@
 """The folder of one start's shared arrays: its own, private, gone when nobody holds on to it."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -88,3 +89,53 @@ def test_a_note_is_empty_until_it_is_written(tmp_path):
         note.write("a batch")
     with shared.locked_note(tmp_path / "lock") as note:
         assert note.read() == "a batch"
+
+
+def test_arrays_grow_where_they_are(tmp_path):
+    path = tmp_path / "windows"
+    layout = {"times": ("int64", (3,)), "pairs": ("int32", (2, 2)), "none": ("int64", (2, 0))}
+    before = shared.create_arrays(path, layout)
+    before["times"][:], before["pairs"][:] = (1, 2, 3), 7
+    after = shared.grow_arrays(path, {"times": 5, "pairs": 2 * shared.GROWTH, "none": 9, "others": 1})
+    assert after["times"].tolist() == [1, 2, 3, 0, 0]
+    assert after["pairs"].sum() == 4 * 7 and after["pairs"].shape == (2 * shared.GROWTH, 2)
+    before["times"][0] = 10
+    assert after["times"][0] == 10, "they are the same memory"
+    with patch.dict(shared._mapped, clear=True):  # as another process
+        others = shared.attach_arrays(path)
+    assert {name: array.shape for name, array in others.items()} == {
+        "times": (5,),
+        "pairs": (2 * shared.GROWTH, 2),
+        "none": (9, 0),
+    }
+    others["times"][4] = 11
+    assert after["times"][4] == 11
+    assert shared.attach_arrays(path)["times"] is after["times"]
+
+
+def test_a_process_that_has_arrays_mapped_sees_that_another_one_has_let_them_grow(tmp_path):
+    path = tmp_path / "windows"
+    shared.create_arrays(path, {"times": ("int64", (3,))})
+    with patch.dict(shared._mapped, clear=True):
+        shared.grow_arrays(path, {"times": 4})["times"][3] = 1
+    assert shared.attach_arrays(path)["times"].tolist() == [0, 0, 0, 1]
+
+
+def test_arrays_that_cannot_grow_any_further_stay_as_they_are(tmp_path):
+    path = tmp_path / "windows"
+    shared.create_arrays(path, {"times": ("int64", (8,)), "ids": ("int64", (8,))})
+    assert shared.grow_arrays(path, {"times": 9, "ids": 8 * shared.GROWTH + 1}) is None
+    assert [len(array) for array in shared.attach_arrays(path).values()] == [8, 8]
+
+
+def test_arrays_that_find_no_memory_to_grow_stay_as_they_are(tmp_path):
+    path = tmp_path / "windows"
+    shared.create_arrays(path, {"times": ("int64", (8,))})
+    full = OSError(errno.ENOSPC, "no space left")
+    with (
+        patch.object(os, "posix_fallocate", side_effect=full),
+        pytest.raises(OSError, match="no space left") as raised,
+    ):
+        shared.grow_arrays(path, {"times": 9})
+    assert raised.value.filename == str(path)
+    assert len(shared.attach_arrays(path)["times"]) == 8

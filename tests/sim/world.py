@@ -26,7 +26,6 @@ from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model import rules
 
-
 GROWTH = 4  # an array can grow to so many times its first size
 
 

@@ -150,7 +150,7 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
     descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with file_named_in_errors(fresh):
-            os.ftruncate(descriptor, offset + ALIGNMENT_BYTES)
+            os.ftruncate(descriptor, offset)
             _take_memory(descriptor, 0, HEADER_BYTES)
             for dtype, shape, begin in lies.values():
                 _take_memory(descriptor, begin, prod(shape) * np.dtype(dtype).itemsize)
