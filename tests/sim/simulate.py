@@ -82,6 +82,7 @@ class Simulation:
                 (cut, "WORTH_SHARING", given["sharing"]),
                 (feeds, "AT_ONCE", given["at_once"] * feeds.BYTES_A_RECORD),
                 (writer, "SEGMENT_BYTES", given["segment_bytes"]),
+                (decode, "NOT_WORTH_ARROW", 0),
                 (cut, "LOOK_S", -1.0),  # a simulated driver waits no real time
                 (protocol, "HOSTS", given["hosts"]),
             ):

@@ -57,7 +57,7 @@ class CheckpointFolder:
         """Whether it is in a store of objects, which appear whole."""
         return self.where.startswith(STORES)
 
-    @property
+    @cached_property
     def path(self) -> Path:
         """The folder, where it is one on a file system."""
         return Path(os.path.abspath(self.where.removeprefix(SHARED)))

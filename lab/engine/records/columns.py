@@ -96,11 +96,13 @@ def in_log_order(parts: list[Columns]) -> Columns:
     """
     columns = {name: concat_columns([part[name] for part in parts]) for name in parts[0]}
     log_time, source = columns[LOG_TIME], columns[SOURCE]
-    starts = np.flatnonzero(np.diff(log_time) | np.diff(source)) + 1  # of the runs that stay together
+    is_later = log_time[1:] > log_time[:-1]
+    is_same = log_time[1:] == log_time[:-1]
+    if (is_later | is_same & (source[1:] >= source[:-1])).all():
+        return columns
+    starts = np.flatnonzero(~is_same | (source[1:] != source[:-1])) + 1  # of the runs that stay together
     starts = np.concatenate(([0], starts))
     order = np.lexsort((source[starts], log_time[starts]))
-    if (np.diff(order) > 0).all():
-        return columns
     ends = np.append(starts[1:], len(log_time))
     rows = np.concatenate([np.arange(starts[run], ends[run]) for run in order])
     return {name: take_rows(values, rows) for name, values in columns.items()}

@@ -23,6 +23,7 @@ from lab.model.schema import MAX_FUTURE_MS, MAX_ID, MAX_TIME, Schema
 
 LIKE_SECONDS = 10**11  # ms: March 1973; as seconds, the year 5138
 MANY, FEW = 3200, 64  # lines read at once, and lines next to a bad one that are read one by one
+NOT_WORTH_ARROW = 10  # records: one by one they take less time than Arrow needs to begin
 
 
 @dataclass
@@ -98,7 +99,7 @@ def decode_records(
     lines = RecordLines(records)
     log_times = np.zeros(len(lines.starts), np.int64)
     log_times[lines.records] = records.log_time
-    at_once, table = np.empty(0, np.int64), arrow_schema(schema).empty_table()
+    at_once = np.empty(0, np.int64)
     if read := list(_read_at_once(lines, schema)):
         at_once = np.concatenate([rows for rows, _ in read])
         table, right = typed_columns(pa.concat_tables(table for _, table in read), schema)
@@ -120,12 +121,15 @@ def decode_records(
                 nan_as_null.update(nans)
         except BadRecord as error:
             bad.append((str(error), row))
-    rows = np.append(at_once, np.array(one_by_one, np.int64))
-    if good:
-        order = np.argsort(rows, kind="stable")
-        rows = rows[order]
-        table = pa.concat_tables([table, pa.Table.from_pylist(good, table.schema)]).take(pa.array(order))
-    columns = {name: table[name].combine_chunks() for name in schema.names}
+    rows, batch = np.array(one_by_one, np.int64), pa.RecordBatch.from_pylist(good, arrow_schema(schema))
+    columns = {name: batch[name] for name in schema.names}
+    if len(at_once):
+        rows = np.append(at_once, rows)
+        if good:
+            order = np.argsort(rows, kind="stable")
+            both = pa.concat_tables([table, pa.Table.from_batches([batch])])
+            rows, table = rows[order], both.take(pa.array(order))
+        columns = {name: table[name].combine_chunks() for name in schema.names}
     if not schema.has_numeric_id:
         columns[ID_TEXT] = _id_texts([columns[name] for name in schema.id_fields])
         columns[ID] = pa.array(_digests(columns[ID_TEXT]))
@@ -203,7 +207,7 @@ def is_utf8(line: bytes) -> bool:
 
 def _read_at_once(lines: RecordLines, schema: Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
     """Rows and their values, of all lines but those that have a bad one nearby and those that are not plain."""
-    if schema.records == "csv":
+    if schema.records == "csv" or len(lines.records) <= NOT_WORTH_ARROW:
         return
     plain = lines.arrow_readable()
     text, rows = lines.text, np.flatnonzero(plain)

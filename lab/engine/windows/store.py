@@ -166,7 +166,10 @@ class RouteStore(StoreArrays):
         while done < len(batch.times_ms):
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
             most = len(self.rules) + 2 * len(self.numbers.conditions)  # rows for one event
-            alerts = np.empty((most + ALERTS_AT_ONCE, layout.DENOMINATOR + 1), np.int64)
+            rows_left = len(batch.times_ms) - done
+            alerts = np.empty(
+                (most + min(ALERTS_AT_ONCE, most * rows_left), layout.DENOMINATOR + 1), np.int64
+            )
             done, fired = window.evaluate_batch(
                 self.store,
                 self.numbers,
