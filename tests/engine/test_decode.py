@@ -260,7 +260,7 @@ def test_a_few_records_are_read_one_by_one(monkeypatch):
     asked: list[int] = []
     monkeypatch.setattr(decode, "read_lines", lambda lines, count, schema: asked.append(count))
     for count in (3, 4):
-        lines = [b'{"transactionId": %d, "eventTime": 5}' % number for number in range(count)]
+        lines = b"\n".join(b'{"transactionId": %d, "eventTime": 5}' % number for number in range(count))
         columns = decode_records(LooseLines(lines), PAYMENTS).columns
         assert columns["transactionId"].to_pylist() == list(range(count))
         assert columns["paymentAmount"].null_count == count
