@@ -86,7 +86,7 @@ def print_backtest(
     check_not_all_dead_letters(result, events_place)
     alerts = result.alerts
     groups = Counter((alert.group, alert.key) for alert in alerts)
-    print(f"{len(alerts):,} alerts, {len(groups):,} groups")
+    print(f"alerts: {len(alerts):,}, groups: {len(groups):,}")
     for (_, key), count in groups.most_common(top):
         print(f"{count:8,}  {escape_control_characters(key)}")
     if alerts:

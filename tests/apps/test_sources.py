@@ -92,7 +92,7 @@ def test_from_a_topic_of_own_events_to_alerts_by_commands(kafka, tmp_path, monke
     capsys.readouterr()
     assert main(["rules", "backtest", ORDERS_RULE, *where, "--schema", "orders.toml"]) == OK
     alerts = len(Path("alerts.jsonl").read_text().splitlines())
-    assert alerts > 50 and f"{alerts:,} alerts, 3 groups" in capsys.readouterr().out
+    assert alerts > 50 and f"alerts: {alerts:,}, groups: 3" in capsys.readouterr().out
     Settings(lab.schema("orders.toml")).bind("checkpoint")
     assert main(["rules", "backtest", ORDERS_RULE, *where]) == OK  # the schema is the engine's
     assert main(["replay", "kafka:///nowhere", "--rules", "rules.txt"]) == FAILED

@@ -397,7 +397,7 @@ def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
     lines = capsys.readouterr().out.splitlines()
     alerts = replay("events.jsonl", [RULE], engine="reference").alerts
     assert lines[0] == "rule 1: SUM(paymentAmount) per payeeId over 10 min > 60"
-    assert lines[1] == f"{len(alerts)} alerts, {len({alert.key for alert in alerts})} groups"
+    assert lines[1] == f"alerts: {len(alerts)}, groups: {len({alert.key for alert in alerts})}"
     assert len(lines) == 2 + 2 + 1 + 2 and alerts[0].key in lines[5]
 
 

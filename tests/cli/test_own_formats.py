@@ -80,7 +80,7 @@ def test_from_a_foreign_file_to_alerts(write, tmp_path, monkeypatch, capsys):
             expected.append((row["no"], Decimal(sums[row["shop"]]) / 100))
     assert [(alert["eventId"], Decimal(alert["aggregate"])) for alert in alerts] == expected and expected
     assert main(["rules", "backtest", RULE, "sales", *reference]) == OK
-    assert f"{len(alerts)} alerts, 3 groups" in capsys.readouterr().out
+    assert f"alerts: {len(alerts)}, groups: 3" in capsys.readouterr().out
     played = [
         "simulate",
         "--events",

@@ -4,8 +4,10 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -31,6 +33,7 @@ from tests import strategies
 from tests.examples import examples
 from tests.postgresql import running_database
 from tests.rulestore.conftest import new_database
+from tests.waiting import wait_until
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50.10),(20)"
 ROW = rule_to_row(parse_message(RULE, PAYMENTS).rule)
@@ -319,6 +322,28 @@ def test_who_may_not_make_the_tables_is_told_who_does(postgres):
         ValueError, match="no rule store in .*, and analyst may not make one .*: any command with its owner"
     ):
         RuleStore(new_database(postgres, database.ANALYST), PAYMENTS)
+
+
+def test_a_rule_that_somebody_else_adds_at_the_same_moment_is_changed(postgres):
+    """
+    another   insert ───────────────── commit
+    this           update: no such row   insert: waits ─► is there already
+    """
+    store = RuleStore(new_database(postgres), PAYMENTS)
+    other = store.engine.connect()
+    other.execute(insert(RULES).values(ROW | {"changed_by": "other"}))
+    with ThreadPoolExecutor(1) as threads:
+        put = threads.submit(store.put, RULE.replace("50.10", "60"))
+        wait_until(lambda: _waits(store))
+        other.commit()
+        other.close()
+        put.result(30)
+    assert [change.row["limit_value"] for change in store.history(1)] == [Decimal("50.10"), 60]
+
+
+def _waits(store: RuleStore) -> bool:
+    with store.engine.connect() as connection:
+        return bool(connection.execute(text("SELECT 1 FROM pg_locks WHERE NOT granted")).first())
 
 
 def test_a_reader_changes_nothing(as_user):
