@@ -130,6 +130,33 @@ def test_files_are_merged_in_the_pauses_of_an_epoch_and_the_new_one_is_written_w
     assert_same(engine)
 
 
+def test_a_merge_that_no_longer_finds_a_route_is_written_when_the_next_epoch_is_saved(engine, monkeypatch):
+    """Who runs again the epoch that has removed the route still needs its events.
+
+    epoch    0 ▪    1 ▪    2, route 1 exported ▪    3, without route 2 ▪    4 ▪, 0 … 1 ▬
+    """
+    monkeypatch.setattr(mergeplan, "MERGED_AT_ONCE", 2)
+    rule = count_rule(">", 0, "5m")
+    other = rule[1].replace(b'"ruleId": 1', b'"ruleId": 2').replace(b"userId", b"country")
+    entries = [
+        [rule, ("control", other), login(1, 100)],
+        [login(2, 110)],
+        [login(3, 120)],
+        [login(4, 130), ("control", b'{"ruleId": 2, "ruleState": "DELETE"}')],
+        [login(5, 140)],
+    ]
+    pauses, seen = {2: 2, 3: 20}, []
+    for number, of in enumerate(entries):
+        with engine.epoch() as running:
+            for entry in of:
+                cut(running, engine, entry)
+            assert len(running._windows.stores) == (1 if number >= 3 else 2)
+            for _ in range(pauses.get(number, 0)):
+                running.pause(0.0)
+        seen.append([(file.first_epoch, file.last_epoch) for file in running._state.chain])
+    assert seen[3:] == [[(0, 0), (1, 1), (2, 2), (3, 3)], [(0, 1), (2, 2), (3, 3), (4, 4)]]
+
+
 def test_a_pause_is_no_longer_if_slices_take_all_of_it(engine, monkeypatch):
     with engine.epoch() as running:
         clock, slept = iter(range(100)), []

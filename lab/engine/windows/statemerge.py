@@ -17,6 +17,7 @@ import pyarrow as pa
 from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.stateencoder import RowSummary
 from lab.engine.windows.statefiles import (
+    NOTHING,
     StateFile,
     begin_encoding,
     columns_to_table,
@@ -31,7 +32,7 @@ NO_ROWS = np.empty(0, np.int64)
 class Merge:
     """A merge of consecutive files of a chain into `file`.
 
-    `exported_in`: the last epoch in which rows were exported. `content`: the new file's bytes, when all slices are done.
+    `exported_in`: the last epoch in which rows were looked for. `content`: the new file's bytes, when all slices are done.
     """
 
     def __init__(self, windows: Windows, files: Sequence[StateFile], file: StateFile):
@@ -60,14 +61,18 @@ class Merge:
         pieces: deque[pa.Table] = deque()
         for rows in self._exported():
             self.exported_in = self._epoch
-            self.summary.add(rows)
-            pieces.append(rows)
+            if len(rows):
+                self.summary.add(rows)
+                pieces.append(rows)
             yield True
-        schema = pa.unify_schemas([rows.schema for rows in pieces])
+        self.exported_in = self._epoch  # a route may have gone since the last rows
+        schema = pa.unify_schemas([NOTHING.schema, *(rows.schema for rows in pieces)])
         encoder = begin_encoding(self.file, schema, self.summary, use_threads=False)
         while pieces:
             batch = [pieces.popleft()]
-            while pieces and sum(map(len, batch)) + len(pieces[0]) <= SLICE_ROWS:
+            room = SLICE_ROWS - len(batch[0])
+            while pieces and len(pieces[0]) <= room:
+                room -= len(pieces[0])
                 batch.append(pieces.popleft())
             encoder.add(*batch)
             yield True
@@ -76,7 +81,6 @@ class Merge:
     def _exported(self) -> Iterator[pa.Table]:
         """The rows, as far as they still count, a slice at a time. Between two slices, rules and arrays may change."""
         start, end = first_seq(self.file.first_epoch), first_seq(self.file.last_epoch + 1)
-        yield columns_to_table([])
         for number in list(self.windows.stores):
             seq = start
             while seq < end and number in self.windows.stores:

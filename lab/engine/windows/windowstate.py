@@ -295,6 +295,7 @@ class WindowState:
             return self._expired(oldest)
         except StateFileMissing:
             self.chain, idle = self.files.find(self.number - 1)
+            self._merge = None
             if not any(
                 of.first_epoch <= oldest.first_epoch and of.last_epoch >= oldest.last_epoch
                 for of in self.chain
