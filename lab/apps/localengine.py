@@ -47,4 +47,6 @@ class LocalEngine(BackgroundTask):
                 ends = time.monotonic() + EPOCH_S
                 with running_epoch(job, planner, cuts, outlet.put) as running:
                     while time.monotonic() < ends:
-                        yield 0 if running.step() else self._every_s
+                        took_cut = running.step()
+                        running.pause(0)
+                        yield 0 if took_cut else self._every_s

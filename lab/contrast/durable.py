@@ -39,11 +39,19 @@ def bytes_written_and_files_kept(
             columns = decode_at_once(b"\n".join(lines[first:end]))
             columns["keyGroup"] = np.zeros(end - first, np.int64)
             store.evaluate(columns, first_seq(batch_id), 0)
-            taken, level = (len(chain), 0) if rewrite_all else plan_merge(chain, end - first)
-            since = chain[len(chain) - taken].first_epoch if taken else batch_id
-            rows = stores_to_table(
-                [(0, *store.export_events_and_resets(first_seq(since), first_seq(batch_id + 1)))]
-            )
-            chain = [*chain[: len(chain) - taken], files.write(batch_id, since, level, rows)]
-            found.append((chain[-1].size_bytes, len(chain)))
+            since = chain[0].first_epoch if rewrite_all and chain else batch_id
+            chain = [*([] if rewrite_all else chain), _written(files, store, batch_id, since, 0)]
+            written = chain[-1].size_bytes
+            while plan := plan_merge(chain, end - first):
+                merged = chain[plan.first : plan.end]
+                file = _written(files, store, merged[-1].last_epoch, merged[0].first_epoch, plan.level)
+                chain[plan.first : plan.end] = [file]
+                written += file.size_bytes
+            found.append((written, len(chain)))
     return found
+
+
+def _written(files: StateFiles, store: RouteStore, last: int, first: int, level: int) -> StateFile:
+    """A file of what some epochs stored."""
+    rows = store.export_events_and_resets(first_seq(first), first_seq(last + 1))
+    return files.write(last, first, level, stores_to_table([(0, *rows)]))

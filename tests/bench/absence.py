@@ -117,7 +117,7 @@ def measured(
                     ends = time.monotonic() + EPOCH_S
                     while time.monotonic() < ends or stats.get("groups", 0) != groups:
                         if running.wait_until_cut_due(REST_S):
-                            time.sleep(GATHER_S)
+                            running.pause(GATHER_S)
                             running.step()
                 if not feeder.ident:  # what was there is taken, and saved
                     feeder.start()

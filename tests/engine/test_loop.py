@@ -18,7 +18,7 @@ from lab.engine.loop.ends import READ, FileLogs
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.inprocess import Entry
 from lab.engine.loop.job import Job
-from lab.engine.windows import shared
+from lab.engine.windows import mergeplan, shared
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login
@@ -88,6 +88,84 @@ def test_an_epoch_has_many_cuts_and_one_state_file(engine):
         f"{number:09d}-{number:09d}-00000-00015.arrow" for number in range(2)
     ]
     assert_same(engine)
+
+
+def test_files_are_merged_in_the_pauses_of_an_epoch_and_the_new_one_is_written_when_the_next_is_saved(
+    engine, monkeypatch
+):
+    """
+    epoch    0 ▪    1 ▪    2, with pauses ▪    3 ▪, 0 … 1 ▬    4 ▪, 2 … 3 ▬     the second one without pauses: another is due
+    """
+    slept = []
+    monkeypatch.setattr(mergeplan, "MERGED_AT_ONCE", 2)
+    monkeypatch.setattr(epochs.time, "sleep", slept.append)
+
+    def chain() -> list[tuple[int, int]]:
+        return [(file.first_epoch, file.last_epoch) for file in running._state.chain]
+
+    seen = []
+    for number in range(5):
+        with engine.epoch() as running:
+            for entry in LOG[2 * number : 2 * number + 2]:
+                cut(running, engine, entry)
+            before = len(slept)
+            for _ in range(20 if number == 2 else 0):
+                running.pause(0.0)
+            assert len(slept) - before == (20 if number == 2 else 0)
+        seen.append(chain())
+    assert seen[1:] == [
+        [(0, 0), (1, 1)],
+        [(0, 0), (1, 1), (2, 2)],
+        [(0, 1), (2, 2), (3, 3)],
+        [(0, 1), (2, 3), (4, 4)],
+    ]
+    with engine.epoch() as running:
+        slept.clear()
+        running.pause(0.5)
+        assert 0.4 < sum(slept) <= 0.5
+    engine.close()
+    engine.start()
+    with engine.epoch() as running:
+        pass
+    assert_same(engine)
+
+
+def test_a_merge_that_no_longer_finds_a_route_is_written_when_the_next_epoch_is_saved(engine, monkeypatch):
+    """Who runs again the epoch that has removed the route still needs its events.
+
+    epoch    0 ▪    1 ▪    2, route 1 exported ▪    3, without route 2 ▪    4 ▪, 0 … 1 ▬
+    """
+    monkeypatch.setattr(mergeplan, "MERGED_AT_ONCE", 2)
+    rule = count_rule(">", 0, "5m")
+    other = rule[1].replace(b'"ruleId": 1', b'"ruleId": 2').replace(b"userId", b"country")
+    entries = [
+        [rule, ("control", other), login(1, 100)],
+        [login(2, 110)],
+        [login(3, 120)],
+        [login(4, 130), ("control", b'{"ruleId": 2, "ruleState": "DELETE"}')],
+        [login(5, 140)],
+    ]
+    pauses, seen = {2: 2, 3: 20}, []
+    for number, of in enumerate(entries):
+        with engine.epoch() as running:
+            for entry in of:
+                cut(running, engine, entry)
+            assert len(running._windows.stores) == (1 if number >= 3 else 2)
+            for _ in range(pauses.get(number, 0)):
+                running.pause(0.0)
+        seen.append([(file.first_epoch, file.last_epoch) for file in running._state.chain])
+    assert seen[3:] == [[(0, 0), (1, 1), (2, 2), (3, 3)], [(0, 1), (2, 2), (3, 3), (4, 4)]]
+
+
+def test_a_pause_is_no_longer_if_slices_take_all_of_it(engine, monkeypatch):
+    with engine.epoch() as running:
+        clock, slept = iter(range(100)), []
+        monkeypatch.setattr(epochs.time, "monotonic", lambda: 0.001 * next(clock))
+        monkeypatch.setattr(epochs.time, "sleep", slept.append)
+        slices = iter([True] * 9)
+        monkeypatch.setattr(running._state, "merge_slice", lambda: next(slices))
+        running.pause(0.003)
+        assert len(list(slices)) == 6 and slept == [0.0]
 
 
 def test_what_was_killed_in_an_epoch_takes_the_same_cuts_and_goes_on(engine):

@@ -47,22 +47,28 @@ def random_files(rng: Random) -> list[StateFile]:
     return files
 
 
-def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
-    """Four batches of two tasks, then one task: eight files, of which the seven newest would leave half of the first batch."""
-    log = [count_rule(">", 0, "30m"), *(login(number, number, user=number) for number in range(1, 61))]
-    with InProcessEngine(Settings(LOGINS, parallelism=2)) as stages:
+def test_a_merge_after_a_rescale_takes_all_files_of_its_epochs():
+    """Four batches of two tasks, then one task: eight files, of which the seven oldest would leave half of the last batch."""
+    log = [count_rule(">", 0, "30m"), *(login(number, number, user=number) for number in range(1, 71))]
+    with (
+        patch.object(mergeplan, "MERGED_AT_ONCE", 7),
+        InProcessEngine(Settings(LOGINS, parallelism=2)) as stages,
+    ):
         for first in range(0, 40, 10):
             stages.run_batch(log[first : first + 10])
         assert len((stages.job.folder / "state").names()) == 8
-        stages.settings = replace(stages.settings, parallelism=1)
-        stages.job = replace(stages.job, settings=stages.settings)
-        stages.planner.settings = stages.settings
-        stages.run_batch(log[40:50])
+        rescaled(stages, 1, "")
         one = windowstate.open_windows(
             stages.settings, stages.job.folder, shared.private_folder(stages.job.start_id), 0, 15
         )
-        assert [(file.first_epoch, file.last_epoch) for file in one.chain] == [(0, 4)]
-        stages.run_batch(log[50:])
+        stages.run_batch(log[40:50])
+        assert [len(one.chain), *plan_merge(one.chain, 0)] == [9, 0, 8, 1]
+        while one.merge_slice():
+            pass
+        stages.run_batch(log[50:60])
+        assert [(file.first_epoch, file.last_epoch) for file in one.chain] == [(0, 3), (4, 4), (5, 5)]
+        stages.lose_memory()
+        stages.run_batch(log[60:])
         assert_same(stages.out, evaluate_log(LOGINS, log))
 
 
@@ -229,17 +235,40 @@ def test_who_begins_a_batch_that_is_long_done_is_told_so(tmp_path):
 @pytest.mark.parametrize(
     "levels, merged",
     [
-        ([0] * 6, (0, 0)),
-        ([0] * 7, (7, 1)),
-        ([1] + [0] * 7, (7, 1)),
-        ([1] * 7 + [0] * 6, (0, 0)),
-        ([1] * 7 + [0] * 7, (14, 2)),
-        ([2] + [1] * 7 + [0] * 7, (14, 2)),
+        ([0] * 7, None),
+        ([0] * 8, (0, 8, 1)),
+        ([0] * 20, (0, 8, 1)),
+        ([1] + [0] * 8, (1, 9, 1)),
+        ([1] * 7 + [0] * 7, None),
+        ([1] * 8 + [0] * 9, (0, 8, 2)),
+        ([2] + [1] * 3 + [0] * 9, (4, 12, 1)),
+        ([1, 0, 1] * 8, None),
     ],
 )
 def test_eight_files_of_a_level_make_one_of_the_next(levels, merged):
     chain = [StateFile(n, n, 0, 3, level, event_count=5) for n, level in enumerate(levels)]
     assert plan_merge(chain, 5) == merged
+
+
+def test_what_is_too_large_is_not_merged_and_the_next_files_are():
+    sizes = [100_000] * 3 + [5] * 8
+    chain = [StateFile(n, n, 0, 3, event_count=size) for n, size in enumerate(sizes)]
+    assert plan_merge(chain, 5) == (2, 10, 1)
+    assert plan_merge(chain[:8], 5) is None
+    assert plan_merge(chain, 50_000) == (0, 8, 1)
+
+
+def test_files_of_the_same_epochs_are_merged_together():
+    """
+    files of both tasks   0…1 ▬  2 ▪  3…4 ▬
+    files of others       0…1 ▬  2…4 ▬           and one after another from 5 on
+    """
+    ranges = [(0, 1), (0, 1), (2, 2), (3, 4), (2, 4), *((n, n) for n in range(5, 12))]
+    chain = [StateFile(last, first, 0, 3, event_count=1) for first, last in ranges]
+    with patch.object(mergeplan, "MERGED_AT_ONCE", 3):
+        assert plan_merge(chain, 0) == (0, 5, 1)
+        assert plan_merge(chain[1:4], 0) == (0, 3, 1)
+        assert plan_merge([chain[2]._replace(level=1), *chain[3:]], 0) == (0, 4, 2)
 
 
 @pytest.mark.parametrize("seconds, lost", [(30, True), (90, False)])

@@ -7,9 +7,11 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout
 from lab.engine.loop.inprocess import Entry, InProcessEngine
+from lab.engine.loop.job import Job
 from lab.engine.windows import arrays, mergeplan, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model.reference import evaluate_log
@@ -195,6 +197,108 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
                 statefiles._meta.cache_clear()
                 stages.run_tasks(before, stages.mark)
         assert_same(stages.out, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
+
+
+def test_a_state_file_that_another_machine_has_merged_and_removed_is_not_asked_for():
+    """
+    batch     0 ▪    1 ▪    2 ▪        3 ▪    4 ▪
+    here                    0 … 1 ▬           without 0 and 1
+    there                                     still has 0 and 1 in its chain
+    """
+    log = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(6))]
+    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
+        here = stages.job
+        there = replace(here, start_id=f"{here.start_id}-there")
+        for number, entries in enumerate(batches(log, range(2, len(log)))):
+            before, stages.job = stages.mark, here
+            stages.run_batch(entries)
+            merge_now(here)
+            statefiles._meta.cache_clear()
+            stages.job = there
+            stages.run_tasks(before, stages.mark)
+            if number == 4:
+                oldest, *_ = (here.folder / "state").names()
+                assert oldest.startswith("000000001-000000000")
+                assert {opened(job).chain[0].name for job in (here, there)} == {oldest}
+        assert_same(stages.out, evaluate_log(LOGINS, log))
+
+
+def test_a_state_file_that_is_lost_while_the_engine_runs_is_asked_for():
+    with InProcessEngine(Settings(LOGINS)) as stages:
+        for entries in (COUNTED[:2], COUNTED[2:3]):
+            stages.run_batch(entries)
+        (stages.job.folder / "state").remove("000000000-000000000-00000-00015.arrow")
+        statefiles._meta.cache_clear()
+        with pytest.raises(
+            statefiles.StateFileMissing, match="000000000-000000000-00000-00015.arrow is gone"
+        ):
+            stages.run_batch(COUNTED[3:])
+
+
+def opened(job: Job) -> windowstate.WindowState:
+    """A task's windows as its worker has them at hand."""
+    return windowstate.open_windows(job.settings, job.folder, shared.private_folder(job.start_id), 0, 15)
+
+
+def merge_now(job: Job) -> None:
+    """Does what an epoch's pauses would have done."""
+    while opened(job).merge_slice():
+        pass
+
+
+def test_files_that_were_merged_stay_until_one_more_epoch_is_saved():
+    """A twin of the epoch that wrote the merged file may have listed the folder before."""
+    log = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(9))]
+    names = CheckpointFolder.names
+    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
+        for entries in (log[:2], log[2:3]):
+            stages.run_batch(entries)
+        merge_now(stages.job)
+        here, before = stages.job, stages.mark
+        stages._log_time += 1
+        stages.logs.log("events").append([log[3][1]], stages._log_time)
+        after = stages.planner.advance_mark(before, 1000)
+
+        def goes_on_when_the_twin_has_listed(folder: CheckpointFolder) -> list[str]:
+            found = names(folder)
+            if stages.job is not here and folder.where == (here.folder / "state").where:
+                stages.job = here
+                stages.step()
+                stages.run_batch([log[4]])
+            return found
+
+        stages.job = replace(here, start_id=f"{here.start_id}-there")
+        with patch.object(CheckpointFolder, "names", goes_on_when_the_twin_has_listed):
+            stages.run_tasks(before, after)
+        assert [name[:19] for name in names(here.folder / "state")[:2]] == [
+            "000000000-000000000",
+            "000000001-000000000",
+        ]
+        for entry in log[5:]:
+            stages.run_batch([entry])
+        assert not {name[:19] for name in names(here.folder / "state")} & {
+            f"00000000{number}-00000000{number}" for number in (0, 1)
+        }
+        assert_same(stages.out, evaluate_log(LOGINS, log))
+
+
+def test_a_merge_of_which_a_slice_failed_is_begun_again():
+    log = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(9))]
+    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
+        for entries in (log[:2], log[2:3], log[3:4]):
+            stages.run_batch(entries)
+        with (
+            patch.object(RouteStore, "seq_of_row_after", side_effect=MemoryError),
+            pytest.raises(MemoryError),
+        ):
+            stages.run_batch([log[4]])
+        stages.step()
+        for entry in log[5:]:
+            stages.run_batch([entry])
+        assert opened(stages.job).chain[0].level > 0
+        stages.lose_memory()
+        stages.run_batch([login(20, 120)])
+        assert_same(stages.out, evaluate_log(LOGINS, [*log, login(20, 120)]))
 
 
 def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has_gone_on():

@@ -18,7 +18,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.route import matching_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
-from lab.engine.windows.checksum import with_checksum
+from lab.engine.windows import checksum
 from lab.engine.windows.statefiles import StateFiles, stores_to_table
 from lab.model import schemafile
 from lab.model.alerts import Alert, AlertTable
@@ -308,6 +308,14 @@ def state_file() -> bytes:
         files = StateFiles(CheckpointFolder(name), 0, 4)
         written = files.write(0, 0, 0, stores_to_table([(1, events, resets)]))
         return Path(name, "state", written.name).read_bytes()
+
+
+def with_checksum(data: bytes) -> bytes:
+    """The bytes of a file with the checksum that belongs to them."""
+    whole = bytearray(data)
+    for at in checksum._places(whole):
+        whole[at : at + checksum.SIZE] = b"%08x" % checksum._checksum(data)
+    return bytes(whole)
 
 
 def state_files(inputs: Sequence[bytes]) -> None:

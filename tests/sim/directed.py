@@ -107,7 +107,9 @@ def a_file_of_other_tasks_goes_when_mine_replaces_it() -> History:
     """After a rescale one task merges the file of before; the other needs it, as together with its own it is too large."""
     mine, other = users(2)
     before = (rule(0, "5m"), event(1, mine), event(2, other), event(3, mine), batch(), ("rescale", 2))
-    after = (event(4, other), event(5, other), batch(), event(6, other), batch(), event(7, other), batch())
+    after = [event(4, other)]
+    for at_s in range(5, 12):
+        after += [event(at_s, other), batch()]
     settings = CALM | {"key_groups": 2, "merged": 3, "merged_events": 4}
     return History(settings, (A_MS_AHEAD, *before, *after))
 
@@ -176,3 +178,25 @@ def waits_of_several_tasks_lie_in_the_order_of_their_numbers() -> History:
     waits = (append("control", 0, absent), event(2, mine), event(4, mine), event(6, other), batch())
     settings = CALM | {"key_groups": 2, "parallelism": 2}
     return History(settings, (A_MS_AHEAD, *waits, ("rescale", 1), append("control", 65, absent)))
+
+
+def in_files_that_merge(*last: Action, reset_at: int | None = None) -> History:
+    """Two events that expire in the fourth batch, in the first of four files, where the event of another key-group does not expire."""
+    mine, other = users(2)
+    first = (rule(0, "1m", reset_at=reset_at), event(10, mine), event(11, mine), event(12, other), batch())
+    more = (event(13, other), batch(), event(14, other), batch(), event(60, mine), event(75, mine))
+    return History(CALM | {"key_groups": 2, "hosts": 2, "merged": 2}, (A_MS_AHEAD, *first, *more, *last))
+
+
+@directed
+def a_merged_file_is_written_in_the_epoch_that_exports_its_rows() -> History:
+    """The fourth batch merges the first two files, and its task is killed; the next attempt evaluates what still counted then."""
+    return in_files_that_merge(batch((0, "kill", 12)), event(76, users(2)[0]))
+
+
+@directed
+def a_merged_file_is_written_before_the_file_of_its_epoch() -> History:
+    """A twin of the fourth batch, in which a rule fires and is reset, stands still before it reads. The driver of the fifth one dies."""
+    mine, _ = users(2)
+    last = (batch((0, "twin lingers", 0)), event(76, mine), batch(die=9, how="kill"), RESUME)
+    return in_files_that_merge(*last, event(77, mine), event(78, mine), reset_at=3)

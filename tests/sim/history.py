@@ -117,6 +117,8 @@ def random_history(seed: int, loop: bool = False) -> History:
     # where there is one task, it may run the engine's loop, with epochs of several cuts
     settings["loop"] = loop or settings["parallelism"] == 1 and random.Random(f"{seed}/loop").random() < 0.6
     habits = Habits(rng, settings)
+    # of a generator of its own, and added when the others have been used, for the same reason
+    settings["slice"] = random.Random(f"{of}/slice").choice([1, 1, 3, 8192])
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
         actions += habits.next()

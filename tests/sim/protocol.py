@@ -44,6 +44,7 @@ HOSTS, WORKERS = 2, 2
 ATTEMPTS = 8  # more than any history kills of one task
 STEPS = (0, 1, 1, 2, 3, 5)  # of an epoch
 EPOCHS = (1, 1, 2, 3)  # of a micro-batch that runs the loop
+PAUSES = (0, 0, 1, 4, 30)  # before a step; in each a slice of a merge
 
 
 class Fenced(Killed):
@@ -245,7 +246,12 @@ class Driver:
         batch, rng = self.number + 1, random.Random(seed)
         end = planned_end(self.shop.checkpoint, batch)
         if runs_loop(end):
-            self._task(partial(self._run_loop, batch, self._epochs(seed)), 0, rng, faults)
+            self._task(
+                partial(self._run_loop, batch, self._epochs(seed), random.Random(f"{seed}/pauses")),
+                0,
+                rng,
+                faults,
+            )
         else:
             lines = self._stages(self.planner.plan_reading(self.mark, end), rng, faults)
             self._deliver(Cut(end["number"], self.mark, end), lines, frozenset())
@@ -263,7 +269,7 @@ class Driver:
             return [0]
         return [rng.choice(STEPS) for _ in range(rng.choice(EPOCHS))] if seed >= 0 else [3]
 
-    def _run_loop(self, batch: int, epochs: list[int]) -> int:
+    def _run_loop(self, batch: int, epochs: list[int], pauses: random.Random) -> int:
         job = replace(self.job, settings=replace(self.settings, parallelism=1))
         events, control = (self.shop.logs.feed(name) for name in READ)
         planner = WatchedPlanner(events, control, job.folder, job.settings)
@@ -274,7 +280,12 @@ class Driver:
         running, taken = CutLog(job.folder, None if runs_loop(before) else before, self.start), 0
         for steps in epochs:
             with running_epoch(job, planner, running, self._deliver) as one:
-                taken += sum(one.step() for _ in range(steps))
+                for _ in range(steps):
+                    for _ in range(pauses.choice(PAUSES)):
+                        one.pause(0)
+                    taken += one.step()
+                for _ in range(pauses.choice(PAUSES)):
+                    one.pause(0)
         if not self.loops:
             running.close_to_tasks()
         return taken

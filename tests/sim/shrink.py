@@ -22,6 +22,7 @@ SIMPLEST = {
     "room": 64,
     "merged": 8,
     "merged_events": 1 << 22,
+    "slice": 8192,
     "ledgers": 100,
     "sharing": 5000,
     "max_batch_records": 1000,

@@ -15,7 +15,7 @@ from lab.engine.loop.ends import READ
 from lab.engine.loop.restored import CheckpointRestored
 from lab.engine.records import decode, feeds
 from lab.engine.records.feeds import LogLost
-from lab.engine.windows import arrays, mergeplan, waits
+from lab.engine.windows import arrays, mergeplan, statemerge, waits
 from lab.logs import writer
 from lab.logs.segments import PositionExpired
 from lab.model.schema import LOGINS
@@ -78,6 +78,7 @@ class Simulation:
                 (waits, "ROOM_AT_FIRST", given["room"]),
                 (mergeplan, "MERGED_AT_ONCE", given["merged"]),
                 (mergeplan, "EVENTS_AT_MOST", given["merged_events"]),
+                (statemerge, "SLICE_ROWS", given["slice"]),
                 (ledger, "KEPT", given["ledgers"]),
                 (cut, "WORTH_SHARING", given["sharing"]),
                 (feeds, "AT_ONCE", given["at_once"] * feeds.BYTES_A_RECORD),

@@ -1,6 +1,7 @@
 """Faults planted into what the engine remembers: shared memory and state files."""
 
 import json
+from itertools import chain, islice
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -10,7 +11,8 @@ from lab.engine.loop import task
 from lab.engine.records.columns import BEFORE_ALL
 from lab.engine.windows import windowstate
 from lab.engine.windows.evaluate import Windows
-from lab.engine.windows.statefiles import StateFiles
+from lab.engine.windows.statefiles import StateFiles, parse_file_names
+from lab.engine.windows.statemerge import Merge
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
 from lab.engine.windows.windowstate import WindowState
@@ -59,9 +61,9 @@ def the_note_is_written_before_the_state_file():
     save = WindowState._save
 
     def early(self):
-        chain = [file._replace(key_groups_to_read=()) for file in self.chain]
+        files = [file._replace(key_groups_to_read=()) for file in self.chain]
         keys = {store: of.keys for store, of in self.windows.stores.items() if of.keeps}
-        note = {"epoch": self.number, "chain": chain, "garbage": self.garbage, "keys": keys}
+        note = {"epoch": self.number, "chain": files, "garbage": self.garbage, "keys": keys}
         SimNote(f"{self.windows.folder}/lock").write(json.dumps(note))
         save(self)
 
@@ -95,7 +97,7 @@ def _removing_garbage_after(step: str):
 
     def mutated(self, *args):
         original(self, *args)
-        for name in self.garbage:
+        for name in chain.from_iterable(self.garbage):
             self.files.folder.remove(name)
 
     return patch.object(WindowState, step, mutated)
@@ -122,7 +124,7 @@ def a_file_of_other_tasks_goes_when_mine_replaces_it():
         before = list(self.chain)
         save(self)
         kept = {file.name for file in self.chain}
-        self.garbage += [file.name for file in before if file.name not in kept]
+        self.garbage[0] += [file.name for file in before if file.name not in kept]
 
     with patch.object(WindowState, "_save", mutated):
         yield
@@ -148,8 +150,12 @@ def a_file_expires_by_the_newest_time_of_all_key_groups():
 @mutant
 def a_file_is_named_by_its_last_batch_alone():
     """A merged file hides none of those that it replaces."""
-    write = StateFiles.write
-    with patch.object(StateFiles, "write", lambda self, last, first, *more: write(self, last, last, *more)):
+    put = StateFiles.put
+
+    def mutated(self, file, *more):
+        return put(self, file._replace(first_epoch=file.last_epoch), *more)
+
+    with patch.object(StateFiles, "put", mutated):
         yield
 
 
@@ -218,6 +224,51 @@ def waits_of_several_tasks_lie_in_the_order_of_their_numbers():
         keep(self, np.sort(rows), *room)
 
     with patch.object(Waits, "_keep_only", mutated):
+        yield
+
+
+# -- merges ------------------------------------------------------------------------------------------------------------
+
+
+@mutant
+def a_merged_file_is_written_in_the_epoch_that_exports_its_rows():
+    """What that epoch lets go is missing for those who run it again."""
+    with patch.object(Merge, "exported_in", property(lambda self: -1, lambda self, epoch: None), create=True):
+        yield
+
+
+@mutant
+def a_merged_file_is_written_before_the_file_of_its_epoch():
+    """Nothing then tells a twin of the epoch before that it is late."""
+    save = WindowState._save
+
+    def mutated(self):
+        if self._merge and self._merge.content:
+            self._advance_merge()
+        save(self)
+
+    with patch.object(WindowState, "_save", mutated):
+        yield
+
+
+@mutant
+def merged_files_go_before_what_replaces_them_is_there():
+    put = StateFiles.put
+
+    def mutated(self, file, *more):
+        for of in parse_file_names(self.folder.names()):
+            if file.first_epoch <= of.first_epoch and of.last_epoch <= file.last_epoch != of.first_epoch:
+                self.folder.remove(of.name)
+        return put(self, file, *more)
+
+    with patch.object(StateFiles, "put", mutated):
+        yield
+
+
+@mutant
+def a_slice_of_a_merge_is_lost():
+    exported = Merge._exported
+    with patch.object(Merge, "_exported", lambda self: islice(exported(self), 0, None, 2)):
         yield
 
 

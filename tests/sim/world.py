@@ -23,6 +23,7 @@ from lab.engine.checkpoint import cuts
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, shared, statefiles, windowstate
+from lab.engine.windows.statemerge import Merge
 from lab.engine.windows.store import RouteStore
 from lab.model import rules
 
@@ -323,6 +324,7 @@ def installed() -> Iterator[None]:
             (statefiles, "_meta", statefiles._meta.__wrapped__),
             (RouteStore, "load", _stepped(RouteStore.load)),
             (RouteStore, "evaluate", _stepped(RouteStore.evaluate)),
+            (Merge, "slice", _stepped(Merge.slice)),
             *filelogs.PLACES,
             # all work is short here, so threads would only cost time
             (parallel, "ThreadPoolExecutor", lambda _: nullcontext(SimpleNamespace(map=map))),

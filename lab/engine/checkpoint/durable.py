@@ -88,7 +88,7 @@ class CheckpointFolder:
         except FileNotFoundError:
             return None
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes | bytearray) -> None:
         """Writes a file, or replaces it: completely or not at all."""
         system, folder = self._place
         if self.is_object_store:  # an object appears whole when its stream is closed
@@ -105,7 +105,7 @@ class CheckpointFolder:
         os.replace(aside, f"{folder}/{name}")
 
     @staticmethod
-    def _write_local(path: str, data: bytes) -> None:
+    def _write_local(path: str, data: bytes | bytearray) -> None:
         try:
             with file_named_in_errors(path), open(path, "wb", opener=private_file_opener) as file:
                 file.write(data)

@@ -47,6 +47,15 @@ class Epoch:
             or self.planner.wait_for_records(self.cuts.mark, timeout_s)
         )
 
+    def pause(self, seconds: float) -> None:
+        """Lets records gather for so long. State files are merged meanwhile, a slice at least; the rest of the time it sleeps."""
+        begun = now = time.monotonic()
+        while self._state.merge_slice():
+            before, now = now, time.monotonic()
+            if now + (now - before) > begun + seconds:
+                break
+        time.sleep(max(0.0, begun + seconds - time.monotonic()))
+
     def step(self) -> bool:
         """Takes a cut and carries it out; False if the logs have nothing new, or the epoch ended in an earlier attempt."""
         if self.cuts.ended:

@@ -62,9 +62,11 @@ def run_loop(job: Job, batch_id: int) -> None:
             save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
             while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
                 if running.wait_until_cut_due(REST_S):
-                    time.sleep(pause)
+                    running.pause(pause)
                     # what has come may be stamped later than the clock says it is
                     pause = GATHER_S if running.step() else min(2 * pause, REST_S)
+                else:
+                    running.pause(0)
                 job.logs.report_progress(mark_positions(cuts.mark["events"]))
             outlet.flush()
 

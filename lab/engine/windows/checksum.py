@@ -14,19 +14,40 @@ PLACE = f'"{KEY}": "'.encode()
 ZEROS = "0" * SIZE
 
 
-def with_checksum(data: bytes) -> bytes:
-    """The bytes of a file whose metadata begins with `KEY` and `ZEROS`, with the checksum there.
+class Sink:
+    """A file that is written piece by piece, with metadata that begins with `KEY` and `ZEROS`.
 
-    >>> whole = with_checksum(b'{"crc32": "00000000"} rows {"crc32": "00000000"}')
-    >>> whole
+    >>> sink = Sink()
+    >>> for piece in (b'{"crc32": "00000000"} rows ', b'{"crc32": "00000000"}'):
+    ...     _ = sink.write(piece)
+    >>> bytes(sink.content())
     b'{"crc32": "281cfae0"} rows {"crc32": "281cfae0"}'
-    >>> is_intact(whole), is_intact(whole.replace(b"rows", b"rowt")), is_intact(b"of an earlier version")
-    (True, False, True)
+    >>> is_intact(sink.content()), is_intact(b'{"crc32": "281cfae0"} rowt {"crc32": "281cfae0"}')
+    (True, False)
+    >>> is_intact(b"of an earlier version")
+    True
     """
-    return (b"%08x" % _checksum(data)).join(_around(data))
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._checksum = 0
+
+    def write(self, data: bytes) -> int:
+        self._pieces.append(bytes(data))
+        self._checksum = crc32(self._pieces[-1], self._checksum)
+        return len(data)
+
+    def content(self) -> bytearray:
+        """The whole file, with its checksum."""
+        whole = bytearray().join(self._pieces)
+        for at in _places(whole):
+            whole[at : at + SIZE] = b"%08x" % self._checksum
+        return whole
 
 
-def is_intact(data: bytes) -> bool:
+def is_intact(data: bytes | bytearray) -> bool:
     """Whether the bytes of a file are those that were written, as far as the file has a checksum."""
     places = _places(data)
     if not places:
@@ -35,12 +56,12 @@ def is_intact(data: bytes) -> bool:
     return len(places) > 1 and all(data[at : at + SIZE] == checksum for at in places)
 
 
-def _places(data: bytes) -> list[int]:
+def _places(data: bytes | bytearray) -> list[int]:
     """The places of the checksum: in the first and in the last metadata. The rows lie between them."""
     return sorted({at + len(PLACE) for at in (data.find(PLACE), data.rfind(PLACE)) if at >= 0})
 
 
-def _around(data: bytes) -> Iterator[memoryview]:
+def _around(data: bytes | bytearray) -> Iterator[memoryview]:
     """The pieces between these places."""
     view, begin = memoryview(data), 0
     for at in _places(data):
@@ -49,7 +70,7 @@ def _around(data: bytes) -> Iterator[memoryview]:
     yield view[begin:]
 
 
-def _checksum(data: bytes) -> int:
+def _checksum(data: bytes | bytearray) -> int:
     found = 0
     for number, piece in enumerate(_around(data)):
         found = crc32(piece, crc32(ZEROS.encode(), found) if number else found)

@@ -276,6 +276,14 @@ class Windows:
                 shared.remove_arrays(path)
         self.open_waits(plans.values())
 
+    def export_resets(self, store_number: int, first_seq: int, end_seq: int) -> Columns:
+        """The resets of a store in a range of seqs; `joined`: when the rule of each had joined."""
+        resets, joined = self.stores[store_number].export_resets(first_seq, end_seq), {}
+        if len(resets["rule"]):
+            plan = next(plan for plan in self.ledger.plans if plan.entry.store == store_number)
+            joined = plan.entry.joined_by_rule_id
+        return resets | {"joined": np.array([joined[rule] for rule in resets["rule"].tolist()], np.int64)}
+
     def retains(self, store_number: int, key_group: int, event_time_ms: int) -> bool:
         """Whether a store exists and still keeps events of this time in a key-group."""
         store = self.stores.get(store_number)

@@ -4,8 +4,8 @@
       ▪         ▪       …      ▪      ──►  ▬  eight files of a level merge into one of the next
 
 So few files remain, each event is rewritten O(log n) times, and files wholly older than the widest window are removed. An epoch that
-stored nothing leaves an empty file: a file that is missing is a loss. A file is written from the arrays in memory; it is read
-only to rebuild them. Its name says what it covers:
+stored nothing leaves an empty file: a file that is missing is a loss. A file is written from the arrays in memory, a merged one, too
+(`statemerge.py`); it is read only to rebuild them. Its name says what it covers:
 
     state/000000017-000000010-00000-00007.arrow       epochs 10 … 17 of key-groups 0 … 7
 
@@ -17,12 +17,11 @@ was not saved is ignored, and written again with the same content when that epoc
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +30,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import WORTH_ROWS
 from lab.engine.windows import checksum
+from lab.engine.windows.stateencoder import RowSummary, StateFileEncoder
 
 FOLDER = "state"
 EPOCH_BITS = 32  # a seq is its epoch's number, then the place in it
@@ -167,8 +167,13 @@ def stores_to_table(
             (store, events),
             (store, {name: take_rows(values, order) for name, values in resets.items()}),
         ]
+    return columns_to_table([*of_stores, *waits])
+
+
+def columns_to_table(of_stores: Iterable[tuple[int, Columns]]) -> pa.Table:
+    """(store, columns) as one table."""
     batches = [NOTHING]
-    for store, columns in (*of_stores, *waits):
+    for store, columns in of_stores:
         if rows := len(columns["seq"]):
             named = {"store": np.full(rows, store, np.int32), **columns}
             batches.append(pa.table({name: pa.array(values) for name, values in named.items()}))
@@ -269,31 +274,37 @@ class StateFiles:
         `newest_event_ms`: the newest event time of the whole log.
         """
         own = tuple(range(self.low_key_group, self.high_key_group + 1))
-        needed = first_epochs_needed or (0,) * len(own)
-        times: dict[str, str | int | tuple[int, ...]] = {
-            checksum.KEY: checksum.ZEROS,
-            "newest": newest_event_ms,
-            "reached": reached_log_ms,
-            "awaited": awaited_until_ms,
-            "since": min(needed),
-        }
-        if len({*needed}) > 1:
-            times["sinceByKeyGroup"] = needed
-        events, newest = _summary(rows)
-        meta = json.dumps(
-            times | {"level": level, "events": events, "newest": newest, "newestOfLog": newest_event_ms}
-        )
-        sink = pa.BufferOutputStream()
-        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=len(rows) >= WORTH_ROWS)
-        with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": meta}), options=options) as writer:
-            writer.write_table(rows)
-        data = checksum.with_checksum(sink.getvalue().to_pybytes())
-        count = sum(events.values())
         covers = last_epoch, first_epoch, self.low_key_group, self.high_key_group
         times_ms = newest_event_ms, own, reached_log_ms, awaited_until_ms
-        file = StateFile(*covers, level, len(data), count, *times_ms, needed)
-        self.folder.write(file.name, data)
+        file = StateFile(*covers, level, 0, 0, *times_ms, first_epochs_needed or (0,) * len(own))
+        summary = RowSummary()
+        summary.add(rows)
+        encoder = begin_encoding(file, rows.schema, summary, use_threads=len(rows) >= WORTH_ROWS)
+        encoder.add(rows)
+        return self.put(file, encoder.finish(), summary)
+
+    def put(self, file: StateFile, content: bytearray, summary: RowSummary) -> StateFile:
+        """Writes a file with this content; returns it with how much it holds."""
+        file = file._replace(size_bytes=len(content), event_count=summary.events.total())
+        self.folder.write(file.name, content)
         return file
+
+
+def begin_encoding(
+    file: StateFile, schema: pa.Schema, summary: RowSummary, use_threads: bool
+) -> StateFileEncoder:
+    """The encoder of a file, for rows of which there is a summary."""
+    needed = file.first_epochs_needed
+    metadata: dict[str, Any] = {
+        "newest": summary.newest,
+        "reached": file.reached_log_ms,
+        "awaited": file.awaited_until_ms,
+        "since": min(needed),
+    }
+    if len({*needed}) > 1:
+        metadata["sinceByKeyGroup"] = needed
+    metadata |= {"level": file.level, "events": summary.events, "newestOfLog": file.newest_event_ms}
+    return StateFileEncoder(schema, metadata, use_threads)
 
 
 @contextmanager
@@ -331,16 +342,3 @@ def _data(folder: CheckpointFolder, name: str) -> pa.Buffer:
     if not checksum.is_intact(data):
         raise ValueError("its checksum does not match its content")
     return pa.py_buffer(data)
-
-
-def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]]:
-    """Events of each key-group, and (store, key-group, newest event time in ms)."""
-    found = rows.group_by(["store", "keyGroup"], use_threads=False).aggregate(
-        [("time", "max"), ("time", "count")]
-    )
-    columns = (found[name].to_pylist() for name in ("store", "keyGroup", "time_max", "time_count"))
-    each = sorted(row for row in zip(*columns, strict=True) if row[-1])
-    events: Counter[int] = Counter()
-    for _, key_group, _, count in each:
-        events[key_group] += count
-    return events, [row[:3] for row in each]

@@ -209,6 +209,16 @@ class RouteStore(StoreArrays):
 
     def export_events_and_resets(self, first_seq: int, end_seq: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
+        return self.export_events(first_seq, end_seq), self.export_resets(first_seq, end_seq)
+
+    def seq_of_row_after(self, first_seq: int, rows: int) -> int:
+        """The seq of the event that is so many rows after the first one with `first_seq` or more; END_OF_SEQS if there is none."""
+        seqs = self.arrays["events"][: self.event_count, layout.SEQ]
+        row = np.searchsorted(seqs, first_seq) + rows
+        return int(seqs[row]) if row < len(seqs) else END_OF_SEQS
+
+    def export_events(self, first_seq: int, end_seq: int) -> Columns:
+        """Held events with first_seq ≤ seq < end_seq, as columns."""
         event = self.arrays["events"][: self.event_count]
         first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
         event = event[first:end]
@@ -234,6 +244,10 @@ class RouteStore(StoreArrays):
         if self.schema.taken_back:  # the row that took it back says that an event does not count
             state = event[:, layout.VALUES]
             columns[STATE] = np.where(state & layout.TAKES_BACK, state, state | layout.COUNTS)
+        return columns
+
+    def export_resets(self, first_seq: int, end_seq: int) -> Columns:
+        """The resets that fell in first_seq ≤ seq < end_seq, as columns."""
         resets = self.arrays["reset_table"]
         resets = resets[(resets[:, layout.RESET_SEQ] >= first_seq) & (resets[:, layout.RESET_SEQ] < end_seq)]
         groups = resets[:, layout.RESET_GROUP]
@@ -244,7 +258,7 @@ class RouteStore(StoreArrays):
         }
         for k, column in enumerate(self.key_columns):
             reset_columns[f"key:{column}"] = self.arrays["groups"][groups, layout.KEY + k]
-        return columns, reset_columns
+        return reset_columns
 
     def load(self, events: Columns, resets: Columns, room_for_events: int = 0) -> None:
         """Restores what `export_events_and_resets` returned, in order of seq; each call must have later seqs than the one before.

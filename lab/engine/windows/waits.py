@@ -201,9 +201,22 @@ class Waits:
             "waits": entry[:, loop.FLAGS],
             "heard": entry[:, loop.AT],
             "eventTime": entry[:, loop.TIME],
-            "text": pa.array([self._text(e) for e in rows.tolist()], pa.large_string()),
+            "text": self._texts_between(first, end).take(pa.array(rows - first)),
         }
         return columns | {f"key:{name}": entry[:, loop.KEY + k] for k, name in enumerate(self.key_columns)}
+
+    def _texts_between(self, first: int, end: int) -> pa.Array:
+        """The texts of the entries `first` … `end` - 1."""
+        arrays = self.arrays
+        ends_at = (
+            arrays.scalars[loop.TEXT]
+            if end == arrays.scalars[loop.ENTRIES]
+            else arrays.entries[end, loop.FROM]
+        )
+        offsets = np.append(arrays.entries[first:end, loop.FROM], ends_at)
+        return pa.LargeStringArray.from_buffers(
+            end - first, pa.py_buffer(offsets), pa.py_buffer(arrays.texts)
+        )
 
     def load(self, columns: Columns) -> None:
         """Adds the entries that `export` returned, in order of seq. After a rescale, puts those of several tasks in log order."""

@@ -1,15 +1,15 @@
 """A task's windows between epochs: in shared memory for the next one, in state files for recovery after a crash.
 
     lock the note ─► memory is that of the epoch before? ─► evaluate in log order ─► write the state file ─► note the epoch
-                          no: read the state files
+                          no: read the state files          pauses: merge files
 
 The arrays are in shared memory, so it does not matter which of Spark's Python workers a task gets. The note is empty while
 a task changes them. A task that finds it empty, or finds another epoch in it, rebuilds the arrays from the files. So a task
-that is killed, runs twice or runs again gives the same rows and the same file.
+that is killed, runs twice or runs again gives the same rows and the same file. Older files are merged in the pauses between cuts.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -37,6 +37,7 @@ from lab.engine.windows.statefiles import (
     first_seq,
     stores_to_table,
 )
+from lab.engine.windows.statemerge import Merge
 from lab.engine.windows.store import RouteStore
 
 
@@ -55,6 +56,7 @@ class WindowState:
         self.low_key_group, self.high_key_group = low_key_group, high_key_group
         self.key_groups = tuple(range(low_key_group, high_key_group + 1))
         self.windows = Windows(settings, memory_folder / f"{low_key_group}-{high_key_group}")
+        self._merge: Merge | None = None
         self.opened = ""  # the note under which the stores are what shared memory holds
 
     @contextmanager
@@ -105,9 +107,11 @@ class WindowState:
         else:
             for path in self.windows.folder.glob("*.windows"):
                 shared.remove_arrays(path)
-            self.chain, self.garbage = self.files.find(self.number - 1)
+            self.chain, idle = self.files.find(self.number - 1)
+            self.garbage = [[], idle]
         if right and noted == self.opened:
             return
+        self._merge = None  # an attempt that failed may have left it without some of its rows
         keys = note["keys"] if right else {}
         self.windows.stores = {
             number: self.windows.open_store(
@@ -174,25 +178,17 @@ class WindowState:
         store.load(events, resets)
 
     def _save(self) -> None:
-        """Writes what this epoch stored, merged with the newest files if there are many; removes a file if all its events have expired."""
-        taken, level = plan_merge(self.chain, self.windows.stored)
+        """Writes what this epoch stored, then what a merge has made of older files; removes a file if all its events have expired."""
+        expired = not self.windows.forgot and self._has_oldest_expired()
+        kept, dropped = list(self.chain), []
+        first, level = self.number, 0
         if self.windows.forgot:  # all earlier files contain events that are forgotten now
-            taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
-        merged = self.chain[len(self.chain) - taken :]
-        first = min((file.first_epoch for file in merged), default=self.number)
-        # files of other tasks, from before a rescale
-        while taken < len(self.chain) and self.chain[-taken - 1].last_epoch >= first:
-            taken += 1
-            merged = self.chain[-taken:]
-            first = min(file.first_epoch for file in merged)
-        kept, dropped = self.chain[: len(self.chain) - taken], list(merged)
+            kept, dropped = [], kept
+            first = min((file.first_epoch for file in dropped), default=first)
+            level = max((file.level for file in dropped), default=level)
         # before the next file is written, because that file records which epochs are needed
-        if kept and self._expired(kept[0]):
+        elif expired:
             dropped.append(kept.pop(0))
-        needed: dict[int, int] = {}  # key-group -> the first epoch of the oldest file that holds it
-        for file in kept:
-            if len(needed) < len(self.key_groups):
-                needed = dict.fromkeys(file.key_groups_to_read, file.first_epoch) | needed
         self.chain = [
             *kept,
             self.files.write(
@@ -203,27 +199,83 @@ class WindowState:
                 self.windows.newest,
                 self.windows.reached,
                 max((each.awaited_until_ms for each in self.windows.all_waits), default=BEFORE_ALL),
-                tuple(needed.get(key_group, first) for key_group in self.key_groups),
+                self._first_epochs_needed(kept, first),
             ),
         ]
-        assert all(file.last_epoch < first for file in self.chain[:-1]), "an epoch is in one file of a chain"
-        # The epoch that replaced these files is saved. A late attempt that would still read them finds the file just written: StaleEpoch
-        for name in self.garbage:
+        # The epoch that dropped these files is saved. A late attempt that would still read them finds the file just written: StaleEpoch
+        for name in self.garbage[0]:
             self.files.folder.remove(name)
-        self.garbage = [file.name for file in dropped if self._is_own(file)]
+        self.garbage = [[*self.garbage[1], *(file.name for file in dropped if self._is_own(file))], []]
+        self._advance_merge()
+
+    def merge_slice(self) -> bool:
+        """Does a little of the merge that is under way; False if nothing can be done until the epoch is saved."""
+        return self._merge is not None and self._merge.slice(self.number)
+
+    def _advance_merge(self) -> None:
+        """Puts the file of a merge that is done in place of those that it replaces, and plans the next merge."""
+        names = {file.name for file in self.chain}
+        if self._merge and not all(file.name in names for file in self._merge.files):
+            self._merge = None
+        while merge := self._merge or self._planned_merge():
+            self._merge = merge
+            # whoever never pauses does all at once, when one more merge is due
+            if plan_merge(merge.replaced_in(self.chain, merge.file), self.windows.stored):
+                merge.finish(self.number)
+            if not merge.content or merge.exported_in == self.number:
+                return
+            file = self.files.put(merge.file, merge.content, merge.summary)
+            self.chain, self._merge = merge.replaced_in(self.chain, file), None
+            alike = [
+                of
+                for of in self.chain
+                if of.last_epoch >= file.first_epoch and of.first_epoch <= file.last_epoch
+            ]
+            assert alike == [file], "an epoch is in one file of a chain"
+            # a twin of this epoch may have listed them; they stay until the next epoch is saved, too
+            self.garbage[1] += [of.name for of in merge.files if self._is_own(of)]
+
+    def _planned_merge(self) -> Merge | None:
+        plan = plan_merge(self.chain, self.windows.stored)
+        if plan is None:
+            return None
+        files = self.chain[plan.first : plan.end]
+        first = min(file.first_epoch for file in files)
+        newest, reached, awaited = (
+            max(getattr(file, name) for file in files)
+            for name in ("newest_event_ms", "reached_log_ms", "awaited_until_ms")
+        )
+        file = StateFile(
+            max(file.last_epoch for file in files),
+            first,
+            self.low_key_group,
+            self.high_key_group,
+            plan.level,
+            event_count=sum(file.event_count for file in files),
+            newest_event_ms=newest,
+            key_groups_to_read=self.key_groups,
+            reached_log_ms=reached,
+            awaited_until_ms=awaited,
+            first_epochs_needed=self._first_epochs_needed(self.chain[: plan.first], first),
+        )
+        return Merge(self.windows, files, file)
+
+    def _first_epochs_needed(self, kept: Sequence[StateFile], first: int) -> tuple[int, ...]:
+        """For each key-group, the first epoch of the oldest file that holds it: of files that are kept, and one that begins with epoch `first`."""
+        needed: dict[int, int] = {}
+        for file in kept:
+            if len(needed) < len(self.key_groups):
+                needed = dict.fromkeys(file.key_groups_to_read, file.first_epoch) | needed
+        return tuple(needed.get(key_group, first) for key_group in self.key_groups)
 
     def _rows(self, start: int) -> pa.Table:
         """Events and resets since a seq, as far as they are still stored."""
-        joined = {plan.entry.store: plan.entry.joined_by_rule_id for plan in self.windows.ledger.plans}
-
         end = first_seq(self.number + 1)
 
         def export(number: int) -> tuple[int, Columns, Columns]:
             store = self.windows.stores[number]
             assert store.last_seq < end, "a store has no event of a later epoch than its state file"
-            events, resets = store.export_events_and_resets(start, end)
-            resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
-            return number, events, resets
+            return number, store.export_events(start, end), self.windows.export_resets(number, start, end)
 
         waits = [
             (number, each.export(start, end)) for number, of in self.windows.waits.items() for each in of
@@ -233,6 +285,24 @@ class WindowState:
     def _is_own(self, file: StateFile) -> bool:
         """Whether a file has exactly this task's key-groups; other tasks may need a file from before a rescale."""
         return (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group)
+
+    def _has_oldest_expired(self) -> bool:
+        """Whether all events of the chain's oldest file have expired; finds the chain again if another attempt has merged that file."""
+        if not self.chain:
+            return False
+        oldest = self.chain[0]
+        try:
+            return self._expired(oldest)
+        except StateFileMissing:
+            self.chain, idle = self.files.find(self.number - 1)
+            self._merge = None
+            if not any(
+                of.first_epoch <= oldest.first_epoch and of.last_epoch >= oldest.last_epoch
+                for of in self.chain
+            ):
+                raise
+            self.garbage[1] += idle
+            return False
 
     def _expired(self, file: StateFile) -> bool:
         """Whether no store keeps any event of a file, no wait in it is open, and no other task needs it."""
