@@ -2,9 +2,11 @@
 
 import json
 import os
+import time
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
+from types import SimpleNamespace
 
 import pytest
 
@@ -98,7 +100,8 @@ def test_files_are_merged_in_the_pauses_of_an_epoch_and_the_new_one_is_written_w
     """
     slept = []
     monkeypatch.setattr(mergeplan, "MERGED_AT_ONCE", 2)
-    monkeypatch.setattr(epochs.time, "sleep", slept.append)
+    # threads of other tests may sleep, too
+    monkeypatch.setattr(epochs, "time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
 
     def chain() -> list[tuple[int, int]]:
         return [(file.first_epoch, file.last_epoch) for file in running._state.chain]
@@ -160,8 +163,8 @@ def test_a_merge_that_no_longer_finds_a_route_is_written_when_the_next_epoch_is_
 def test_a_pause_is_no_longer_if_slices_take_all_of_it(engine, monkeypatch):
     with engine.epoch() as running:
         clock, slept = iter(range(100)), []
-        monkeypatch.setattr(epochs.time, "monotonic", lambda: 0.001 * next(clock))
-        monkeypatch.setattr(epochs.time, "sleep", slept.append)
+        fake = SimpleNamespace(sleep=slept.append, monotonic=lambda: 0.001 * next(clock))
+        monkeypatch.setattr(epochs, "time", fake)
         slices = iter([True] * 9)
         monkeypatch.setattr(running._state, "merge_slice", lambda: next(slices))
         running.pause(0.003)
