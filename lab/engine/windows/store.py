@@ -109,8 +109,10 @@ class RouteStore(StoreArrays):
 
     def _unexpired(self, event: np.ndarray) -> np.ndarray:
         """Which rows of Store.events are not older than the horizon of their key-group."""
-        key_groups = self.arrays["groups"][event[:, layout.GROUP], layout.KEY_GROUP]
         horizons = self.newest_ms - self.widest_ms - self.late_ms
+        if len(event) and event[:, layout.TIME].min() >= horizons.max():
+            return np.ones(len(event), bool)
+        key_groups = self.arrays["groups"][event[:, layout.GROUP], layout.KEY_GROUP]
         return event[:, layout.TIME] >= horizons[key_groups]
 
     # -- events in and out ---------------------------------------------------------------------------------------------
