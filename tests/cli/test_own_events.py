@@ -47,7 +47,7 @@ def test_from_my_file_of_events_to_my_rules_alerts(spark, folder, capsys):
     (shown,) = (block for kind, block in BLOCKS if kind == "toml")
     for part in shown.split("\n\n"):
         assert part.strip() in toml
-    assert "alerts, " in lab_says(backtest)
+    assert "alerts: " in lab_says(backtest)
     subprocess.run(write, shell=True, check=True)
     summary = json.loads(lab_says(replay).splitlines()[-1])
     lines = Path("orders.jsonl").read_bytes().splitlines()
