@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, select, update
-from sqlalchemy.exc import IntegrityError
 
 from lab.model.jsontext import MAX_DEPTH, parse_json_object
 from lab.model.rules import BadRule, Rule, parse_message
@@ -84,16 +83,9 @@ class RuleStore:
         if asked.kind == "state":
             return self.set_state(asked.rule_id, asked.state, by)
         row = rule_to_row(asked.rule) | {"changed_by": by or getpass.getuser()}
-        change = update(RULES).where(RULES.c.rule_id == asked.rule_id).values(row)
+        insert = INSERTS[self.url.get_backend_name()](RULES).values(row)
         with self.engine.begin() as connection:
-            if connection.execute(change).rowcount:
-                return
-            try:
-                with connection.begin_nested():
-                    connection.execute(RULES.insert().values(row))
-            except IntegrityError:  # somebody else has added the rule meanwhile
-                if not connection.execute(change).rowcount:
-                    raise
+            connection.execute(insert.on_conflict_do_update(index_elements=["rule_id"], set_=row))
 
     def set_state(self, rule_id: int, state: str, by: str | None = None) -> None:
         """Pauses a rule (PAUSE) or resumes it (ACTIVE). Raises BadRule."""

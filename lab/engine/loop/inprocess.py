@@ -144,12 +144,9 @@ def _compile_for_absence_and_growth() -> None:
     with InProcessEngine(Settings(replace(LOGINS, taken_back="action = returned"))) as engine:
         engine.run_batch([("control", json.dumps(per_user | rule).encode()) for rule in rules])
         engine.run_batch([("event", line.encode()) for line in logins])
-        amounts = (
-            per_user | counts | {"ruleId": 4, "aggregatorFunctionType": "SUM", "aggregateFieldName": "amount"}
-        )
-        engine.run_batch(
-            [("control", json.dumps(amounts).encode())]
-        )  # a field that the events do not have yet
+        amount = {"ruleId": 4, "aggregatorFunctionType": "SUM", "aggregateFieldName": "amount"}
+        # a field that the stored events do not have
+        engine.run_batch([("control", json.dumps(per_user | counts | amount).encode())])
         engine.run_batch([("event", (event % (0, 0, 0, "returned", 0)).encode())])
         engine.lose_memory()
         engine._log_time += 2 * MINUTE_MS

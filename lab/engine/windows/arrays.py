@@ -16,7 +16,7 @@ from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
-SPARE_ROWS = 1 << 16
+SPARE_ROWS, LANES_A_ROW = 1 << 16, 16  # an event takes about as much memory as so many lanes
 NO_TWINS = np.empty(0, np.int32)
 
 
@@ -215,7 +215,7 @@ class StoreArrays:
             "reset_table": 2 * (resets_now + resets),
         }
         room = self._room
-        more = {name: with_spare_rows(rows) for name, rows in need.items() if rows > room[name]}
+        more = {name: with_spare_rows(rows, name) for name, rows in need.items() if rows > room[name]}
         if more and not self._grow(room | more):
             before = self.keys
             self._drop_unused()
@@ -295,9 +295,9 @@ def _queues(keys: list[AggregateKey]) -> dict[AggregateKey, int]:
     return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
 
 
-def with_spare_rows(rows: int) -> int:
-    """How many rows arrays get that need so many: the next power of two, or multiple of SPARE_ROWS. To make room for these takes a few milliseconds."""
-    unit = min(next_power_of_two(rows), SPARE_ROWS)
+def with_spare_rows(rows: int, array: str = "events") -> int:
+    """How many rows an array gets that needs so many: the next power of two, or a multiple of so many that to make room takes a few milliseconds."""
+    unit = min(next_power_of_two(rows), SPARE_ROWS * (LANES_A_ROW if array == "accumulators" else 1))
     return -(-rows // unit) * unit
 
 

@@ -17,7 +17,7 @@ from lab.model.alerts import Alert
 from lab.model.rule import Rule
 
 ALERTS_AT_ONCE = 4096
-NEARLY_FULL = 8  # when less than one in so many is free, and no more than one in so many of SPARE_ROWS
+NEARLY_FULL = 8  # when less than one row in so many is free, of SPARE_ROWS at most
 FEW_UNUSED = 4  # aggregates that are maintained without a rule; each costs as much as one with a rule
 END_OF_SEQS = 1 << 62  # greater than every seq
 
