@@ -382,6 +382,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         patch.object(shared, "GROWTH", 4),
         patch.object(awaited, "ROOM_AT_FIRST", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, 4096])),
+        patch.object(store, "STEP_ROWS", room),
     ):
         for (kind, text), time, next_time in zip(of.log, times, [*times[1:], times[-1]]):
             for engine in (reference, direct):

@@ -168,7 +168,7 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
             before = stages.mark
             stages.run_batch(COUNTED[2:3])
             with (
-                patch.object(windowstate.RouteStore, "evaluate", side_effect=OSError("no space")),
+                patch.object(windowstate.RouteStore, "evaluate_in_steps", side_effect=OSError("no space")),
                 pytest.raises(OSError),
             ):
                 stages.run_tasks(before, stages.mark)

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.records import decode, parallel
-from lab.engine.windows import arrays, mergeplan, shared, waits, windowstate
+from lab.engine.windows import arrays, mergeplan, shared, store, waits, windowstate
 from lab.machine.session import session
 from lab.model.reference import Reference
 from tests.engine import onspark
@@ -38,6 +38,7 @@ def check(seed: int) -> None:
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(arrays, "SPARE_ROWS", room),
         patch.object(shared, "GROWTH", 4),
+        patch.object(store, "STEP_ROWS", room),
         patch.object(waits, "ROOM_AT_FIRST", room),
         patch.object(mergeplan, "MERGED_AT_ONCE", rng.choice([2, 3])),
         InProcessEngine(Settings(of.schema, parallelism=1, **of.settings)) as stages,

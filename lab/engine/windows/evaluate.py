@@ -6,7 +6,6 @@ The counterpart of the Flink demo's `DynamicAlertFunction`. What the windows hol
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from lab.engine.records.columns import (
     log_time_or_event_time,
 )
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
-from lab.engine.records.parallel import parallel_map
+from lab.engine.records.parallel import Steps, parallel_steps
 from lab.engine.windows import arrays, shared
 from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert, withdrawal_lines
 from lab.engine.windows.alertorder import (
@@ -153,8 +152,11 @@ class Windows:
             rows = [sum(len(each.columns["time"]) for each in part) for part in parts.values()]
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
-            evaluated = parallel_map(
-                partial(self._evaluate, stats, after, floor), zip(parts, seqs, parts.values()), sum(rows)
+            evaluated = parallel_steps(
+                [
+                    (count, self._evaluate(stats, after, floor, *part))
+                    for count, *part in zip(rows, parts, seqs, parts.values(), strict=True)
+                ]
             )
             for number, (counts, lines, due, place) in zip(parts, evaluated, strict=True):
                 stats.add(counts)
@@ -177,17 +179,22 @@ class Windows:
         return BatchResult(alerts, acks, stats)
 
     def _evaluate(
-        self, stats: BatchStats, after: int, newest: int, part: tuple[int, int, Sequence[Envelope]]
-    ) -> tuple[StoreCounts, KeyedLines, list[DueAlert], np.ndarray]:
+        self,
+        stats: BatchStats,
+        after: int,
+        newest: int,
+        number: int,
+        seq: int,
+        envelopes: Sequence[Envelope],
+    ) -> Steps[tuple[StoreCounts, KeyedLines, list[DueAlert], np.ndarray]]:
         """Evaluates the events of one store that lie between two control messages.
 
-        `part`: the number of the store, the seq of its first event, its events. `after`: how many control messages precede them.
-        `newest`: the newest event time of the log before them. Also returns the log positions of the lines if events can be taken back.
+        `after`: how many control messages precede them. `newest`: the newest event time of the log before them. `number`: of the store. `seq`: of its
+        first event. Also returns the log positions of the lines if events can be taken back.
         """
-        number, seq, envelopes = part
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
-        fates, fired = store.evaluate(columns, seq, policy)
+        fates, fired = yield from store.evaluate_in_steps(columns, seq, policy)
         if HEARD in columns:
             columns[HEARD] = log_time_or_event_time(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
         waits = self.waits.get(number, ())

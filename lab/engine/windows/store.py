@@ -11,12 +11,14 @@ from lab.engine.compiled import groups, layout, restore, window
 from lab.engine.compiled.layout import NOTHING, Batch
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, transport_columns
 from lab.engine.records.columns import TAKEN, Columns, take_rows, writable_int64
+from lab.engine.records.parallel import Steps, finish_steps
 from lab.engine.windows.arrays import SPARE_ROWS, StoreArrays, next_power_of_two
 from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
 from lab.model.rule import Rule
 
 ALERTS_AT_ONCE = 4096
+STEP_ROWS = 1 << 15  # that are evaluated at once
 NEARLY_FULL = 8  # when less than one row in so many is free, of SPARE_ROWS at most
 FEW_UNUSED = 4  # aggregates that are maintained without a rule; each costs as much as one with a rule
 END_OF_SEQS = 1 << 62  # greater than every seq
@@ -154,7 +156,11 @@ class RouteStore(StoreArrays):
         return key
 
     def evaluate(self, columns: Columns, first_seq: int, late_policy: int) -> Evaluated:
-        """`window.evaluate_batch` on columns time, id, keyGroup, `key:…` and `value:…`.
+        """All of `evaluate_in_steps`."""
+        return finish_steps(self.evaluate_in_steps(columns, first_seq, late_policy))
+
+    def evaluate_in_steps(self, columns: Columns, first_seq: int, late_policy: int) -> Steps[Evaluated]:
+        """`window.evaluate_batch` on columns time, id, keyGroup, `key:…` and `value:…`, so many rows at a time.
 
         Where events can be taken back, the columns get TAKEN.
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
@@ -166,16 +172,18 @@ class RouteStore(StoreArrays):
         taken = np.zeros(len(batch.times_ms) if self.schema.taken_back else 0, np.int64)
         found, done = [], 0
         while done < len(batch.times_ms):
+            yield len(batch.times_ms) - done
+            step = Batch(*(values[: done + STEP_ROWS] for values in batch))
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
             most = len(self.rules) + 2 * len(self.numbers.conditions)  # rows for one event
-            rows_left = len(batch.times_ms) - done
+            rows_left = len(step.times_ms) - done
             alerts = np.empty(
                 (most + min(ALERTS_AT_ONCE, most * rows_left), layout.DENOMINATOR + 1), np.int64
             )
             done, fired = window.evaluate_batch(
                 self.store,
                 self.numbers,
-                batch,
+                step,
                 first_seq,
                 done,
                 self.widest_ms,
