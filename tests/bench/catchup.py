@@ -5,10 +5,14 @@ is not counted: it compiles.
 """
 
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
+import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +20,9 @@ from rich.table import Table
 from lab.apps.run import OPTIMISING
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import WRITTEN, KafkaLogs
+from lab.engine.records import arrowjson, decode
+from lab.logs.cluster import to_cluster
+from lab.logs.partitions import AT_ONCE, READING
 from lab.machine import broker
 from lab.machine.session import session
 from tests.bench.data import Payments, three_rules
@@ -43,9 +50,12 @@ def catchup(events: int, repeats: int, console: Console) -> None:
                     one = caught_up(spark, kafka.address, partitions, number)
                 assert one.events == events, f"{one.events} of {events} events evaluated"
                 runs.setdefault(partitions, []).append(one)
+        with console.status("What libraries take"):
+            alone = libraries(kafka.address, made)
     measured = {partitions: of[1:] for partitions, of in runs.items()}
     print_rates(measured, console)
     print_account(measured, console)
+    console.print(alone)
     print_amdahl(measured, console)
 
 
@@ -107,6 +117,27 @@ def account(one: Run) -> dict[str, float]:
     spent["all, by the clock"] = one.seconds
     spent |= {f"CPU of {name}": seconds for name, seconds in one.cpu.items()}
     return {name: micro * seconds for name, seconds in spent.items()}
+
+
+def libraries(address: str, made: Payments) -> str:
+    """µs of CPU that an event takes of libraries alone: to be read by a bare consumer, and to be parsed by Arrow."""
+    cluster, logs = to_cluster(address), KafkaLogs(address, topics(1, 0))
+    consumer = Consumer(cluster.librdkafka_properties | READING | {"group.id": "libraries"})
+    consumer.assign([TopicPartition(logs.topic("events"), 0, 0)])
+    before, read = time.process_time(), 0
+    while read < made.events:
+        read += len(consumer.consume(AT_ONCE, timeout=1.0))
+    consuming = time.process_time() - before
+    consumer.close()
+    schema, parsing = Settings().schema, 0.0
+    with made.file.open("rb") as file:
+        while lines := list(islice(file, decode.MANY)):
+            text = pa.py_buffer(b"".join(lines))
+            before = time.process_time()
+            assert arrowjson.read_lines(text, len(lines), schema), "payments are plain JSON"
+            parsing += time.process_time() - before
+    consumed, parsed = (1e6 * seconds / made.events for seconds in (consuming, parsing))
+    return f"of these, µs of CPU by libraries alone: {consumed:.2f} for a bare consumer of librdkafka, {parsed:.2f} for Arrow's JSON reader"
 
 
 def print_amdahl(runs: Mapping[int, Sequence[Run]], console: Console) -> None:

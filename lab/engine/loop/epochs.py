@@ -54,7 +54,8 @@ class Epoch:
             before, now = now, time.monotonic()
             if now + (now - before) > begun + seconds:
                 break
-        time.sleep(max(0.0, begun + seconds - time.monotonic()))
+        if (left := begun + seconds - time.monotonic()) > 0:
+            time.sleep(left)
 
     def step(self) -> bool:
         """Takes a cut and carries it out; False if the logs have nothing new, or the epoch ended in an earlier attempt."""
