@@ -120,7 +120,7 @@ def account(one: Run) -> dict[str, float]:
 
 
 def libraries(address: str, made: Payments) -> str:
-    """µs of CPU that an event takes of libraries alone: to be read by a bare consumer, and to be parsed by Arrow."""
+    """The µs of CPU that libraries alone need for an event: a bare consumer to read it, Arrow to parse it."""
     cluster, logs = to_cluster(address), KafkaLogs(address, topics(1, 0))
     consumer = Consumer(cluster.librdkafka_properties | READING | {"group.id": "libraries"})
     consumer.assign([TopicPartition(logs.topic("events"), 0, 0)])

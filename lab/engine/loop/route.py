@@ -28,6 +28,7 @@ from lab.engine.records.columns import (
     in_log_order,
     log_time_or_event_time,
     take_rows,
+    take_rows_unless_all,
 )
 from lab.engine.records.decode import DecodedBatch
 from lab.engine.windows.evaluate import Envelope
@@ -106,7 +107,11 @@ def _between(
 
 def alert_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray) -> Columns:
     """The fields of events that the rules' alerts tell."""
-    return {f"told:{name}": _rows_of(events[name], rows) for rule in rules for name in rule.event_fields}
+    return {
+        f"told:{name}": take_rows_unless_all(events[name], rows)
+        for rule in rules
+        for name in rule.event_fields
+    }
 
 
 def arrival_times(events: Columns, schema: Schema) -> np.ndarray:
@@ -156,7 +161,9 @@ class FilterMatches:
             rows = np.union1d(rows, np.flatnonzero(self.events[STATE] == TAKES_BACK))
         for name in route.keys:
             if isinstance(self.events[name], pa.Array):
-                rows = rows[_rows_of(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)]
+                rows = rows[
+                    take_rows_unless_all(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)
+                ]
         return rows
 
     def _with_values(self, filter: FieldValues) -> np.ndarray:
@@ -166,7 +173,7 @@ class FilterMatches:
                 parts = [self._by_value[name][value] for value in values]
                 rows = np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0]
             else:
-                column = pa.array(_rows_of(self.events[name], rows))
+                column = pa.array(take_rows_unless_all(self.events[name], rows))
                 rows = rows[pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)]
         return rows
 
@@ -197,17 +204,17 @@ def routed_columns(
 ) -> Columns:
     """What travels on a route: id, time, place in the log, the key, and the fields that its rules need."""
     columns: Columns = {
-        "id": _numpy(_rows_of(events[ID if ID in events else schema.id_fields[0]], rows)),
-        "time": _numpy(_rows_of(events[schema.time_field], rows)),
-        LOG_TIME: _rows_of(events[LOG_TIME], rows),
-        SOURCE: _rows_of(events[SOURCE], rows),
+        "id": _numpy(take_rows_unless_all(events[ID if ID in events else schema.id_fields[0]], rows)),
+        "time": _numpy(take_rows_unless_all(events[schema.time_field], rows)),
+        LOG_TIME: take_rows_unless_all(events[LOG_TIME], rows),
+        SOURCE: take_rows_unless_all(events[SOURCE], rows),
     }
     if STATE in events:
-        columns[STATE] = _rows_of(events[STATE], rows)
+        columns[STATE] = take_rows_unless_all(events[STATE], rows)
     if ID in events:
-        columns[ID_TEXT] = _rows_of(events[ID_TEXT], rows)
+        columns[ID_TEXT] = take_rows_unless_all(events[ID_TEXT], rows)
     for name in route.keys:
-        values = _rows_of(events[name], rows)
+        values = take_rows_unless_all(events[name], rows)
         columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}
         if not schema.field(name).is_number_or_time:
             columns[f"text:{name}"] = values
@@ -215,14 +222,9 @@ def routed_columns(
         if name.startswith(WHERE):
             columns[f"value:{name}"] = where_column(name, events, rows, schema)
             continue
-        values = _rows_of(events[name], rows)
+        values = take_rows_unless_all(events[name], rows)
         columns |= {f"value:{column}": half for column, half in _numbers(name, values, schema)}
     return columns
-
-
-def _rows_of(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | pa.Array:
-    """Some rows of a column, in order; if they are all, the column itself, as on a route without a filter."""
-    return values if len(rows) == len(values) else take_rows(values, rows)
 
 
 def _numbers(
