@@ -206,7 +206,10 @@ def windows_of_alerts(
 @some_and_more
 @pytest.mark.parametrize("schema", [LOGINS, RETURNS], ids=["logins", "returns"])
 @pytest.mark.parametrize("policy", LATE_POLICIES)
-def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate(Past, policy, schema, seeds):
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate(
+    Past, partitions, policy, schema, seeds
+):
     shown = 0
     for seed in seeds:
         key_groups, timed, reference = windows_of_alerts(policy, schema, seed)
@@ -215,8 +218,10 @@ def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate
         for log_time, (kind, text) in timed:
             if kind == "control":
                 history.apply(text, log_time)
-            else:
-                past.add([text], [log_time])
+        for partition in range(partitions):  # one is read after the other, so not in the order of log times
+            for log_time, (kind, text) in timed:
+                if kind == "event" and log_time % partitions == partition:
+                    past.add([text], [log_time])
         for alert, rule, ids in reference.windows.values():
             own, newest = rule.aggregations[0], None
             if own.function == "COUNT_WITH_RESET" and rule.is_plain:
@@ -234,6 +239,16 @@ def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate
             assert sorted(found) == ids, (seed, alert)
             shown += 1
     assert shown > 5 * len(seeds)
+
+
+def test_a_window_may_be_of_all_events_though_they_were_read_in_another_order_than_logged(Past):
+    """Among 128 key-groups, events of other groups would take the place of those of the last one's."""
+    rule = parse_message("1: COUNT(events) per payeeId over 1 d > 1", PAYMENTS).rule
+    past, now = Past(PAYMENTS, history=RouteHistory(Settings(PAYMENTS, key_groups=128))), 1_400_000_000_000
+    lines = [b"%d,2013-01-01 00:00:%02d,%d,12,CSH,30" % (n, n, n % 3) for n in range(9)]
+    for read in (2, 0, 1):
+        past.add(lines[read::3], range(now + read, now + 9, 3))
+    assert [event["transactionId"] for event in past.window(rule, 8)] == [2, 5, 8]
 
 
 @some_and_more
