@@ -23,7 +23,7 @@ from lab.engine.compiled.layout import CONDITION, COUNTS, RULE, SUPPRESSED, TAKE
 from lab.engine.compiled.rulenumbers import STATE, distinct_whens, transport_columns, when_bit
 from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, Columns
-from lab.engine.windows import arrays, shared, store
+from lab.engine.windows import alertlines, arrays, shared, store
 from lab.engine.windows import waits as awaited
 from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert, withdrawal_lines
 from lab.engine.windows.store import RouteStore
@@ -382,6 +382,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         patch.object(shared, "GROWTH", 4),
         patch.object(awaited, "ROOM_AT_FIRST", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, 4096])),
+        patch.object(alertlines, "NOT_WORTH_ARROW", rng.choice([0, 20])),
         patch.object(store, "STEP_ROWS", room),
     ):
         for (kind, text), time, next_time in zip(of.log, times, [*times[1:], times[-1]]):

@@ -17,7 +17,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.records import parallel
-from lab.engine.windows import arrays, mergeplan, store, waits
+from lab.engine.windows import alertlines, arrays, mergeplan, store, waits
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
 from lab.model.rules import rule_message
@@ -151,6 +151,7 @@ def assert_same_on_any_log(data: st.DataObject) -> None:
     )
     with (
         patch.object(parallel, "WORTH_ROWS", data.draw(st.sampled_from([0, parallel.WORTH_ROWS]))),
+        patch.object(alertlines, "NOT_WORTH_ARROW", data.draw(st.sampled_from([0, 20]))),
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(store, "STEP_ROWS", room),
         patch.object(waits, "ROOM_AT_FIRST", room),

@@ -110,7 +110,7 @@ def test_killed_at_any_moment_it_goes_on_and_every_alert_is_there_once(tmp_path,
                 kill(lingering.pop())
     while lingering:
         kill(lingering.pop())
-    run_epochs(logs, checkpoint, f"{os.getpid()}-last", 0, most=20)
+    run_epochs(logs, checkpoint, f"{os.getpid()}-after-{kills}", 0, most=20)
     wanted, got = expected(logs), delivered(logs)
     p50, p99 = np.percentile(waits_ms or [0], [50, 99])
     print(

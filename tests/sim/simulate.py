@@ -15,7 +15,7 @@ from lab.engine.loop.ends import READ
 from lab.engine.loop.restored import CheckpointRestored
 from lab.engine.records import decode, feeds
 from lab.engine.records.feeds import LogLost
-from lab.engine.windows import arrays, mergeplan, statemerge, waits
+from lab.engine.windows import alertlines, arrays, mergeplan, statemerge, waits
 from lab.logs import writer
 from lab.logs.segments import PositionExpired
 from lab.model.schema import LOGINS
@@ -84,6 +84,7 @@ class Simulation:
                 (feeds, "AT_ONCE", given["at_once"] * feeds.BYTES_A_RECORD),
                 (writer, "SEGMENT_BYTES", given["segment_bytes"]),
                 (decode, "NOT_WORTH_ARROW", 0),
+                (alertlines, "NOT_WORTH_ARROW", 1000 if given["one_by_one"] else 0),
                 (cut, "LOOK_S", -1.0),  # a simulated driver waits no real time
                 (protocol, "HOSTS", given["hosts"]),
             ):

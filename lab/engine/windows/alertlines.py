@@ -5,8 +5,7 @@ row, rule, group, aggregate   ──►   {"alertId":"1.2. … .7fbfe0f0…","ru
 
 import json
 from collections.abc import Iterable
-from decimal import Context, Decimal, localcontext
-from fractions import Fraction
+from decimal import Decimal
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,17 +19,22 @@ from lab.engine.compiled.window import WITHDRAWN
 from lab.engine.records.arrowjson import quote_json
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns, take_rows
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
+from lab.engine.windows.alertvalues import (
+    alerts_one_by_one,
+    exact_fraction,
+    join_halves,
+    measured_conditions,
+)
 from lab.engine.windows.store import RouteStore
 from lab.model.aggregates import (
     AGGREGATES,
     PLACES,
     Aggregate,
-    Exact,
     round_to_6_places,
     square_root_in_millionths,
     square_root_to_6_places,
 )
-from lab.model.aggregation import Aggregation, MeasuredCondition
+from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import conditions_member, severity_title_labels_members
 from lab.model.group import group_hash, shorten_key
 from lab.model.rule import Rule
@@ -38,6 +42,7 @@ from lab.model.words import plain_text
 
 TEXT = pa.large_string()  # a batch's lines may be more than 2 GB
 SAFE = 1 << 62  # products below this fit an int64
+NOT_WORTH_ARROW = 20  # alerts: one by one they take less time than Arrow needs to begin
 PLAIN_DIGITS = 6  # after the point, up to which Arrow writes decimals without an exponent
 
 
@@ -48,8 +53,9 @@ def alert_lines(
 
     `first_rows`: the alerts' `first_row_of_each_alert`. If the log time is 0, the log is not live, and the alerts get no `logTime` or `alertTime`.
     """
-    if not len(first_rows):
-        return KeyedLines([], JoinedLines())
+    if len(first_rows) <= NOT_WORTH_ARROW:
+        few = list(alerts_one_by_one(store, columns, alert_rows, first_rows, alert_time_ms))
+        return KeyedLines([alert.key for alert in few], JoinedLines(alert.to_json() for alert in few))
     alerts = alert_rows if len(first_rows) == len(alert_rows) else alert_rows[first_rows]
     row = alerts[:, layout.ROW]
     fired = np.bincount(alerts[:, layout.RULE]) > 0
@@ -142,31 +148,11 @@ def _of_conditions(
         rule = rules[which[number]]
         if rule.is_plain:
             continue
-        rows = {int(row[layout.CONDITION]): row for row in found[start:end]}
-        compared = [(each.aggregation, each.limit_of) for each in rule.conditions]
-        measures = [
-            (_exact(rows.get(2 * place), of, store), _exact(rows.get(2 * place + 1), limit_of, store))
-            for place, (of, limit_of) in enumerate(compared)
-        ]
-        with localcontext(prec=100):
-            for_alert = rule.conditions_for_alert(measures)
-        assert for_alert is not None, "only what fired is here"
-        (aggregate, operator, limit), conditions = for_alert
+        (aggregate, operator, limit), conditions = measured_conditions(store, rule, found[start:end])
         assert aggregate is not None and limit is not None, "a condition that holds has both"
         written[number] = plain_text(aggregate)
         after[number] = _after_aggregate(operator, plain_text(limit), rule, conditions)
     return pa.array(written, TEXT), pa.array(after, TEXT)
-
-
-def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) -> Exact | None:
-    """The value that an aggregation measured: a decimal if that is exact, otherwise a fraction."""
-    if row is None or of is None:
-        return None
-    scale = measure_scale(of, store.schema)
-    measure = row[layout.HIGH_PART :].tolist()
-    if AGGREGATES[of.function].to_reported is Decimal:
-        return Decimal(join_halves(*measure[:2])).scaleb(-scale, Context(prec=100))
-    return _fraction(measure, scale)
 
 
 def _joined(*texts: pa.Array | str) -> pa.Array:
@@ -318,7 +304,7 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     bound = SAFE // factor
     safe = (high == low >> 63) & (-bound < low) & (low < bound) & (denominator < bound)
     if aggregate.to_reported is not round_to_6_places or scale > PLACES or not safe.all():
-        fractions = (_fraction(measure, scale) for measure in alerts[:, layout.HIGH_PART :].tolist())
+        fractions = (exact_fraction(measure, scale) for measure in alerts[:, layout.HIGH_PART :].tolist())
         return pa.array([plain_text(aggregate.to_reported(value)) for value in fractions], TEXT)
     whole, rest = np.divmod(numerator * factor, denominator)
     whole += low * factor
@@ -333,18 +319,3 @@ def _decimals(high: np.ndarray, low: np.ndarray, scale: int) -> pa.Array:
         return pa.array([f"{Decimal(f'{join_halves(*halves)}E-{scale}'):f}" for halves in numbers], TEXT)
     halves = np.column_stack((low, high))
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(low), [None, pa.py_buffer(halves)]).cast(TEXT)
-
-
-def join_halves(high: int, low: int) -> int:
-    """Two halves of 64 bits as one number.
-
-    >>> join_halves(-1, -5), join_halves(1, -1) == (1 << 65) - 1
-    (-5, True)
-    """
-    return (high << 64) + low % (1 << 64)
-
-
-def _fraction(measure: list[int], scale: int) -> Fraction:
-    """The value in the columns of an alert from HIGH_PART on."""
-    high, low, numerator, denominator = measure
-    return (join_halves(high, low) + Fraction(numerator, denominator)) / 10**scale

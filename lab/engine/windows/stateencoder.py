@@ -44,7 +44,7 @@ class StateFileEncoder:
     def add(self, *tables: pa.Table) -> None:
         """Adds the rows of some tables as one record batch."""
         rows = pa.concat_tables([self._nothing, *tables], promote_options="default")
-        self._writer.write_table(rows.combine_chunks())
+        self._writer.write_table(rows if len(tables) == 1 else rows.combine_chunks())
 
     def finish(self) -> bytearray:
         self._writer.close()

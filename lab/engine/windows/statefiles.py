@@ -177,7 +177,7 @@ def columns_to_table(of_stores: Iterable[tuple[int, Columns]]) -> pa.Table:
         if rows := len(columns["seq"]):
             named = {"store": np.full(rows, store, np.int32), **columns}
             batches.append(pa.table({name: pa.array(values) for name, values in named.items()}))
-    return pa.concat_tables(batches, promote_options="default").combine_chunks()
+    return pa.concat_tables(batches, promote_options="default")
 
 
 class StateFiles:
