@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from lab.engine.loop.ends import LOGS, FileLogs, KafkaLogs
 from lab.logs.cluster import Cluster, UnusableTopic
 from lab.logs.kafka import KafkaLog
-from lab.logs.partitions import PartitionOffsets
+from lab.logs.offsets import PartitionOffsets
 from lab.logs.positions import Record
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import PAYMENTS

@@ -34,7 +34,7 @@ def estimate_record_count(log: "FileLog | KafkaLog") -> int:
         end = log.end()
         start = max(log.start(), end - COUNTED)
         return sum(log.read_bytes(at, min(at + CHUNK, end)).count(b"\n") for at in range(start, end, CHUNK))
-    from lab.logs.partitions import PartitionOffsets
+    from lab.logs.offsets import PartitionOffsets
 
     partitions = PartitionOffsets(log.cluster, log.topic)
     starts = partitions.start_offsets()

@@ -18,7 +18,8 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
 from lab.logs.cluster import GONE, Cluster, NoTopic, TopicMadeAnew, UnusableTopic, to_cluster
-from lab.logs.partitions import PartitionOffsets, PartitionReader
+from lab.logs.offsets import PartitionOffsets
+from lab.logs.partitions import PartitionReader
 from lab.logs.places import KAFKA
 from lab.logs.positions import Positions, Record, advance_expired_positions, expired_text, log_time_of
 from lab.model.times import DAY_MS

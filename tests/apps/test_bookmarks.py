@@ -15,7 +15,7 @@ from lab.engine.loop.ends import FileLogs
 from lab.logs.cluster import TopicMadeAnew
 from lab.logs.config import AlertReceiver
 from lab.logs.kafka import KafkaLog
-from lab.logs.partitions import PartitionOffsets
+from lab.logs.offsets import PartitionOffsets
 from lab.model.alerts import Alert
 from tests.topics import delete_topic
 

@@ -13,7 +13,7 @@ from lab.apps.watch import STAGES, Latencies
 from lab.cli.main import FAILED, OK, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.kafka import KafkaLog
-from lab.logs.partitions import PartitionOffsets
+from lab.logs.offsets import PartitionOffsets
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal
 

@@ -1,10 +1,11 @@
 """What the engine asks of a log."""
 
 import json
+import time
 import tracemalloc
 from hashlib import sha256
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from lab.engine.records.feeds import FileFeed, LooseLines
 from lab.logs.files import FileLog
 from lab.logs.index import ROW, SegmentIndex
 from lab.model.schema import MAX_FUTURE_MS, PAYMENTS
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def test_an_empty_log_does_not_set_the_clock(tmp_path):
@@ -113,6 +114,20 @@ def test_who_waits_for_lines_wakes_when_one_comes_and_looks_less_often_the_longe
     assert feed.wait_for_records({0: 0}, 0.02) and not feed.wait_for_records({0: feed.log.end()}, 0)
     monkeypatch.setattr(feeds.time, "sleep", pauses.append)
     assert not feed.wait_for_records({0: feed.log.end()}, 0.02) and pauses[-1] < 0.004
+
+
+def test_who_waits_for_two_logs_wakes_when_a_line_comes_to_either(tmp_path):
+    feed, other = FileFeed(tmp_path / "one"), FileFeed(tmp_path / "other")
+    starts = {0: 0}, other, {0: 0}
+    assert not feed.wait_for_records_of_either(*starts, 0) and not feed.wait_for_records_of_either(
+        *starts, 0.05
+    )
+    for log in (other.log, feed.log):
+        Timer(0.1, log.append, [["a"]]).start()
+        begun = time.monotonic()
+        wait_until(lambda starts=starts: feed.wait_for_records_of_either(*starts, 60))
+        assert time.monotonic() - begun < 30
+        starts = {0: 0}, other, {0: other.log.end()}
 
 
 GOOD = b'{"transactionId": 1, "eventTime": 5, "payeeId": 7}\n'

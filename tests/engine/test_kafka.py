@@ -26,7 +26,7 @@ from lab.engine.spark import pipeline, runner
 from lab.engine.windows import shared
 from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.kafka import WRITING, KafkaLog
-from lab.logs.partitions import PartitionOffsets
+from lab.logs.offsets import PartitionOffsets
 from lab.machine import broker
 from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until

@@ -16,6 +16,7 @@ from lab.logs import cluster as clusters
 from lab.logs import partitions
 from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
+from lab.logs.offsets import PartitionOffsets, topic_end_offsets
 from lab.logs.opened import open_log
 from lab.logs.positions import Record
 from lab.model.times import DAY_MS
@@ -156,7 +157,7 @@ def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
 def test_a_topic_that_was_made_anew_is_another_one(kafka):
     log = topic(kafka, "anew")
     log.publish(["one", "two", "three"], "abc")
-    running = partitions.PartitionOffsets(log.cluster, log.topic)
+    running = PartitionOffsets(log.cluster, log.topic)
     assert running.end_offsets() == {0: 3}
     first = running.topic_id()
     with closing(log.tail()) as tail:
@@ -168,7 +169,7 @@ def test_a_topic_that_was_made_anew_is_another_one(kafka):
         assert tail.read() == ["four", "five"]
         assert tail.read() == []
     log.publish(["six", "seven"], "fg")
-    stopped = partitions.PartitionOffsets(log.cluster, log.topic, first)
+    stopped = PartitionOffsets(log.cluster, log.topic, first)
     with pytest.raises(TopicMadeAnew):  # although it is longer
         stopped.end_offsets()
 
@@ -191,11 +192,11 @@ def test_a_reader_whose_records_expire_goes_on_with_those_that_are_kept_and_tell
 
 def test_of_two_topics_the_one_that_is_gone_is_named(kafka):
     two = [topic(kafka, name) for name in ("gone-1", "gone-2")]
-    asked = [partitions.PartitionOffsets(log.cluster, log.topic) for log in two]
-    assert partitions.topic_end_offsets(asked) == [{0: 0}, {0: 0}]
+    asked = [PartitionOffsets(log.cluster, log.topic) for log in two]
+    assert topic_end_offsets(asked) == [{0: 0}, {0: 0}]
     delete_topic(two[1])
     with pytest.raises(UnusableTopic, match="topic gone-2 is no longer on"):
-        partitions.topic_end_offsets(asked)
+        topic_end_offsets(asked)
 
 
 def test_a_record_that_a_topic_does_not_take_is_told_with_the_topic_and_what_helps(kafka):
@@ -222,7 +223,7 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
     two = [topic(kafka, name) for name in ("asked-1", "asked-2")]
     two[1].append(["one", "two"])
     two[1].flush()
-    asked = [partitions.PartitionOffsets(log.cluster, log.topic) for log in two]
+    asked = [PartitionOffsets(log.cluster, log.topic) for log in two]
     asker, requests = two[0].cluster.non_fetching_consumer, []
 
     class Counting:
@@ -231,7 +232,7 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
             return asker.offsets_for_times(wanted, timeout)
 
     monkeypatch.setattr(type(two[0].cluster), "non_fetching_consumer", Counting())
-    assert partitions.topic_end_offsets(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
+    assert topic_end_offsets(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
     assert asked[1].end_offsets() == asked[1].end_offsets(committed=False) == {0: 2}
     assert asked[1].offsets_since(0) == {0: 0} and asked[1].offsets_since(1 << 45) == {0: -1}
 
@@ -239,7 +240,7 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
 def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka, monkeypatch):
     """After a restart of its broker a client knows the epoch of a leader that is gone, and each request with it fails."""
     two = [topic(kafka, name) for name in ("anew-1", "anew-2")]
-    asked = [partitions.PartitionOffsets(log.cluster, log.topic) for log in two]
+    asked = [PartitionOffsets(log.cluster, log.topic) for log in two]
 
     class Restarted:
         def __init__(self):
@@ -263,11 +264,11 @@ def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka
     client = Restarted()
     monkeypatch.setattr(type(two[0].cluster), "non_fetching_consumer", client)
     monkeypatch.setattr(clusters, "ANSWER_S", 0.5)
-    assert partitions.topic_end_offsets(asked) == [{0: 7}, {0: 7}]
+    assert topic_end_offsets(asked) == [{0: 7}, {0: 7}]
     client.stale = {log.topic for log in two}
     monkeypatch.setattr(clusters, "ANSWER_S", -1)  # as if the request had lasted until its end
     with pytest.raises(NoBroker):
-        partitions.topic_end_offsets(asked)
+        topic_end_offsets(asked)
     assert not client.stale
 
 
@@ -288,6 +289,26 @@ def test_a_reader_that_waits_wakes_with_the_first_record_and_knows_when_it_was_l
         assert sum(len(came) for _, came in reader.read({0: (1, 3)})) == 2
 
 
+def test_a_new_record_of_another_topic_ends_a_wait_and_is_not_read(kafka):
+    mine, other = topic(kafka, "waits"), topic(kafka, "wakes")
+    other.append(["before"])
+    other.flush()
+    with closing(partitions.PartitionReader(mine.cluster, mine.topic)) as reader:
+        wakes = ((other.topic, 0),)
+        assert not any(reader.wait_for_records({0: 0}, 0.2, wakes) for _ in range(5))
+        Timer(0.3, lambda: (other.append(["one"]), other.flush())).start()
+        begun = time.monotonic()
+        wait_until(lambda: reader.wait_for_records({0: 0}, 60, wakes))
+        assert 0.2 < time.monotonic() - begun < 30
+        assert not reader.wait_for_records({0: 0}, 0.2, wakes)
+        other.append(["two"])
+        other.flush()
+        mine.append(["three", "four"])
+        mine.flush()
+        [(_, came)] = reader.read({0: (0, 2)})
+        assert [message.value() for message in came] == [b"three", b"four"]
+
+
 def test_a_reader_has_the_broker_asked_where_many_records_wait(kafka, monkeypatch):
     log = topic(kafka, "many")
     log.append(["one"] * 10)
@@ -304,7 +325,7 @@ def test_a_range_that_ends_with_offsets_without_records_is_read_at_once(ends_wit
     log = topic(kafka, f"marked-{ends_with}")
     producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": ends_with, "log_level": 0})
     producer.init_transactions()
-    offsets = partitions.PartitionOffsets(log.cluster, log.topic)
+    offsets = PartitionOffsets(log.cluster, log.topic)
     patient = {**partitions.READING, "fetch.wait.max.ms": 300_000, "socket.timeout.ms": 300_000}
     monkeypatch.setattr(partitions, "READING", patient)
     with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
@@ -344,13 +365,13 @@ def test_a_reader_of_a_few_records_at_once_does_not_take_aborted_ones_for_the_en
 
 
 def test_a_start_asks_for_each_topic_once(kafka, monkeypatch):
-    logs, asked, ask = topics(kafka.address, "once"), [], partitions.PartitionOffsets._list
+    logs, asked, ask = topics(kafka.address, "once"), [], PartitionOffsets._list
 
     def counting(self):
         asked.append(self.topic)
         return ask(self)
 
-    monkeypatch.setattr(partitions.PartitionOffsets, "_list", counting)
+    monkeypatch.setattr(PartitionOffsets, "_list", counting)
     assert not logs.create(named_events=False)
     assert sorted(asked) == sorted(f"{name}-once" for name in LOGS)
 

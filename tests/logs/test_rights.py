@@ -18,7 +18,8 @@ from lab.engine.loop.kafkaoutlet import KafkaOutlet, TransactionalOutlet
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.logs.cluster import Cluster, NotAllowed, UnusableTopic
 from lab.logs.kafka import KafkaLog
-from lab.logs.partitions import PartitionOffsets, PartitionReader
+from lab.logs.offsets import PartitionOffsets
+from lab.logs.partitions import PartitionReader
 from tests.waiting import wait_until
 
 Right = tuple[ResourceType, str, AclOperation]

@@ -112,8 +112,8 @@ class Planner:
 
     def wait_for_records(self, start: Mark, timeout_s: float) -> bool:
         """Waits until there may be records after a mark, for `timeout_s` at most; returns whether there may be."""
-        control = self.control.wait_for_records(mark_positions(start["control"]), 0)
-        return control or self.events.wait_for_records(mark_positions(start["events"]), timeout_s)
+        events, control = mark_positions(start["events"]), mark_positions(start["control"])
+        return self.events.wait_for_records_of_either(events, self.control, control, timeout_s)
 
     def advance_mark(
         self,

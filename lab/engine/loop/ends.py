@@ -224,7 +224,7 @@ class KafkaLogs:
 
     def with_topics_of(self, checkpoint: Path | str) -> "KafkaLogs":
         """These logs with the ids of the topics that a checkpoint has read; a new checkpoint stores the current ids. Raises TopicMadeAnew."""
-        from lab.logs.partitions import PartitionOffsets
+        from lab.logs.offsets import PartitionOffsets
 
         record = read_record(checkpoint) or {}
         known = record.get("topicIds", {})

@@ -40,10 +40,11 @@ class Epoch:
 
     def wait_until_cut_due(self, timeout_s: float) -> bool:
         """Waits until a step may take a cut, for `timeout_s` at most; returns whether it may."""
-        due = self._windows.due_ms
+        if (due := self._windows.due_ms) is not None:
+            timeout_s = min(timeout_s, (due - self.planner.clock()) / 1000)
         return (
             time.monotonic() > self._asked + ASK_S
-            or (due is not None and self.planner.clock() > due)
+            or timeout_s < 0
             or self.planner.wait_for_records(self.cuts.mark, timeout_s)
         )
 

@@ -13,7 +13,8 @@ from lab.engine.windows.evaluate import TaskOutput
 from lab.logs import cluster as clusters
 from lab.logs.cluster import Cluster, NotAllowed
 from lab.logs.kafka import WRITING, KafkaLog, RecordProducer
-from lab.logs.partitions import UNCOMMITTED, PartitionOffsets, PartitionReader
+from lab.logs.offsets import PartitionOffsets
+from lab.logs.partitions import UNCOMMITTED, PartitionReader
 
 MARKED_S = 5.0  # brokers take less to mark the end of a transaction in its topics
 LOOK_S = 0.01

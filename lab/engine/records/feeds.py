@@ -24,6 +24,7 @@ from lab.model.times import now_ms
 
 Positions = dict[int, int]  # source -> position
 
+LOOK_S = 0.02  # how often a log is looked at that does not report its records
 PAUSE_S = 0.003  # between two checks for new lines; it grows while there are none
 AT_ONCE = 1 << 22  # bytes of a file log that are decoded at once
 
@@ -81,6 +82,19 @@ class Feed(Protocol):
     def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
         """Waits until a source may have records after `starts`, for `timeout_s` at most; returns whether one may."""
         return True  # a feed that cannot wait: the caller asks for the ends
+
+    def wait_for_records_of_either(
+        self, starts: Positions, other: "Feed", other_starts: Positions, timeout_s: float
+    ) -> bool:
+        """Waits until this log or another one may have records after some positions, for `timeout_s` at most."""
+        end = time.monotonic() + timeout_s
+        while not other.wait_for_records(other_starts, 0):
+            left = end - time.monotonic()
+            if self.wait_for_records(starts, max(min(left, LOOK_S), 0)):
+                break
+            if left <= LOOK_S:
+                return False
+        return True
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         """The end of each source before a log time (ms), at most that in `ends`; `starts`: where the caller has read up to."""

@@ -12,7 +12,8 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 
 from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
 from lab.logs.cluster import GONE, Cluster
-from lab.logs.partitions import PartitionOffsets, PartitionReader, topic_end_offsets
+from lab.logs.offsets import PartitionOffsets, topic_end_offsets
+from lab.logs.partitions import PartitionReader
 from lab.logs.positions import LATEST_LOG_TIME
 from lab.model.times import now_ms
 
@@ -47,6 +48,17 @@ class KafkaFeed(Feed):
     def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
         with self._named(starts):
             return _reader(self.cluster, self.topic).wait_for_records(starts, timeout_s)
+
+    def wait_for_records_of_either(
+        self, starts: Positions, other: Feed, other_starts: Positions, timeout_s: float
+    ) -> bool:
+        if not isinstance(other, KafkaFeed) or other.cluster != self.cluster:
+            return super().wait_for_records_of_either(starts, other, other_starts, timeout_s)
+        if other.wait_for_records(other_starts, 0):
+            return True
+        wakes = tuple((other.topic, number) for number in other_starts)
+        with self._named(starts):
+            return _reader(self.cluster, self.topic).wait_for_records(starts, timeout_s, wakes)
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         with self._named(starts):

@@ -26,7 +26,8 @@ BATCH_S = 600.0
 WARM_UP_S = 20.0  # Spark compiles its code in many short batches, so that no later one waits long for it
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 GATHER_S = 0.003  # records gather before a cut
-REST_S = 0.02  # the loop waits so long for some before it looks whether to stop
+STEP_AGAIN_S = 0.02  # at most: if there is nothing to take yet of what has come
+REST_S = 0.1  # the loop waits so long for records before it looks whether to stop
 STOP = "stop"  # a file beside the shared memory: no cut comes after it
 
 
@@ -64,7 +65,7 @@ def run_loop(job: Job, batch_id: int) -> None:
                 if running.wait_until_cut_due(REST_S):
                     running.pause(pause)
                     # what has come may be stamped later than the clock says it is
-                    pause = GATHER_S if running.step() else min(2 * pause, REST_S)
+                    pause = GATHER_S if running.step() else min(2 * pause, STEP_AGAIN_S)
                 else:
                     running.pause(0)
                 job.logs.report_progress(mark_positions(cuts.mark["events"]))
