@@ -1,4 +1,4 @@
-"""Measures the live engine on topics of a real broker: `python -m tests.bench.live [latency|throughput] …`.
+"""Measures the live engine on topics of a real broker, its latency also on logs in folders: `python -m tests.bench.live [latency|throughput] …`.
 
 Broker, generator and engine are processes of their own on this machine. Latency is from the append of an event to that of its alert.
 """
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +68,7 @@ def main() -> None:
         metavar="N",
         help="loops without end beside which all is measured again at the first rate; 0: not again (one for each CPU)",
     )
+    command.add_argument("--folders", action="store_true", help="logs in folders, not in topics; no floors")
     command.add_argument(
         "--run",
         nargs=argparse.REMAINDER,
@@ -102,14 +103,18 @@ def main() -> None:
 
 
 @contextmanager
-def engine(rules: list[str], *arguments: str) -> Iterator[KafkaLogs]:
-    """A broker and an engine that has taken the rules, both gone at the end."""
-    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running_broker() as kafka:
-        logs = KafkaLogs(kafka.address)
+def engine(rules: list[str], *arguments: str, folders: bool = False) -> Iterator[KafkaLogs | FileLogs]:
+    """A broker, unless logs are in folders, and an engine that has taken the rules, both gone at the end."""
+    with (
+        tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
+        nullcontext() if folders else broker.running_broker() as kafka,
+    ):
+        logs = KafkaLogs(kafka.address) if kafka else FileLogs(Path(folder, "logs"))
         logs.create()
         logs.log("control").publish(rules, [str(number) for number in range(len(rules))])
-        where = ["--logs", f"kafka://{kafka.address}", "--checkpoint", f"{folder}/checkpoint"]
-        with process("-m", "lab", "run", *where, *arguments):
+        where = f"kafka://{kafka.address}" if kafka else f"{folder}/logs"
+        words = ["--logs", where, "--checkpoint", f"{folder}/checkpoint", *arguments]
+        with process("-m", "lab", "run", *words):
             _wait_for_acks(logs, len(rules))
             yield logs
 
@@ -138,7 +143,7 @@ def _wait_for_acks(logs: KafkaLogs | FileLogs, count: int) -> None:
 def latency(rate: int, targets: dict[float, int], options: argparse.Namespace, console: Console) -> None:
     """Prints the table of `lab latency` for one rate, how it stands to the targets, and the floors."""
     seconds, warm_up = options.seconds, options.warm_up
-    with engine(TIMED_RULES, *options.run) as logs, payments(logs, rate):
+    with engine(TIMED_RULES, *options.run, folders=options.folders) as logs, payments(logs, rate):
         time.sleep(warm_up)
         latencies = Latencies(logs, at_most=1_000_000)
         acks, control = logs.log("acks").tail(new=True), logs.log("control")
@@ -164,11 +169,11 @@ def latency(rate: int, targets: dict[float, int], options: argparse.Namespace, c
         f"From append of a rule's change to append of its answer, {len(answers)} changes: "
         f"p50 {np.percentile(answers, 50):,.0f} ms, p99 {value:,.0f} ms: {met} {ANSWER_TARGET_MS} ms"
     )
-    for way in FLOORS if options.floor else ():
+    for way in FLOORS if options.floor and not options.folders else ():
         floor(way, rate, warm_up, options.floor, console)
 
 
-def payments(logs: KafkaLogs, rate: int) -> AbstractContextManager[subprocess.Popen]:
+def payments(logs: KafkaLogs | FileLogs, rate: int) -> AbstractContextManager[subprocess.Popen]:
     """A generator beside us."""
     to = f"{logs.log('events')!r}"
     return process("-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0")
@@ -216,6 +221,7 @@ def throughput(rates: list[int], seconds: int, console: Console) -> None:
         tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
         engine(three_rules(), "--throughput") as logs,
     ):
+        assert isinstance(logs, KafkaLogs)
         made = Payments.make(Path(folder, "made"), sum(rates) * seconds, keys=100_000)
         report, to = StatsReport(logs.log("stats")), f"{logs.log('events')!r}"
         for number, rate in enumerate(rates):
