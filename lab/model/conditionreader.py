@@ -16,6 +16,20 @@ from lab.model.when import when_text
 
 NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 EXAMPLE = "SUM(amount) per userId over 1 h > 500"
+# of functions in other languages
+OTHER_NAMES = {
+    "TOTAL": "SUM",
+    "MEAN": "AVG",
+    "AVERAGE": "AVG",
+    "MINIMUM": "MIN",
+    "MAXIMUM": "MAX",
+    "VAR": "VARIANCE",
+    "VAR_POP": "VARIANCE",
+    "STD": "STDDEV",
+    "STDEV": "STDDEV",
+    "STDDEV_POP": "STDDEV",
+    **dict.fromkeys(("UNIQUE", "DISTINCT", "COUNT_DISTINCT", "DISTINCT_COUNT"), "UNIQUE_COUNT"),
+}
 
 
 class ConditionReader(NumberReader):
@@ -119,6 +133,8 @@ class ConditionReader(NumberReader):
             if name.kind == "word" and name.text in self.schema.names and not with_route:
                 raise self._not_in_when(name)
             known = ", ".join(AGGREGATES)
+            if name.kind == "word" and (meant := OTHER_NAMES.get(name.text.upper())):
+                raise self.error_at(f"here it is called {meant}; there are {known}", name)
             raise self.error_at(
                 f"expected a function with what it is of, as in {EXAMPLE}; there are {known}", name
             )

@@ -41,7 +41,7 @@ WORDS = (*CLAUSES, "at most 1 per 1 h", ", severity low", '" ', "null", "of the 
 # sentences, the word at which each is refused, and what is said
 MISTAKES = (
     ("", "", "expected a function"),
-    ("TOTAL(amount) over 1 h > 3", "TOTAL", "expected a function"),
+    ("MEDIAN(amount) over 1 h > 3", "MEDIAN", "expected a function"),
     ("SUM amount over 1 h > 3", "amount", "expected ( after SUM, as in SUM(…)"),
     ("SUM(amont) over 1 h > 3", "amont", "did you mean amount?"),
     ("SUM(amount, userId) over 1 h > 3", ")", "SUM takes one field"),
@@ -94,6 +94,8 @@ MISTAKES = (
     ("COUNT_WITH_RESET() over 1 h > 3", ")", "write COUNT_WITH_RESET(events)"),
     ("COUNT(amont) over 1 h > 3", "amont", "did you mean amount?"),
     ("COUNT(distinct ip) over 1 h > 3", "distinct", "counted by UNIQUE_COUNT(…)"),
+    ("count_distinct(ip) over 1 h > 3", "count_distinct", "it is called UNIQUE_COUNT; there are SUM, AVG"),
+    ("MEAN(amount) over 1 h > 3", "MEAN", "it is called AVG; there are SUM, AVG"),
     ("SUM(amount) over 1 h > 3 and amount > 5", "amount", "a comma: , when amount …"),
     ("COUNT(events) over 1 h > 3, where ip is null", "where", "or before per and over"),
     ("COUNT(events) over 1 h > 3, when amount > 5 & ip is null", "&", "write and between two conditions"),
