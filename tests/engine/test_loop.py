@@ -169,6 +169,25 @@ def test_a_pause_is_no_longer_if_slices_take_all_of_it(engine, monkeypatch):
         assert len(list(slices)) == 6 and not slept
 
 
+def test_a_rest_ends_when_an_alert_is_due_though_nothing_comes(engine):
+    rule = {
+        "ruleId": 7,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": ["userId"],
+        "window": "1s",
+        "absence": True,
+    }
+    with engine.epoch() as running:
+        cut(running, engine, ("control", json.dumps(rule).encode()))
+        for number in (1, 2):  # the first takes longer, because code is compiled
+            cut(running, engine, login(number, 100))
+            begun = time.monotonic()
+            while len(engine.out("alerts")) < number:
+                running.wait_until_cut_due(20)
+                running.step()
+        assert time.monotonic() - begun < 15
+
+
 def test_what_was_killed_in_an_epoch_takes_the_same_cuts_and_goes_on(engine):
     for part in (LOG[:3], LOG[3:6], LOG[6:]):
         with pytest.raises(KeyboardInterrupt), engine.epoch() as running:
