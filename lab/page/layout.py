@@ -4,6 +4,7 @@ from typing import Any
 
 from lab.engine.compiled import aggregates, blocks, layout
 from lab.model.aggregates import AGGREGATES, signed_square
+from lab.model.conditionreader import OTHER_NAMES
 from lab.model.messages import COUNT_WORDS
 from lab.page import loop
 
@@ -39,6 +40,7 @@ def page_layout() -> dict[str, Any]:
         "places": {name: getattr(layout, name) for name in PLACES},
         "kinds": {name: getattr(aggregates, name) for name in KINDS},
         "running": {name: _aggregate(name) for name in AGGREGATES},
+        "otherNames": OTHER_NAMES,
         "countWords": COUNT_WORDS,
         "sizes": SIZES,
         "scratch": aggregates.SCRATCH,

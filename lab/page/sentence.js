@@ -137,8 +137,10 @@ class SentenceReader extends WhenReader {
     const name = this.take(), called = name.text.toUpperCase();
     if (name.kind === "word" && !(called in LAYOUT.running) && this.schema.byName.has(name.text) && !first)
       throw this._notInWhen(name);
-    if (name.kind !== "word" || !(called in LAYOUT.running))
-      throw this.refuse(`expected a function with what it is of, as in SUM(amount) per userId over 1 h > 500; there are ${Object.keys(LAYOUT.running).join(", ")}`, name);
+    if (name.kind !== "word" || !(called in LAYOUT.running)) {
+      const known = Object.keys(LAYOUT.running).join(", "), isOther = name.kind === "word" && Object.hasOwn(LAYOUT.otherNames, called);
+      throw this.refuse(isOther ? `here it is called ${LAYOUT.otherNames[called]}; there are ${known}` : `expected a function with what it is of, as in SUM(amount) per userId over 1 h > 500; there are ${known}`, name);
+    }
     this._sign("(", `expected ( after ${called}, as in ${called}(${LAYOUT.running[called].of === "events" ? "events" : "…"})`);
     const of = [["aggregatorFunctionType", called], ...this._of(called), ...this._insideBrackets(), ...(first ? this._ofRoute() : [])];
     this.refuseRoute();
