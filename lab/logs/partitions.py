@@ -40,11 +40,7 @@ class PartitionReader:
 
     The last offsets of a range may have no records: they are markers of transactions, or aborted records. A consumer that waits for the
     record after them learns this half a second late, when its request ends. So a second consumer, which does not wait, looks for that record.
-
-    `wakes`: partitions of another topic. Their new records end a wait, but are not read.
     """
-
-    wakes: tuple[tuple[str, int], ...] = ()
 
     def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18, isolation: str = COMMITTED):
         self.cluster, self.topic = cluster, topic
@@ -56,6 +52,8 @@ class PartitionReader:
         self._next: dict[int, int] = {}
         self._waiting: dict[int, list[Message]] = {}
         self._ended: dict[int, int] = {}  # partition -> the end that the consumer has reached
+        # partitions of another topic, whose new records end a wait and are not read; whether one came in this wait
+        self._wakes: tuple[tuple[str, int], ...] = ()
         self._woken = False
 
     def read(
@@ -96,8 +94,8 @@ class PartitionReader:
         self, starts: Mapping[int, int], timeout_s: float, wakes: tuple[tuple[str, int], ...] = ()
     ) -> bool:
         """Waits for a record at one of the offsets or after it, or a new one in a partition of `wakes`; False if none comes."""
-        if wakes != self.wakes:
-            self.wakes = wakes
+        if wakes != self._wakes:
+            self._wakes = wakes
             self._seek(starts)
         self._expect(starts)
         self._woken = False
@@ -150,7 +148,7 @@ class PartitionReader:
     def _fill(self, missing: int, timeout_s: float) -> bool:
         """Takes the records that have arrived, at most `missing`: the consumer waits until it has that many. False if it has none."""
         came = self._consumer.consume(min(missing, AT_ONCE), timeout=timeout_s)
-        if self.wakes and (
+        if self._wakes and (
             others := [message for message in came if message.topic() not in (self.topic, None)]
         ):
             self._woken |= not all(map(Message.error, others))
@@ -199,7 +197,7 @@ class PartitionReader:
         self._waiting = {number: [] for number in self._next}
         self._ended = {}
         mine = [TopicPartition(self.topic, number, start) for number, start in self._next.items()]
-        self._consumer.assign(mine + [TopicPartition(*place, OFFSET_END) for place in self.wakes])
+        self._consumer.assign(mine + [TopicPartition(*place, OFFSET_END) for place in self._wakes])
 
     def close(self) -> None:
         """Closes the connections."""

@@ -96,6 +96,7 @@ MISTAKES = (
     ("COUNT(distinct ip) over 1 h > 3", "distinct", "counted by UNIQUE_COUNT(…)"),
     ("count_distinct(ip) over 1 h > 3", "count_distinct", "it is called UNIQUE_COUNT; there are SUM, AVG"),
     ("MEAN(amount) over 1 h > 3", "MEAN", "it is called AVG; there are SUM, AVG"),
+    ("TOTAL(amount) over 1 h > 3", "TOTAL", "it is called SUM; there are SUM, AVG"),
     ("SUM(amount) over 1 h > 3 and amount > 5", "amount", "a comma: , when amount …"),
     ("COUNT(events) over 1 h > 3, where ip is null", "where", "or before per and over"),
     ("COUNT(events) over 1 h > 3, when amount > 5 & ip is null", "&", "write and between two conditions"),

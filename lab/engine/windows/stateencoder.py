@@ -42,7 +42,7 @@ class StateFileEncoder:
         self._writer = pa.ipc.new_file(self._sink, schema.with_metadata({"lab": text}), options=options)
 
     def add(self, *tables: pa.Table) -> None:
-        """Adds the rows of some tables as one record batch."""
+        """Adds the rows of several tables as one record batch, those of one table as they are."""
         rows = pa.concat_tables([self._nothing, *tables], promote_options="default")
         self._writer.write_table(rows if len(tables) == 1 else rows.combine_chunks())
 
