@@ -28,7 +28,7 @@ from lab.engine.records.columns import (
     in_log_order,
     log_time_or_event_time,
     take_rows,
-    take_rows_unless_all,
+    take_rows_in_order,
 )
 from lab.engine.records.decode import DecodedBatch
 from lab.engine.windows.evaluate import Envelope
@@ -108,9 +108,7 @@ def _between(
 def alert_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray) -> Columns:
     """The fields of events that the rules' alerts tell."""
     return {
-        f"told:{name}": take_rows_unless_all(events[name], rows)
-        for rule in rules
-        for name in rule.event_fields
+        f"told:{name}": take_rows_in_order(events[name], rows) for rule in rules for name in rule.event_fields
     }
 
 
@@ -162,7 +160,7 @@ class FilterMatches:
         for name in route.keys:
             if isinstance(self.events[name], pa.Array):
                 rows = rows[
-                    take_rows_unless_all(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)
+                    take_rows_in_order(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)
                 ]
         return rows
 
@@ -173,7 +171,7 @@ class FilterMatches:
                 parts = [self._by_value[name][value] for value in values]
                 rows = np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0]
             else:
-                column = pa.array(take_rows_unless_all(self.events[name], rows))
+                column = pa.array(take_rows_in_order(self.events[name], rows))
                 rows = rows[pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)]
         return rows
 
@@ -204,17 +202,17 @@ def routed_columns(
 ) -> Columns:
     """What travels on a route: id, time, place in the log, the key, and the fields that its rules need."""
     columns: Columns = {
-        "id": _numpy(take_rows_unless_all(events[ID if ID in events else schema.id_fields[0]], rows)),
-        "time": _numpy(take_rows_unless_all(events[schema.time_field], rows)),
-        LOG_TIME: take_rows_unless_all(events[LOG_TIME], rows),
-        SOURCE: take_rows_unless_all(events[SOURCE], rows),
+        "id": _numpy(take_rows_in_order(events[ID if ID in events else schema.id_fields[0]], rows)),
+        "time": _numpy(take_rows_in_order(events[schema.time_field], rows)),
+        LOG_TIME: take_rows_in_order(events[LOG_TIME], rows),
+        SOURCE: take_rows_in_order(events[SOURCE], rows),
     }
     if STATE in events:
-        columns[STATE] = take_rows_unless_all(events[STATE], rows)
+        columns[STATE] = take_rows_in_order(events[STATE], rows)
     if ID in events:
-        columns[ID_TEXT] = take_rows_unless_all(events[ID_TEXT], rows)
+        columns[ID_TEXT] = take_rows_in_order(events[ID_TEXT], rows)
     for name in route.keys:
-        values = take_rows_unless_all(events[name], rows)
+        values = take_rows_in_order(events[name], rows)
         columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}
         if not schema.field(name).is_number_or_time:
             columns[f"text:{name}"] = values
@@ -222,7 +220,7 @@ def routed_columns(
         if name.startswith(WHERE):
             columns[f"value:{name}"] = where_column(name, events, rows, schema)
             continue
-        values = take_rows_unless_all(events[name], rows)
+        values = take_rows_in_order(events[name], rows)
         columns |= {f"value:{column}": half for column, half in _numbers(name, values, schema)}
     return columns
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lab.engine.compiled.layout import COUNTS, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, distinct_whens, when_bit
-from lab.engine.records.columns import Columns, take_rows_unless_all
+from lab.engine.records.columns import Columns, take_rows_in_order
 from lab.model.aggregation import WHERE
 from lab.model.clock import LocalTimePart
 from lab.model.rule import Rule
@@ -104,7 +104,7 @@ class ConditionEvaluator:
     def _column(self, name: str) -> np.ndarray | pa.Array:
         if name not in self._taken:
             values = self._events[name]
-            self._taken[name] = values if self._rows is None else take_rows_unless_all(values, self._rows)
+            self._taken[name] = values if self._rows is None else take_rows_in_order(values, self._rows)
         return self._taken[name]
 
     def _valid(self, name: str) -> np.ndarray:
