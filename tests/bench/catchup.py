@@ -99,7 +99,7 @@ class Rate(NamedTuple):
 
 
 def caught_up_running(spark: SparkSession, address: str, number: int, events: int) -> Rate:
-    """The rate of a running engine, from the start of its first cut to the end of its last: without the save after that, which counts where cuts are few."""
+    """The rate of a running engine, from the start of its first cut to that of its last, so with all saves between them."""
     logs = KafkaLogs(address, topics(1, number) | {name: f"{name}-running-{number}" for name in WRITTEN})
     logs.create(1)
     with (
@@ -108,9 +108,10 @@ def caught_up_running(spark: SparkSession, address: str, number: int, events: in
         pipeline.start(spark, logs, Path(folder), Settings(short_batches=False)),
     ):
         wait_until(lambda: counted(logs)["records"] == events)
-    times = [line["times"] for line in map(json.loads, logs.log("stats").read()) if line.get("records")]
-    seconds = (times[-1]["end"] - times[0]["start"]) / 1000
-    return Rate(events / seconds, events / (sum(cpu[name] for name in OURS) / 2))
+    cuts = [line for line in map(json.loads, logs.log("stats").read()) if line.get("records")]
+    assert len(cuts) > 1, f"{events} events are one cut: a rate needs several"
+    seconds = (cuts[-1]["times"]["start"] - cuts[0]["times"]["start"]) / 1000
+    return Rate((events - cuts[-1]["records"]) / seconds, events / (sum(cpu[name] for name in OURS) / 2))
 
 
 def print_rates(runs: Mapping[int, Sequence[Run]], running: Sequence[Rate], console: Console) -> None:
