@@ -85,6 +85,19 @@ def test_what_an_attempt_repeated_is_saved_at_once(job, monkeypatch):
     assert len(job.logs.log("alerts").read()) == 1
 
 
+def test_an_epoch_that_stores_many_rows_is_saved_at_once(job, monkeypatch):
+    """Else events that come fast would wait for one long save, not for several short ones."""
+    monkeypatch.setattr(runner, "EPOCH_ROWS", 2)
+    running = Thread(target=runner.run_loop, args=(job, 0), daemon=True)
+    running.start()
+    wait_until(lambda: job.logs.log("alerts").read())
+    assert last_saved_mark(job.checkpoint) is None
+    job.logs.log("events").append([login(2, 200)[1]])
+    wait_until(lambda: last_saved_mark(job.checkpoint))
+    runner.tell_to_stop(job)
+    running.join(30)
+
+
 def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypatch):
     """The consumer group follows once a second, so what was told with the last cut alone would be lost."""
     told, parents = [], iter([7] * 9 + [1])

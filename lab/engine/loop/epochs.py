@@ -38,6 +38,11 @@ class Epoch:
         self._state, self._windows, self._deliver = state, windows, deliver
         self._resumed, self._asked = 0, 0.0
 
+    @property
+    def stored_rows(self) -> int:
+        """How many events the routes have stored, all of which the end of the epoch saves."""
+        return self._windows.stored
+
     def wait_until_cut_due(self, timeout_s: float) -> bool:
         """Waits until a step may take a cut, for `timeout_s` at most; returns whether it may."""
         if (due := self._windows.due_ms) is not None:

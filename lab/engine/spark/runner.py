@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BATCH_S = 600.0
 WARM_UP_S = 20.0  # Spark compiles its code in many short batches, so that no later one waits long for it
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
+EPOCH_ROWS = 1 << 14  # an epoch that stores more ends earlier: events wait while rows are saved
 GATHER_S = 0.003  # records gather before a cut
 STEP_AGAIN_S = 0.02  # at most: if there is nothing to take yet of what has come
 REST_S = 0.1  # the loop waits so long for records before it looks whether to stop
@@ -61,7 +62,11 @@ def run_loop(job: Job, batch_id: int) -> None:
         with running_epoch(job, planner, cuts, outlet.put) as running:
             # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
             save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
-            while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
+            while not (
+                cuts.ended
+                or over()
+                or (cuts.taken and (time.monotonic() > save or running.stored_rows >= EPOCH_ROWS))
+            ):
                 if running.wait_until_cut_due(REST_S):
                     running.pause(pause)
                     # what has come may be stamped later than the clock says it is
