@@ -255,7 +255,7 @@ def attempts(kafka, tmp_path, monkeypatch):
     monkeypatch.setattr(
         runner, "_before", lambda *of: before
     )  # as in a later batch, in which nobody is asked
-    monkeypatch.setattr(runner, "_batch_s", lambda job: inf)
+    monkeypatch.setattr(runner, "BATCH_S", inf)
     failures = []
 
     def attempt():

@@ -16,7 +16,7 @@ from lab.apps.replay import replay
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
-from lab.engine.checkpoint.record import BatchProgress
+from lab.engine.checkpoint.record import last_saved_mark
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import ROW_BYTES, FileLogs, KafkaLogs, check_tasks_can_reach
 from lab.engine.loop.job import Job
@@ -209,7 +209,7 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(EVENTS[:50]))
     with pipeline.start(spark, logs, logs.folder / "checkpoint", Settings()) as engine:
         # an epoch is saved
-        wait_until(lambda: BatchProgress.read(logs.folder / "checkpoint").done is not None)
+        wait_until(lambda: last_saved_mark(logs.folder / "checkpoint"))
         assert len(read_state(logs.folder / "checkpoint").rules) == len(RULES)
         with pytest.raises(CheckpointInUse):
             rescale(logs.folder / "checkpoint", 4)

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import time
+from dataclasses import replace
 from math import inf
 from threading import Thread
 
@@ -96,6 +98,63 @@ def test_an_epoch_that_stores_many_rows_is_saved_at_once(job, monkeypatch):
     wait_until(lambda: last_saved_mark(job.checkpoint))
     runner.tell_to_stop(job)
     running.join(30)
+
+
+@pytest.fixture
+def short_tasks(job, monkeypatch):
+    """A job whose tasks end at once; the loop goes on for a while."""
+    monkeypatch.setattr(runner, "BATCH_S", 0.2)
+    monkeypatch.setattr(runner, "BETWEEN_TASKS_S", 30.0)
+    yield replace(job, is_on_one_machine=True)
+    runner.tell_to_stop(job)
+    runner.wait_for_end_of_loop(job, 30)
+
+
+def test_events_that_come_between_two_tasks_do_not_wait_for_the_next(short_tasks):
+    runner.run_loop(short_tasks, 0)
+    loop = runner._loop
+    short_tasks.logs.log("events").append([login(2, 200)[1]])
+    wait_until(lambda: len(short_tasks.logs.log("alerts").read()) == 2)
+    runner.run_loop(short_tasks, 1)
+    assert runner._loop is loop and loop.is_alive()
+
+
+def test_a_loop_without_a_next_task_saves_its_epoch_and_ends(short_tasks, monkeypatch):
+    monkeypatch.setattr(runner, "BETWEEN_TASKS_S", 0.2)
+    runner.run_loop(short_tasks, 0)
+    runner._loop.join(30)
+    saved = last_saved_mark(short_tasks.checkpoint)
+    assert saved["events"]["0"] == short_tasks.logs.log("events").end()
+    assert not runner._loop.error and not runner.is_told_to_stop(short_tasks)
+    short_tasks.logs.log("events").append([login(2, 200)[1]])
+    monkeypatch.setattr(runner, "BATCH_S", 2.0)
+    runner.run_loop(short_tasks, 0)
+    assert len(short_tasks.logs.log("alerts").read()) == 2
+
+
+def test_an_engine_that_stops_between_two_tasks_waits_for_the_loop(short_tasks):
+    runner.run_loop(short_tasks, 0)
+    runner.tell_to_stop(short_tasks)
+    runner.wait_for_end_of_loop(short_tasks, 30)
+    runner._loop.join(1)  # it has given the lock back as its last act
+    assert not runner._loop.is_alive()
+    assert last_saved_mark(short_tasks.checkpoint)["events"]["0"] == short_tasks.logs.log("events").end()
+
+
+def test_a_task_in_another_worker_waits_for_the_end_of_the_loop(short_tasks, monkeypatch):
+    monkeypatch.setattr(runner, "BATCH_S", inf)
+    with shared.locked(runner._loop_file(short_tasks)):
+        task = Thread(target=runner.run_loop, args=(short_tasks, 0), daemon=True)
+        task.start()
+        time.sleep(1)
+        assert not cut_mark(short_tasks.checkpoint)
+    wait_until(lambda: short_tasks.logs.log("alerts").read())
+
+
+def test_on_a_cluster_the_loop_ends_before_its_task(short_tasks, monkeypatch):
+    monkeypatch.setattr(runner, "BATCH_S", 2.0)
+    runner.run_loop(replace(short_tasks, is_on_one_machine=False), 0)
+    assert not runner._loop.is_alive()
 
 
 def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypatch):

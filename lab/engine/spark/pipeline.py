@@ -38,7 +38,7 @@ from lab.engine.loop.ends import (
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.loop.restored import check_not_restored
 from lab.engine.spark import source
-from lab.engine.spark.runner import tell_to_stop
+from lab.engine.spark.runner import tell_to_stop, wait_for_end_of_loop
 from lab.engine.windows import shared
 from lab.model.times import now_ms
 
@@ -86,7 +86,8 @@ def start(
             logs = logs.with_topics_of(checkpoint)
         check_not_restored(logs, folder, writer_id)
         start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
-        job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
+        engine_id, local = EngineId(writer_id, now_ms()), master.startswith("local")
+        job = Job(settings, logs, folder.where, start_id, lease.name, engine_id, once, local)
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start_id), ignore_errors=True)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
         spark.dataSource.register(source.engine_source_class(job))
@@ -157,5 +158,5 @@ class Engine:
         while self.query.isActive and time.monotonic() < deadline:
             batches = BatchProgress.read(self.job.checkpoint)
             if batches.planned == batches.done:
-                return
+                return wait_for_end_of_loop(self.job, STOP_S)
             time.sleep(0.01)

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
+from pathlib import Path
+from threading import TIMEOUT_MAX, Thread
 from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint import lease
@@ -17,19 +20,20 @@ from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
-from lab.model.times import now_ms
 
 if TYPE_CHECKING:
     from lab.engine.loop.kafkaoutlet import KafkaOutlet
 
 BATCH_S = 600.0
-WARM_UP_S = 20.0  # Spark compiles its code in many short batches, so that no later one waits long for it
+BETWEEN_TASKS_S = 1.0  # the loop goes on for so long after a task, while Spark plans the next one
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 EPOCH_ROWS = 1 << 14  # an epoch that stores more ends earlier: events wait while rows are saved
 GATHER_S = 0.003  # records gather before a cut
 STEP_AGAIN_S = 0.02  # at most: if there is nothing to take yet of what has come
 REST_S = 0.1  # the loop waits so long for records before it looks whether to stop
-STOP = "stop"  # a file beside the shared memory: no cut comes after it
+ENDING_S = 5.0  # a loop waits at most so long for one that still runs in another worker
+# files beside the shared memory: no cut comes after the first is there; who runs the loop has the second locked
+STOP, LOOP = "stop", "loop"
 
 
 class ParentGone(RuntimeError):
@@ -37,44 +41,86 @@ class ParentGone(RuntimeError):
 
 
 def run_loop(job: Job, batch_id: int) -> None:
-    """Runs a micro-batch of epochs in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint."""
-    parent, flag = os.getppid(), shared.private_folder(job.start_id) / STOP
-    ends = time.monotonic() + _batch_s(job)
+    """Runs a micro-batch of epochs in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint.
 
-    def over() -> bool:
-        if os.getppid() != parent:
-            raise ParentGone(f"process {parent} is gone")
-        return flag.exists() or time.monotonic() > ends
+    If the loop of the micro-batch before still runs in this worker, it just goes on: no event waits for Spark's plan.
+    """
+    global _loop
+    ends = time.monotonic() + BATCH_S
+    while (left := ends - time.monotonic()) > 0:
+        if not (_loop and _loop.job.start_id == job.start_id and _loop.is_alive()):
+            if is_told_to_stop(job):
+                return
+            _loop = Loop(job, batch_id)
+            _loop.start()
+        if job.is_on_one_machine:  # so is the next task
+            _loop.ends = ends + BETWEEN_TASKS_S
+            _loop.join(min(left, TIMEOUT_MAX))
+        else:
+            _loop.ends = ends
+            _loop.join()
+        if _loop.error:
+            error, _loop = _loop.error, None
+            raise error
 
-    planner = _planner(job)
-    cuts = CutLog(job.folder, _before(job, planner, batch_id), job.lease)
 
-    def check() -> None:
-        lease.check_lease(job.folder, job.lease)
-        cuts.check_not_taken_over()
+class Loop(Thread):
+    """The loop in a thread, which goes on between two tasks. `ends`: when it ends by itself, by `time.monotonic`; `error`: what has ended it."""
 
-    _wait_for_brokers(planner, over)
-    if over():
-        return  # an outlet with transactions would wait for the brokers
-    outlet, pause = _outlet(job, cuts.taken, check), GATHER_S
-    while not over():
-        lease.check_lease(job.folder, job.lease)
-        with running_epoch(job, planner, cuts, outlet.put) as running:
-            # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
-            save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
-            while not (
-                cuts.ended
-                or over()
-                or (cuts.taken and (time.monotonic() > save or running.stored_rows >= EPOCH_ROWS))
-            ):
-                if running.wait_until_cut_due(REST_S):
-                    running.pause(pause)
-                    # what has come may be stamped later than the clock says it is
-                    pause = GATHER_S if running.step() else min(2 * pause, STEP_AGAIN_S)
-                else:
-                    running.pause(0)
-                job.logs.report_progress(mark_positions(cuts.mark["events"]))
-            outlet.flush()
+    def __init__(self, job: Job, batch_id: int):
+        super().__init__(name="loop", daemon=True)
+        self.job, self.batch_id = job, batch_id
+        self.ends = inf
+        self.error: Exception | None = None
+        self._parent, self._flag = os.getppid(), shared.private_folder(job.start_id) / STOP
+
+    def run(self) -> None:
+        """Epochs, until `ends` or until the engine is told to stop."""
+        try:
+            with shared.locked(_loop_file(self.job), ENDING_S):
+                self._run_epochs()
+        except Exception as error:  # noqa: BLE001  (the task raises it)
+            self.error = error
+
+    def _run_epochs(self) -> None:
+        job = self.job
+        planner = _planner(job)
+        cuts = CutLog(job.folder, _before(job, planner, self.batch_id), job.lease)
+
+        def check() -> None:
+            lease.check_lease(job.folder, job.lease)
+            cuts.check_not_taken_over()
+
+        _wait_for_brokers(planner, self._is_over)
+        if self._is_over():
+            return  # an outlet with transactions would wait for the brokers
+        outlet, pause = _outlet(job, cuts.taken, check), GATHER_S
+        while not self._is_over():
+            lease.check_lease(job.folder, job.lease)
+            with running_epoch(job, planner, cuts, outlet.put) as running:
+                # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
+                save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
+                while not (
+                    cuts.ended
+                    or self._is_over()
+                    or (cuts.taken and (time.monotonic() > save or running.stored_rows >= EPOCH_ROWS))
+                ):
+                    if running.wait_until_cut_due(REST_S):
+                        running.pause(pause)
+                        # what has come may be stamped later than the clock says it is
+                        pause = GATHER_S if running.step() else min(2 * pause, STEP_AGAIN_S)
+                    else:
+                        running.pause(0)
+                    job.logs.report_progress(mark_positions(cuts.mark["events"]))
+                outlet.flush()
+
+    def _is_over(self) -> bool:
+        if os.getppid() != self._parent:
+            raise ParentGone(f"process {self._parent} is gone")
+        return self._flag.exists() or time.monotonic() > self.ends
+
+
+_loop: Loop | None = None  # of this worker
 
 
 def _wait_for_brokers(planner: Planner, over: Callable[[], bool]) -> None:
@@ -83,12 +129,6 @@ def _wait_for_brokers(planner: Planner, over: Callable[[], bool]) -> None:
         with suppress(ConnectionError):
             planner.current_ends()
             return
-
-
-def _batch_s(job: Job) -> float:
-    """How long a micro-batch is."""
-    warming_up = job.engine_id and now_ms() - job.engine_id.started_ms < 1000 * WARM_UP_S
-    return EPOCH_S if warming_up else BATCH_S
 
 
 def _before(job: Job, planner: Planner, batch_id: int) -> Mark | None:
@@ -140,6 +180,10 @@ def _planner(job: Job) -> Planner:
     return _planners[job.start_id]
 
 
+def _loop_file(job: Job) -> Path:
+    return shared.private_folder(job.start_id) / LOOP
+
+
 def is_told_to_stop(job: Job) -> bool:
     """Whether the engine has been told to stop."""
     return (shared.private_folder(job.start_id) / STOP).exists()
@@ -148,3 +192,9 @@ def is_told_to_stop(job: Job) -> bool:
 def tell_to_stop(job: Job) -> None:
     """The loop ends at its next cut, and does not begin again."""
     (shared.private_folder(job.start_id) / STOP).touch()
+
+
+def wait_for_end_of_loop(job: Job, at_most_s: float) -> None:
+    """Waits until no worker runs the loop, which outlives its task; `tell_to_stop` first."""
+    with shared.locked(_loop_file(job), at_most_s):
+        pass

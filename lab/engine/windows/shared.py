@@ -15,9 +15,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from math import prod
+from math import inf, prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ GROWTH = 64  # an array can grow in place to so many times its first size; until
 ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the temporary folder serves
 
 YOUNG_S = 60.0  # a folder is made faster
+LOOK_S = 0.005  # whether a lock is free
 
 PREFIX = "lab-"
 _open_locks: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
@@ -219,15 +220,31 @@ def unmap_removed_arrays() -> None:
 
 
 @contextmanager
-def locked_note(path: Path) -> Iterator["Note"]:
-    """Exclusive use of a small note beside the arrays, across processes; a dead holder frees it."""
+def locked(path: Path, at_most_s: float | None = None) -> Iterator[None]:
+    """Exclusive use of a file, across processes; a dead holder frees it. Waits at most so long for it, and then goes on without."""
     with open(path, "ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        deadline = inf if at_most_s is None else time.monotonic() + at_most_s
+        while not _lock(lock, wait=at_most_s is None) and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
         try:
-            with open(path, "a+b") as file:
-                yield Note(file)
+            yield
         finally:  # closing does not unlock if a process was forked meanwhile
             fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def _lock(file: IO, wait: bool) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def locked_note(path: Path) -> Iterator["Note"]:
+    """Exclusive use of a small note beside the arrays."""
+    with locked(path), open(path, "a+b") as file:
+        yield Note(file)
 
 
 class Note:
