@@ -141,9 +141,21 @@ def test_an_engine_that_stops_between_two_tasks_waits_for_the_loop(short_tasks):
     assert last_saved_mark(short_tasks.checkpoint)["events"]["0"] == short_tasks.logs.log("events").end()
 
 
-def test_a_task_in_another_worker_waits_for_the_end_of_the_loop(short_tasks, monkeypatch):
+def test_a_task_in_another_worker_goes_on_when_the_loop_has_ended(short_tasks, monkeypatch):
+    runner.run_loop(short_tasks, 0)
+    before = runner._loop
+    monkeypatch.setattr(runner, "_loop", None)
+    monkeypatch.setattr(runner, "BATCH_S", 3.0)
+    runner.run_loop(short_tasks, 0)
+    assert not before.is_alive() and not before.error
+    assert len(short_tasks.logs.log("alerts").read()) == 1
+    short_tasks.logs.log("events").append([login(2, 200)[1]])
+    wait_until(lambda: len(short_tasks.logs.log("alerts").read()) == 2)
+
+
+def test_a_task_does_not_begin_while_a_loop_runs_in_another_worker(short_tasks, monkeypatch):
     monkeypatch.setattr(runner, "BATCH_S", inf)
-    with shared.locked(runner._loop_file(short_tasks)):
+    with shared.locked(shared.private_folder(short_tasks.start_id) / runner.LOOP):
         task = Thread(target=runner.run_loop, args=(short_tasks, 0), daemon=True)
         task.start()
         time.sleep(1)

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from pathlib import Path
 from threading import TIMEOUT_MAX, Thread
 from typing import TYPE_CHECKING
 
@@ -25,15 +24,15 @@ if TYPE_CHECKING:
     from lab.engine.loop.kafkaoutlet import KafkaOutlet
 
 BATCH_S = 600.0
-BETWEEN_TASKS_S = 1.0  # the loop goes on for so long after a task, while Spark plans the next one
+BETWEEN_TASKS_S = 2.0  # the loop goes on for so long after a task, while Spark plans the next one
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 EPOCH_ROWS = 1 << 14  # an epoch that stores more ends earlier: events wait while rows are saved
 GATHER_S = 0.003  # records gather before a cut
 STEP_AGAIN_S = 0.02  # at most: if there is nothing to take yet of what has come
 REST_S = 0.1  # the loop waits so long for records before it looks whether to stop
 ENDING_S = 5.0  # a loop waits at most so long for one that still runs in another worker
-# files beside the shared memory: no cut comes after the first is there; who runs the loop has the second locked
-STOP, LOOP = "stop", "loop"
+# files beside the shared memory: no cut comes after STOP; who runs the loop has LOOP locked, and ends when its task has ended and NEXT is there
+STOP, LOOP, NEXT = "stop", "loop", "next"
 
 
 class ParentGone(RuntimeError):
@@ -53,31 +52,29 @@ def run_loop(job: Job, batch_id: int) -> None:
                 return
             _loop = Loop(job, batch_id)
             _loop.start()
-        if job.is_on_one_machine:  # so is the next task
-            _loop.ends = ends + BETWEEN_TASKS_S
-            _loop.join(min(left, TIMEOUT_MAX))
-        else:
-            _loop.ends = ends
-            _loop.join()
+        _loop.task_ends = ends
+        _loop.join(min(left, TIMEOUT_MAX) if job.is_on_one_machine else None)
         if _loop.error:
             error, _loop = _loop.error, None
             raise error
 
 
 class Loop(Thread):
-    """The loop in a thread, which goes on between two tasks. `ends`: when it ends by itself, by `time.monotonic`; `error`: what has ended it."""
+    """The loop in a thread, which goes on between two tasks of one machine. `task_ends`: by `time.monotonic`; `error`: what has ended the loop."""
 
     def __init__(self, job: Job, batch_id: int):
         super().__init__(name="loop", daemon=True)
         self.job, self.batch_id = job, batch_id
-        self.ends = inf
+        self.task_ends = inf
         self.error: Exception | None = None
-        self._parent, self._flag = os.getppid(), shared.private_folder(job.start_id) / STOP
+        self._parent, self._folder = os.getppid(), shared.private_folder(job.start_id)
 
     def run(self) -> None:
-        """Epochs, until `ends` or until the engine is told to stop."""
+        """Epochs, until the engine is told to stop, or no task follows."""
         try:
-            with shared.locked(_loop_file(self.job), ENDING_S):
+            (self._folder / NEXT).touch()
+            with shared.locked(self._folder / LOOP, ENDING_S):
+                (self._folder / NEXT).unlink(missing_ok=True)
                 self._run_epochs()
         except Exception as error:  # noqa: BLE001  (the task raises it)
             self.error = error
@@ -117,7 +114,11 @@ class Loop(Thread):
     def _is_over(self) -> bool:
         if os.getppid() != self._parent:
             raise ParentGone(f"process {self._parent} is gone")
-        return self._flag.exists() or time.monotonic() > self.ends
+        since = time.monotonic() - self.task_ends
+        goes_on = (
+            self.job.is_on_one_machine and since < BETWEEN_TASKS_S and not (self._folder / NEXT).exists()
+        )
+        return (self._folder / STOP).exists() or (since > 0 and not goes_on)
 
 
 _loop: Loop | None = None  # of this worker
@@ -180,10 +181,6 @@ def _planner(job: Job) -> Planner:
     return _planners[job.start_id]
 
 
-def _loop_file(job: Job) -> Path:
-    return shared.private_folder(job.start_id) / LOOP
-
-
 def is_told_to_stop(job: Job) -> bool:
     """Whether the engine has been told to stop."""
     return (shared.private_folder(job.start_id) / STOP).exists()
@@ -196,5 +193,5 @@ def tell_to_stop(job: Job) -> None:
 
 def wait_for_end_of_loop(job: Job, at_most_s: float) -> None:
     """Waits until no worker runs the loop, which outlives its task; `tell_to_stop` first."""
-    with shared.locked(_loop_file(job), at_most_s):
+    with shared.locked(shared.private_folder(job.start_id) / LOOP, at_most_s):
         pass
