@@ -100,6 +100,23 @@ def test_an_epoch_that_stores_many_rows_is_saved_at_once(job, monkeypatch):
     running.join(30)
 
 
+def test_cuts_do_not_follow_each_other_at_once(job, monkeypatch):
+    """A cut of one event costs nearly as much as one of ten."""
+    monkeypatch.setattr(runner, "CUT_EVERY_S", 0.5)
+    running = Thread(target=runner.run_loop, args=(job, 0), daemon=True)
+    running.start()
+    wait_until(lambda: job.logs.log("alerts").read())
+    begun = time.monotonic()
+    for number in range(2, 42):
+        job.logs.log("events").append([login(number, 100 + number)[1]])
+        time.sleep(0.05)
+    wait_until(lambda: len(job.logs.log("alerts").read()) == 41)
+    cuts = len(job.logs.log("stats").read())
+    runner.tell_to_stop(job)
+    running.join(30)
+    assert cuts < 3 + (time.monotonic() - begun) / 0.5
+
+
 @pytest.fixture
 def short_tasks(job, monkeypatch):
     """A job whose tasks end at once; the loop goes on for a while."""

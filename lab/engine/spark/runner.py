@@ -28,6 +28,7 @@ BETWEEN_TASKS_S = 2.0  # the loop goes on for so long after a task, while Spark 
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 EPOCH_ROWS = 1 << 14  # an epoch that stores more ends earlier: events wait while rows are saved
 GATHER_S = 0.003  # records gather before a cut
+CUT_EVERY_S = 0.01  # at most: a cut of ten events costs little more CPU time than one of one event
 STEP_AGAIN_S = 0.02  # at most: if there is nothing to take yet of what has come
 REST_S = 0.1  # the loop waits so long for records before it looks whether to stop
 ENDING_S = 5.0  # a loop waits at most so long for one that still runs in another worker
@@ -91,7 +92,7 @@ class Loop(Thread):
         _wait_for_brokers(planner, self._is_over)
         if self._is_over():
             return  # an outlet with transactions would wait for the brokers
-        outlet, pause = _outlet(job, cuts.taken, check), GATHER_S
+        outlet, pause, next_cut = _outlet(job, cuts.taken, check), GATHER_S, 0.0
         while not self._is_over():
             lease.check_lease(job.folder, job.lease)
             with running_epoch(job, planner, cuts, outlet.put) as running:
@@ -103,9 +104,12 @@ class Loop(Thread):
                     or (cuts.taken and (time.monotonic() > save or running.stored_rows >= EPOCH_ROWS))
                 ):
                     if running.wait_until_cut_due(REST_S):
-                        running.pause(pause)
-                        # what has come may be stamped later than the clock says it is
-                        pause = GATHER_S if running.step() else min(2 * pause, STEP_AGAIN_S)
+                        running.pause(max(pause, next_cut - time.monotonic()))
+                        begun = time.monotonic()
+                        if running.step():
+                            pause, next_cut = GATHER_S, begun + CUT_EVERY_S
+                        else:  # what has come may be stamped later than the clock says it is
+                            pause = min(2 * pause, STEP_AGAIN_S)
                     else:
                         running.pause(0)
                     job.logs.report_progress(mark_positions(cuts.mark["events"]))
