@@ -3,17 +3,22 @@
 import os
 import shutil
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from math import inf
 from threading import Thread
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine.checkpoint.record import cut_mark, last_saved_mark
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import runner
+from lab.engine.spark.pipeline import Engine
 from lab.engine.windows import shared
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login
@@ -149,13 +154,15 @@ def test_a_loop_without_a_next_task_saves_its_epoch_and_ends(short_tasks, monkey
     assert len(short_tasks.logs.log("alerts").read()) == 2
 
 
-def test_an_engine_that_stops_between_two_tasks_waits_for_the_loop(short_tasks):
+@pytest.mark.parametrize("is_active", [True, False])
+def test_an_engine_that_stops_between_two_tasks_waits_for_the_loop(short_tasks, is_active):
     runner.run_loop(short_tasks, 0)
-    runner.tell_to_stop(short_tasks)
-    runner.wait_for_end_of_loop(short_tasks, 30)
-    runner._loop.join(1)  # it has given the lock back as its last act
-    assert not runner._loop.is_alive()
-    assert last_saved_mark(short_tasks.checkpoint)["events"]["0"] == short_tasks.logs.log("events").end()
+    saved = []
+    query = SimpleNamespace(
+        isActive=is_active, stop=lambda: saved.append(last_saved_mark(short_tasks.checkpoint))
+    )
+    Engine(cast(StreamingQuery, query), ExitStack(), short_tasks).stop()
+    assert saved[0] and saved[0]["events"]["0"] == short_tasks.logs.log("events").end()
 
 
 def test_a_task_in_another_worker_goes_on_when_the_loop_has_ended(short_tasks, monkeypatch):

@@ -158,5 +158,6 @@ class Engine:
         while self.query.isActive and time.monotonic() < deadline:
             batches = BatchProgress.read(self.job.checkpoint)
             if batches.planned == batches.done:
-                return wait_for_end_of_loop(self.job, STOP_S)
+                break
             time.sleep(0.01)
+        wait_for_end_of_loop(self.job, deadline - time.monotonic())
