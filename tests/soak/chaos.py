@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -138,7 +138,8 @@ class Chaos:
             self.engine.kill()
         if "all processes" in victim:
             for process in psutil.Process(self.engine.pid).children(recursive=True):
-                process.kill()
+                with suppress(psutil.NoSuchProcess):  # Spark ends idle workers
+                    process.kill()
             self.engine.kill()
         if "broker" in victim:
             time.sleep(DOWN_S)
