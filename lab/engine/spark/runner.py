@@ -19,11 +19,13 @@ from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
+from lab.model.times import now_ms
 
 if TYPE_CHECKING:
     from lab.engine.loop.kafkaoutlet import KafkaOutlet
 
 BATCH_S = 600.0
+WARM_UP_S = 20.0  # in short batches Spark compiles its code, and what the first tasks have loaded is frozen (`daemon.py`)
 BETWEEN_TASKS_S = 2.0  # the loop goes on for so long after a task, while Spark plans the next one
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 EPOCH_ROWS = 1 << 14  # an epoch that stores more ends earlier: events wait while rows are saved
@@ -46,7 +48,7 @@ def run_loop(job: Job, batch_id: int) -> None:
     If the loop of the micro-batch before still runs in this worker, it just goes on: no event waits for Spark's plan.
     """
     global _loop
-    ends = time.monotonic() + BATCH_S
+    ends = time.monotonic() + _batch_s(job)
     while (left := ends - time.monotonic()) > 0:
         if not (_loop and _loop.job.start_id == job.start_id and _loop.is_alive()):
             if is_told_to_stop(job):
@@ -134,6 +136,12 @@ def _wait_for_brokers(planner: Planner, over: Callable[[], bool]) -> None:
         with suppress(ConnectionError):
             planner.current_ends()
             return
+
+
+def _batch_s(job: Job) -> float:
+    """How long a micro-batch is."""
+    warming_up = job.engine_id and now_ms() - job.engine_id.started_ms < 1000 * WARM_UP_S
+    return EPOCH_S if warming_up else BATCH_S
 
 
 def _before(job: Job, planner: Planner, batch_id: int) -> Mark | None:
