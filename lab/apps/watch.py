@@ -5,7 +5,7 @@ Where the time of an alert goes, on the clocks of the broker and of this machine
     event appended ──wait──► cut    ──plan──► decode ──► route ──► evaluate ──► alert made ──deliver──► alert appended
                              chosen           starts    starts    starts
 
-*gap* is the part of the wait in which no cut could be chosen: the state was saved, or Spark had to start the next task.
+*gap* is the part of the wait in which no cut could be chosen: the state was saved, or a task began anew.
 """
 
 import sys

@@ -39,7 +39,9 @@ processes = get_context("spawn")  # a client of Kafka does not survive a fork
 
 
 def job_of(logs: KafkaLogs, checkpoint: Path) -> Job:
-    return Job(SETTINGS, logs, str(checkpoint), f"test-{uuid4().hex[:8]}", engine_id=EngineId("id", 1))
+    job = Job(SETTINGS, logs, str(checkpoint), f"test-{uuid4().hex[:8]}", engine_id=EngineId("id", 1))
+    shared.private_folder(job.start_id)
+    return job
 
 
 def attempt(job: Job, killed: str) -> None:

@@ -256,6 +256,7 @@ def attempts(kafka, tmp_path, monkeypatch):
         runner, "_before", lambda *of: before
     )  # as in a later batch, in which nobody is asked
     monkeypatch.setattr(runner, "BATCH_S", inf)
+    shared.private_folder(job.start_id)
     failures = []
 
     def attempt():

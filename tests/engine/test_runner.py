@@ -4,7 +4,6 @@ import os
 import shutil
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from math import inf
 from threading import Thread
 from types import SimpleNamespace
@@ -15,10 +14,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine.checkpoint.record import cut_mark, last_saved_mark
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import runner
 from lab.engine.spark.pipeline import Engine
+from lab.engine.spark.source import MicroBatchReader, ReadingShare
 from lab.engine.windows import shared
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login
@@ -40,6 +42,8 @@ def job(tmp_path, monkeypatch):
         f"test-{tmp_path.name}",
         engine_id=EngineId("id", 0),
     )
+    monkeypatch.setattr(runner, "_loop", None)
+    shared.private_folder(job.start_id)
     yield job
     shutil.rmtree(shared.private_folder(job.start_id), ignore_errors=True)
 
@@ -127,7 +131,8 @@ def short_tasks(job, monkeypatch):
     """A job whose tasks end at once; the loop goes on for a while."""
     monkeypatch.setattr(runner, "BATCH_S", 0.2)
     monkeypatch.setattr(runner, "BETWEEN_TASKS_S", 30.0)
-    yield replace(job, is_on_one_machine=True)
+    monkeypatch.setenv(runner.REUSE, "1")
+    yield job
     runner.tell_to_stop(job)
     runner.wait_for_end_of_loop(job, 30)
 
@@ -187,9 +192,64 @@ def test_a_task_does_not_begin_while_a_loop_runs_in_another_worker(short_tasks, 
     wait_until(lambda: short_tasks.logs.log("alerts").read())
 
 
-def test_on_a_cluster_the_loop_ends_before_its_task(short_tasks, monkeypatch):
+def test_the_loop_ends_with_its_task_if_the_worker_does(short_tasks, monkeypatch):
+    monkeypatch.delenv(runner.REUSE)
     monkeypatch.setattr(runner, "BATCH_S", 2.0)
-    runner.run_loop(replace(short_tasks, is_on_one_machine=False), 0)
+    runner.run_loop(short_tasks, 0)
+    assert runner._loop is None  # it has ended
+    assert last_saved_mark(short_tasks.checkpoint)["events"]["0"] == short_tasks.logs.log("events").end()
+
+
+def test_a_task_lasts_until_its_loop_takes_cuts(short_tasks, monkeypatch):
+    """Else the next task, in another worker, would wait for it, and restore the same windows."""
+    opened = []
+
+    def slow_epoch(*of):
+        time.sleep(1)
+        opened.append(True)
+        return running_epoch(*of)
+
+    monkeypatch.setattr(runner, "running_epoch", slow_epoch)
+    runner.run_loop(short_tasks, 0)
+    assert opened
+
+
+def test_a_task_of_another_engine_ends_the_loop_first(short_tasks, tmp_path):
+    """Both may read one topic with the reader of their process, which has one position."""
+    runner.run_loop(short_tasks, 0)
+    loop, logs = runner._loop, short_tasks.logs
+    once = Job(Settings(LOGINS), logs, str(tmp_path / "another"), "another", once=True)
+    planner = Planner(logs.feed("events"), logs.feed("control"), once.folder, once.settings)
+    begin = planner.initial_mark()
+    [work] = planner.plan_reading(begin, planner.advance_mark(begin, None))
+    assert list(MicroBatchReader(once).read(ReadingShare(0, work)))
+    shutil.rmtree(shared.private_folder(once.start_id))
+    assert not loop.is_alive() and not loop.error
+
+
+def test_an_error_between_two_tasks_is_raised_in_the_next(short_tasks, monkeypatch):
+    runner.run_loop(short_tasks, 0)
+
+    def fail(*of):
+        raise OSError("no space")
+
+    monkeypatch.setattr(FileLogs, "report_progress", fail)
+    runner._loop.join(30)
+    with pytest.raises(OSError, match="no space"):
+        runner.run_loop(short_tasks, 1)
+    assert runner._loop is None
+
+
+def test_an_engine_that_has_stopped_and_removed_its_folder_does_not_begin(job):
+    shutil.rmtree(shared.private_folder(job.start_id))
+    runner.run_loop(job, 0)
+    assert runner._loop is None and not job.logs.log("alerts").read()
+
+
+def test_a_loop_ends_when_the_folder_is_gone(short_tasks):
+    runner.run_loop(short_tasks, 0)
+    shutil.rmtree(shared.private_folder(short_tasks.start_id))
+    runner._loop.join(30)
     assert not runner._loop.is_alive()
 
 

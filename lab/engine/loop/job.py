@@ -19,8 +19,7 @@ class EngineId(NamedTuple):
 class Job:
     """Everything that a task needs to know about its engine. `start_id`: identifies this start; shared memory is valid only within it.
 
-    `lease`: the lease under which the engine plans and runs micro-batches (`lab.engine.checkpoint.lease`), if it has one. `is_on_one_machine`: whether all
-    tasks run on the driver's machine.
+    `lease`: the lease under which the engine plans and runs micro-batches (`lab.engine.checkpoint.lease`), if it has one.
     """
 
     settings: Settings
@@ -30,7 +29,6 @@ class Job:
     lease: str = ""
     engine_id: EngineId | None = None
     once: bool = False
-    is_on_one_machine: bool = False
 
     @property
     def runs_loop(self) -> bool:

@@ -86,8 +86,7 @@ def start(
             logs = logs.with_topics_of(checkpoint)
         check_not_restored(logs, folder, writer_id)
         start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
-        engine_id, local = EngineId(writer_id, now_ms()), master.startswith("local")
-        job = Job(settings, logs, folder.where, start_id, lease.name, engine_id, once, local)
+        job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start_id), ignore_errors=True)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
         spark.dataSource.register(source.engine_source_class(job))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from threading import TIMEOUT_MAX, Thread
+from threading import TIMEOUT_MAX, Event, Thread
 from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint import lease
@@ -33,7 +33,7 @@ GATHER_S = 0.003  # records gather before a cut
 CUT_EVERY_S = 0.01  # at most: a cut of ten events costs little more CPU time than one of one event
 STEP_AGAIN_S = 0.02  # at most: if there is nothing to take yet of what has come
 REST_S = 0.1  # the loop waits so long for records before it looks whether to stop
-ENDING_S = 5.0  # a loop waits at most so long for one that still runs in another worker
+REUSE = "SPARK_REUSE_WORKER"  # Spark sets it where a worker stays for the next task
 # files beside the shared memory: no cut comes after STOP; who runs the loop has LOOP locked, and ends when its task has ended and NEXT is there
 STOP, LOOP, NEXT = "stop", "loop", "next"
 
@@ -49,38 +49,58 @@ def run_loop(job: Job, batch_id: int) -> None:
     """
     global _loop
     ends = time.monotonic() + _batch_s(job)
-    while (left := ends - time.monotonic()) > 0:
-        if not (_loop and _loop.job.start_id == job.start_id and _loop.is_alive()):
+    while time.monotonic() < ends:
+        if not _loop:
             if is_told_to_stop(job):
                 return
             _loop = Loop(job, batch_id)
             _loop.start()
-        _loop.task_ends = ends
-        _loop.join(min(left, TIMEOUT_MAX) if job.is_on_one_machine else None)
-        if _loop.error:
+        _loop.attend(ends)
+        if not _loop.is_alive():
             error, _loop = _loop.error, None
-            raise error
+            if error:
+                raise error
+
+
+def end_loop_of_another_start(job: Job) -> None:
+    """Every task calls this first: a worker's readers and producers are for one engine at a time."""
+    global _loop
+    if _loop and _loop.job.start_id != job.start_id:
+        _loop.task_ends = -inf
+        _loop.join()
+        _loop = None
 
 
 class Loop(Thread):
-    """The loop in a thread, which goes on between two tasks of one machine. `task_ends`: by `time.monotonic`; `error`: what has ended the loop."""
+    """The loop in a thread, which goes on between two tasks. `task_ends`: by `time.monotonic`; `error`: what has ended the loop."""
 
     def __init__(self, job: Job, batch_id: int):
         super().__init__(name="loop", daemon=True)
         self.job, self.batch_id = job, batch_id
         self.task_ends = inf
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self._parent, self._folder = os.getppid(), shared.private_folder(job.start_id)
+        self._takes_cuts = Event()
+        self._goes_on_s = BETWEEN_TASKS_S if os.environ.get(REUSE) else 0.0
+
+    def attend(self, task_ends: float) -> None:
+        """Waits, in a task, until that may end: when all is repeated that earlier attempts left, or the loop has ended."""
+        self.task_ends = task_ends
+        self._takes_cuts.wait()
+        self.join(min(task_ends - time.monotonic(), TIMEOUT_MAX) if self._goes_on_s else None)
 
     def run(self) -> None:
         """Epochs, until the engine is told to stop, or no task follows."""
         try:
             (self._folder / NEXT).touch()
-            with shared.locked(self._folder / LOOP, ENDING_S):
-                (self._folder / NEXT).unlink(missing_ok=True)
-                self._run_epochs()
-        except Exception as error:  # noqa: BLE001  (the task raises it)
+            with shared.locked(self._folder / LOOP, self._is_over) as is_mine:
+                if is_mine:
+                    (self._folder / NEXT).unlink(missing_ok=True)
+                    self._run_epochs()
+        except BaseException as error:  # noqa: BLE001  (the task raises it)
             self.error = error
+        finally:
+            self._takes_cuts.set()
 
     def _run_epochs(self) -> None:
         job = self.job
@@ -98,6 +118,7 @@ class Loop(Thread):
         while not self._is_over():
             lease.check_lease(job.folder, job.lease)
             with running_epoch(job, planner, cuts, outlet.put) as running:
+                self._takes_cuts.set()
                 # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
                 save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
                 while not (
@@ -121,10 +142,9 @@ class Loop(Thread):
         if os.getppid() != self._parent:
             raise ParentGone(f"process {self._parent} is gone")
         since = time.monotonic() - self.task_ends
-        goes_on = (
-            self.job.is_on_one_machine and since < BETWEEN_TASKS_S and not (self._folder / NEXT).exists()
-        )
-        return (self._folder / STOP).exists() or (since > 0 and not goes_on)
+        if since > 0 and (since > self._goes_on_s or (self._folder / NEXT).exists()):
+            return True
+        return (self._folder / STOP).exists() or not self._folder.exists()
 
 
 _loop: Loop | None = None  # of this worker
@@ -194,8 +214,9 @@ def _planner(job: Job) -> Planner:
 
 
 def is_told_to_stop(job: Job) -> bool:
-    """Whether the engine has been told to stop."""
-    return (shared.private_folder(job.start_id) / STOP).exists()
+    """Whether the engine has been told to stop, or has stopped: its folder is made before any task starts, and removed at the end."""
+    folder = shared.existing_private_folder(job.start_id)
+    return folder is None or (folder / STOP).exists()
 
 
 def tell_to_stop(job: Job) -> None:
@@ -204,6 +225,7 @@ def tell_to_stop(job: Job) -> None:
 
 
 def wait_for_end_of_loop(job: Job, at_most_s: float) -> None:
-    """Waits until no worker runs the loop, which outlives its task; `tell_to_stop` first."""
-    with shared.locked(shared.private_folder(job.start_id) / LOOP, at_most_s):
+    """Waits until no worker runs the loop, which goes on after its task; `tell_to_stop` first."""
+    deadline = time.monotonic() + at_most_s
+    with shared.locked(shared.private_folder(job.start_id) / LOOP, lambda: time.monotonic() > deadline):
         pass

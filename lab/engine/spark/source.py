@@ -107,10 +107,10 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from lab.engine.loop.task import route_to_payloads, run_single_task
+        from lab.engine.spark.runner import end_loop_of_another_start, finish_epoch_and_close_loop
 
+        end_loop_of_another_start(self.job)
         if not isinstance(partition, ReadingShare):
-            from lab.engine.spark.runner import finish_epoch_and_close_loop
-
             return finish_epoch_and_close_loop(self.job, partition.value)
         if self.job.settings.parallelism == 1:
             yield output_rows(self.job, run_single_task(self.job, partition.work))
@@ -145,8 +145,9 @@ class LoopReader(DataSourceStreamReader):
         return [InputPartition((start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from lab.engine.spark.runner import rerun_planned_cut, run_loop
+        from lab.engine.spark.runner import end_loop_of_another_start, rerun_planned_cut, run_loop
 
+        end_loop_of_another_start(self.job)
         start, end = partition.value
         if runs_loop(end):
             run_loop(self.job, _number(end))
@@ -177,7 +178,9 @@ class ReadingShare(InputPartition):
 def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` runs it: rows of SENT → rows of OUTPUT."""
     from lab.engine.loop.task import evaluate_payloads
+    from lab.engine.spark.runner import end_loop_of_another_start
 
+    end_loop_of_another_start(job)
     payloads: dict[int, list[bytes]] = {}
     for batch in batches:
         for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):

@@ -13,9 +13,9 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from math import inf, prod
+from math import prod
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -61,20 +61,30 @@ def _parents() -> tuple[Path, Path]:
     return Path("/dev/shm"), Path(tempfile.gettempdir())
 
 
+def _folder_name(start_id: str) -> str:
+    return f"{PREFIX}{os.getuid()}-{start_id}"
+
+
+def existing_private_folder(start_id: str) -> Path | None:
+    """The folder of `private_folder` if it has been made and not removed; it is not held on to."""
+    folders = (parent / _folder_name(start_id) for parent in _parents())
+    return next(filter(Path.exists, folders), None)
+
+
 def private_folder(start_id: str) -> Path:
     """The folder of the shared arrays of one start of an engine, on this host; made when first asked for.
 
     This process holds on to it until it ends. Folders that nobody holds on to any more, of engines that were killed, are
     swept away. Raises PermissionError if it is somebody else's.
     """
-    name = f"{PREFIX}{os.getuid()}-{start_id}"
-    for folder, file in list(_open_locks.items()):
+    name = _folder_name(start_id)
+    for folder in list(_open_locks):
         if not folder.exists():
-            os.close(file)
-            del _open_locks[folder]
+            if (file := _open_locks.pop(folder, None)) is not None:
+                os.close(file)
         elif folder.name == name:
             return folder
-    folder = next(filter(Path.exists, (parent / name for parent in _parents())), memory_folder() / name)
+    folder = existing_private_folder(start_id) or memory_folder() / name
     while folder not in _open_locks:
         try:
             _hold(folder)
@@ -215,26 +225,25 @@ def remove_arrays(path: Path) -> None:
 
 def unmap_removed_arrays() -> None:
     """Lets go of arrays whose files are gone."""
-    for path in [path for path in _mapped if not path.exists()]:
+    for path in [path for path in list(_mapped) if not path.exists()]:
         del _mapped[path]
 
 
 @contextmanager
-def locked(path: Path, at_most_s: float | None = None) -> Iterator[None]:
-    """Exclusive use of a file, across processes; a dead holder frees it. Waits at most so long for it, and then goes on without."""
+def locked(path: Path, gives_up: Callable[[], bool] = lambda: False) -> Iterator[bool]:
+    """Exclusive use of a file, across processes; a dead holder frees it. Says False if it gave up before that."""
     with open(path, "ab") as lock:
-        deadline = inf if at_most_s is None else time.monotonic() + at_most_s
-        while not _lock(lock, wait=at_most_s is None) and time.monotonic() < deadline:
+        while not (is_mine := _lock(lock)) and not gives_up():
             time.sleep(LOOK_S)
         try:
-            yield
+            yield is_mine
         finally:  # closing does not unlock if a process was forked meanwhile
             fcntl.flock(lock, fcntl.LOCK_UN)
 
 
-def _lock(file: IO, wait: bool) -> bool:
+def _lock(file: IO) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

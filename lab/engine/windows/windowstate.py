@@ -338,7 +338,7 @@ def open_windows(
     """The windows as this worker last left them, or new ones; closes those of engines that have stopped."""
     place = memory_folder, low_key_group, high_key_group
     if place not in _open:
-        for other in [other for other in _open if not other[0].exists()]:
+        for other in [other for other in list(_open) if not other[0].exists()]:
             del _open[other]
         shared.unmap_removed_arrays()
         _open[place] = WindowState(settings, checkpoint, *place)
