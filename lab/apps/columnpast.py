@@ -282,9 +282,11 @@ class Past:
             return []
         rows = rows[: end + 1]
         rows = rows[times[rows] >= times[rows[-1]] - rule.window_ms]
-        keyed = routed_columns(columns, rows, rule.route, (), schema)
+        ascending = np.sort(rows)
+        keyed = routed_columns(columns, ascending, rule.route, (), schema)
         keys = [values for name, values in keyed.items() if name.startswith("key:")]
         key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
+        key_groups = key_groups[np.searchsorted(ascending, rows)]
         rows = rows[key_groups == key_groups[-1]]
         same = np.ones(len(rows), bool)
         for name in rule.keys:

@@ -161,6 +161,7 @@ def test_a_fenced_engine_begins_no_other_batch_of_the_loop(tmp_path):
     folder = CheckpointFolder(tmp_path / "checkpoint")
     with Lease(folder) as lease_:
         job = Job(Settings(), FileLogs(tmp_path / "logs"), folder.where, f"test-{tmp_path.name}", lease_.name)
+        private_folder(job.start_id)
         reader = LoopReader(job)
         assert reader.latestOffset({"batch": -1}, reader.getDefaultReadLimit()) == {"batch": 0}
     with Lease(folder), pytest.raises(Fenced, match="was taken over by an engine"):
