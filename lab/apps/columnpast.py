@@ -294,12 +294,8 @@ class Past:
             same &= values[rows] == values[rows[-1]]
         fields = {name: self._values(name, rows[same]) for name in schema.names}
         of_group = dict(zip(rows[same].tolist(), (dict(zip(fields, one)) for one in zip(*fields.values()))))
-        events = [
-            PastEvent(number, log_time, time, of_group.get(row))
-            for number, (row, log_time, time) in enumerate(
-                zip(rows.tolist(), log_times[rows].tolist(), times[rows].tolist())
-            )
-        ]
+        each = enumerate(zip(rows.tolist(), log_times[rows].tolist(), times[rows].tolist()))
+        events = [PastEvent(n, log_time, time, of_group.get(row)) for n, (row, log_time, time) in each]
 
         def newest_event_time_before(log_time: int) -> int | None:
             return max(times[log_times < log_time].tolist(), default=None)

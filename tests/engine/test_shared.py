@@ -139,3 +139,13 @@ def test_arrays_that_find_no_memory_to_grow_stay_as_they_are(tmp_path):
         shared.grow_arrays(path, {"times": 9})
     assert raised.value.filename == str(path)
     assert len(shared.attach_arrays(path)["times"]) == 8
+
+
+def test_arrays_of_removed_files_do_not_stay_mapped(tmp_path):
+    """A notebook in which a rule is tuned for an hour opens a store for each change, in a folder of its own."""
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(20):
+        path = tmp_path / str(number)
+        shared.create_arrays(path, {"a": ("int64", (10,))})
+        path.unlink()
+    assert len(os.listdir("/proc/self/fd")) < before + 10

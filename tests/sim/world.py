@@ -316,7 +316,6 @@ def installed() -> Iterator[None]:
             (shared, "grow_arrays", _grow),
             (shared, "attach_arrays", lambda path: World.current.memory[str(path)]),
             (shared, "remove_arrays", lambda path: path.unlink()),
-            (shared, "unmap_removed_arrays", lambda: None),
             (shared, "locked_note", _locked),
             (shared, "private_folder", _private_folder),
             (windowstate, "_open", {}),

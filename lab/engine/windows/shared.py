@@ -206,6 +206,8 @@ def attach_arrays(path: Path) -> Arrays:
     with open(path, "r+b") as file:
         inode, header = os.fstat(file.fileno()).st_ino, os.pread(file.fileno(), HEADER_BYTES, 0)
         mapped = _mapped.get(path)
+        if not mapped:
+            _unmap_removed_arrays()
         if not mapped or mapped.inode != inode:
             mapped = _Mapped(inode, mmap.mmap(file.fileno(), 0), b"", {})
     if mapped.header != header:
@@ -223,10 +225,10 @@ def remove_arrays(path: Path) -> None:
     _mapped.pop(path, None)
 
 
-def unmap_removed_arrays() -> None:
+def _unmap_removed_arrays() -> None:
     """Lets go of arrays whose files are gone."""
     for path in [path for path in list(_mapped) if not path.exists()]:
-        del _mapped[path]
+        _mapped.pop(path, None)
 
 
 @contextmanager
