@@ -282,7 +282,7 @@ class Past:
             return []
         rows = rows[: end + 1]
         rows = rows[times[rows] >= times[rows[-1]] - rule.window_ms]
-        ascending = np.sort(rows)
+        ascending = np.sort(rows)  # as routing takes them
         keyed = routed_columns(columns, ascending, rule.route, (), schema)
         keys = [values for name, values in keyed.items() if name.startswith("key:")]
         key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
@@ -294,8 +294,8 @@ class Past:
             same &= values[rows] == values[rows[-1]]
         fields = {name: self._values(name, rows[same]) for name in schema.names}
         of_group = dict(zip(rows[same].tolist(), (dict(zip(fields, one)) for one in zip(*fields.values()))))
-        each = enumerate(zip(rows.tolist(), log_times[rows].tolist(), times[rows].tolist()))
-        events = [PastEvent(n, log_time, time, of_group.get(row)) for n, (row, log_time, time) in each]
+        numbered = enumerate(zip(rows.tolist(), log_times[rows].tolist(), times[rows].tolist()))
+        events = [PastEvent(n, log_time, time, of_group.get(row)) for n, (row, log_time, time) in numbered]
 
         def newest_event_time_before(log_time: int) -> int | None:
             return max(times[log_times < log_time].tolist(), default=None)

@@ -106,7 +106,7 @@ def _between(
 
 
 def alert_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray) -> Columns:
-    """The fields of events that the rules' alerts tell."""
+    """The fields of events that the rules' alerts tell. `rows`: ascending."""
     return {
         f"told:{name}": take_rows_in_order(events[name], rows) for rule in rules for name in rule.event_fields
     }
@@ -200,7 +200,7 @@ def _stored(filter: FieldValues, schema: Schema) -> Iterator[tuple[str, list]]:
 def routed_columns(
     events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str], schema: Schema
 ) -> Columns:
-    """What travels on a route: id, time, place in the log, the key, and the fields that its rules need."""
+    """What travels on a route: id, time, place in the log, the key, and the fields that its rules need. `rows`: ascending."""
     columns: Columns = {
         "id": _numpy(take_rows_in_order(events[ID if ID in events else schema.id_fields[0]], rows)),
         "time": _numpy(take_rows_in_order(events[schema.time_field], rows)),

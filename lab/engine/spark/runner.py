@@ -30,7 +30,7 @@ BETWEEN_TASKS_S = 2.0  # the loop goes on for so long after a task, while Spark 
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 EPOCH_ROWS = 1 << 14  # an epoch that stores more ends earlier: events wait while rows are saved
 GATHER_S = 0.003  # records gather before a cut
-CUT_EVERY_S = 0.01  # at most: a cut of ten events costs little more CPU time than one of one event
+CUT_EVERY_S = 0.01  # cuts begin at least so far apart: one of ten events costs little more CPU time than one of one event
 STEP_AGAIN_S = 0.02  # at most: if there is nothing to take yet of what has come
 REST_S = 0.1  # the loop waits so long for records before it looks whether to stop
 REUSE = "SPARK_REUSE_WORKER"  # Spark sets it where a worker stays for the next task
@@ -144,7 +144,7 @@ class Loop(Thread):
         since = time.monotonic() - self.task_ends
         if since > 0 and (since > self._goes_on_s or (self._folder / NEXT).exists()):
             return True
-        return (self._folder / STOP).exists() or not self._folder.exists()
+        return is_told_to_stop(self.job)
 
 
 _loop: Loop | None = None  # of this worker

@@ -79,7 +79,7 @@ def _parsed(words: str, schema: Schema) -> When:
 
 
 class ConditionEvaluator:
-    """Some rows of events, all if None; each of their columns is looked up once."""
+    """Some rows of events, ascending, or all if None; each of their columns is looked up once."""
 
     def __init__(self, events: Columns, rows: np.ndarray | None, schema: Schema):
         self._events, self._rows, self._schema = events, rows, schema
