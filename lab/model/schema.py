@@ -149,7 +149,7 @@ class Schema:
             )
             event |= dict.fromkeys(nans)
             self._check(event, values)
-            if nan_as_null is not None:
+            if nans and nan_as_null is not None:
                 nan_as_null.update(nans)
         return found
 

@@ -28,7 +28,7 @@ class TimedStages(InProcessEngine):
     def run_tasks(self, start: Mark, end: Mark) -> list[TaskOutput]:
         (work,) = self.planner.plan_reading(start, end)
         with self._timed(STAGES[0]):
-            envelopes, report = read_and_route(self.job, work)
+            envelopes, report = read_and_route(self.job, work, self.job.logs.feed("events"))
         with self._timed(STAGES[1]):
             return [evaluate_and_save_share(self.job, 0, work, envelopes, report)]
 

@@ -131,13 +131,17 @@ class CheckpointFolder:
         >>> append("cuts", 7, 7, b"three", expected_ending=b"one")
         False
         """
-        make_folder(self.path)
-        file = private_file_opener(str(self.path / name), os.O_RDWR | os.O_CREAT)
+        path = f"{self.path}/{name}"
+        try:
+            file = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            make_folder(self.path)
+            file = private_file_opener(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             if not _has_size_and_ending(file, expected_size, expected_ending):
                 return False
-            with file_named_in_errors(self.path / name):
+            with file_named_in_errors(path):
                 os.ftruncate(file, kept_bytes)
                 at = kept_bytes
                 while data:
@@ -152,7 +156,7 @@ class CheckpointFolder:
     def has_size_and_ending(self, name: str, size: int, ending: bytes) -> bool:
         """Whether a file of this machine has `size` bytes and ends with `ending`; False if it is missing."""
         try:
-            file = os.open(self.path / name, os.O_RDONLY)
+            file = os.open(f"{self.path}/{name}", os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:

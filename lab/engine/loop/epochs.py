@@ -87,7 +87,7 @@ class Epoch:
     def _carry_out(self, cut: Cut, redelivered: frozenset[CutId]) -> None:
         """Evaluates the records between the marks of a cut, and delivers the results."""
         [work] = self.planner.plan_reading(cut.begin, cut.end)
-        envelopes, report = read_and_route(self.job, work)
+        envelopes, report = read_and_route(self.job, work, self.planner.events)
         if self._resumed and "stopped" in cut.begin:
             report.times_ms |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
         result = evaluate_cut(self.job, self._windows, work, envelopes, report)

@@ -69,7 +69,7 @@ def route_events(
         newest.append(newest[-1])
         if end > first:
             times = events[settings.schema.time_field]
-            newest[-1] = max(newest[-1], pc.max(pa.array(times[first:end])).as_py())
+            newest[-1] = max(newest[-1], int(np.asarray(times[first:end]).max()))
             part = {name: values[first:end] for name, values in events.items()}
             envelopes += _between(part, ledger, after, counts, settings)
             first = end

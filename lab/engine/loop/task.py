@@ -22,6 +22,7 @@ from lab.engine.records.columns import (
     unpack,
 )
 from lab.engine.records.decode import decode
+from lab.engine.records.feeds import Feed
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import BatchResult, Envelope, TaskOutput, Windows
@@ -31,12 +32,12 @@ from lab.model.keygroups import flink_range
 from lab.model.times import now_ms
 
 
-def read_and_route(job: Job, work: ReadingWork) -> tuple[list[Envelope], ReadingReport]:
-    """Reads, decodes and routes a share."""
+def read_and_route(job: Job, work: ReadingWork, events: Feed) -> tuple[list[Envelope], ReadingReport]:
+    """Reads, decodes and routes a share of the events' log."""
     settings = job.settings
     times = {"start": work.planned_at_ms, "decode": now_ms()}
     batch = decode(
-        job.logs.feed("events").read(work.event_ranges, work.cut_bounds["from"]),
+        events.read(work.event_ranges, work.cut_bounds["from"]),
         settings.schema,
         settings.max_future_ms,
     )
@@ -109,7 +110,8 @@ def evaluate_and_save_share(
 
 def run_single_task(job: Job, work: ReadingWork) -> TaskOutput:
     """A whole epoch of one cut in one task."""
-    return evaluate_and_save_share(job, 0, work, *read_and_route(job, work))
+    envelopes, report = read_and_route(job, work, job.logs.feed("events"))
+    return evaluate_and_save_share(job, 0, work, envelopes, report)
 
 
 # -- between tasks -----------------------------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ def run_single_task(job: Job, work: ReadingWork) -> TaskOutput:
 
 def route_to_payloads(job: Job, share_number: int, work: ReadingWork) -> Iterator[tuple[int, bytes]]:
     """What the reading task `share_number` sends, as (task, payload)."""
-    envelopes, report = read_and_route(job, work)
+    envelopes, report = read_and_route(job, work, job.logs.feed("events"))
     head = {
         "before": work.ledger_before,
         "after": work.ledger_after,

@@ -20,11 +20,9 @@ ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
 
 
 @cache
-def arrow_schema(schema: Schema) -> pa.Schema:
+def arrow_types(schema: Schema) -> dict[str, pa.DataType]:
     """The Arrow types of an event's fields: text, or int64, which holds a decimal in minor units and a time in ms."""
-    return pa.schema(
-        [(field.name, pa.int64() if field.is_number_or_time else pa.string()) for field in schema.fields]
-    )
+    return {field.name: pa.int64() if field.is_number_or_time else pa.string() for field in schema.fields}
 
 
 @cache
@@ -82,7 +80,7 @@ def typed_columns(records: pa.Table, schema: Schema) -> tuple[pa.Table, np.ndarr
         column, fit = _typed(pc.struct_field(tops[top], below) if below else tops[top], field)
         columns.append(column)
         right &= fit
-    return pa.table(columns, arrow_schema(schema)), right
+    return pa.table(columns, pa.schema(arrow_types(schema))), right
 
 
 def _typed(column: pa.Array, field: Field) -> tuple[pa.Array, np.ndarray | bool]:

@@ -87,13 +87,15 @@ def unpack(data: bytes) -> tuple[Columns, Any]:
 
 
 def in_log_order(parts: list[Columns]) -> Columns:
-    """One set of columns out of several, by log time, then source, then the order in which the rows came.
+    """One set of columns out of several, by log time, then source, then the order in which the rows came. One alone has that order.
 
     >>> early = {LOG_TIME: np.array([1, 3]), SOURCE: np.array([0, 0]), "id": np.array([10, 11])}
     >>> late = {LOG_TIME: np.array([2]), SOURCE: np.array([1]), "id": np.array([20])}
     >>> in_log_order([late, early])["id"].tolist()
     [10, 20, 11]
     """
+    if len(parts) == 1:
+        return dict(parts[0])
     columns = {name: concat_columns([part[name] for part in parts]) for name in parts[0]}
     log_time, source = columns[LOG_TIME], columns[SOURCE]
     is_later = log_time[1:] > log_time[:-1]

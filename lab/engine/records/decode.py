@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.records.arrowjson import arrow_schema, quote_json, read_lines, typed_columns
+from lab.engine.records.arrowjson import arrow_types, quote_json, read_lines, typed_columns
 from lab.engine.records.columns import ID, ID_TEXT, LOG_TIME, SOURCE, Columns
 from lab.engine.records.feeds import Records
 from lab.engine.records.parallel import parallel_map
@@ -66,7 +66,7 @@ def _decode_run(records: Records, schema: Schema, max_future_ms: int) -> tuple[C
 
 
 def _like_seconds(times: pa.Array, log_times: np.ndarray) -> int:
-    return int(((times.to_numpy() < LIKE_SECONDS) & (log_times > 10 * LIKE_SECONDS)).sum())
+    return int(np.count_nonzero((times.to_numpy() < LIKE_SECONDS) & (log_times > 10 * LIKE_SECONDS)))
 
 
 class BadLine(NamedTuple):
@@ -109,7 +109,8 @@ def decode_records(
         if not fit.all():
             at_once, table = at_once[fit], table.filter(pa.array(fit))
     one_by_one, good, bad = [], [], []
-    for row in np.setdiff1d(lines.records, at_once, assume_unique=True).tolist():
+    others = np.setdiff1d(lines.records, at_once, assume_unique=True) if len(at_once) else lines.records
+    for row in others.tolist():
         nans: Counter[str] = Counter()
         try:
             events = schema.events(lines[row], nans)
@@ -117,17 +118,17 @@ def decode_records(
                 schema.check_future(event, int(log_times[row]), max_future_ms)
             good += [{name: _stored(value) for name, value in event.items()} for event in events]
             one_by_one += [row] * len(events)
-            if nan_as_null is not None:
+            if nans and nan_as_null is not None:
                 nan_as_null.update(nans)
         except BadRecord as error:
             bad.append((str(error), row))
-    rows, batch = np.array(one_by_one, np.int64), pa.RecordBatch.from_pylist(good, arrow_schema(schema))
-    columns = {name: batch[name] for name in schema.names}
+    rows, types = np.array(one_by_one, np.int64), arrow_types(schema)
+    columns = {name: pa.array([event[name] for event in good], type) for name, type in types.items()}
     if len(at_once):
         rows = np.append(at_once, rows)
         if good:
             order = np.argsort(rows, kind="stable")
-            both = pa.concat_tables([table, pa.Table.from_batches([batch])])
+            both = pa.concat_tables([table, pa.table(columns)])
             rows, table = rows[order], both.take(pa.array(order))
         columns = {name: table[name].combine_chunks() for name in schema.names}
     if not schema.has_numeric_id:
