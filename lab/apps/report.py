@@ -62,11 +62,18 @@ class StatsReport:
         self.engines: dict[str, dict] = {}  # by their ids, what they last said
         self.routes = RouteTallies()
         self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
+        self._spans_ms: list[tuple[int, int]] = []  # of the micro-batches of the last call of `read`
 
     @property
     def window_event_count(self) -> int:
         """The number of events stored in windows, in the tasks that have reported since this report began."""
         return sum(stats.get("heldEvents", 0) for stats in self._last.values())
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the start of the first micro-batch that the last call of `read` returned to the end of the last; 0 without any."""
+        starts, ends = zip(*self._spans_ms) if self._spans_ms else ((0,), (0,))
+        return (max(ends) - min(starts)) / 1000
 
     @property
     def state_bytes(self) -> int:
@@ -85,6 +92,7 @@ class StatsReport:
     def read(self) -> Counter[str]:
         """Reads the lines since the last call."""
         new: Counter[str] = Counter()
+        self._spans_ms = []
         for records in new_records(self._tail):
             for _, stats in parse_records(records, parse_stats, self.left_out):
                 if engine := stats.get("engine"):
@@ -102,8 +110,10 @@ class StatsReport:
         return before["batch"] < stats["batch"]
 
     def _add(self, stats: dict, new: Counter[str]) -> None:
-        low = stats["keyGroups"][0]
+        low, times = stats["keyGroups"][0], stats["times"]
         self._last[low] = stats
+        if "start" in times:  # else another task's line has them
+            self._spans_ms.append((times["start"], times["end"]))
         self._stored.setdefault(low, Counter()).update(
             {int(kg): n for kg, n in stats.get("stored", {}).items()}
         )

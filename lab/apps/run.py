@@ -151,9 +151,9 @@ def _serve(
                 raise_if_ended(engine.query)
                 new, now = notes.read(), time.monotonic()
                 if new:
-                    _tell(
-                        new, new["records"] / (now - last), notes.report.window_event_count, notes.lag(), say
-                    )
+                    # a micro-batch of a backlog takes longer than a look, which finds nothing until it ends
+                    rate = new["records"] / max(now - last, notes.report.span_s)
+                    _tell(new, rate, notes.report.window_event_count, notes.lag(), say)
                 for sentence in notes.due_notices():
                     say("note", f"{time.strftime('%H:%M:%S')}  {sentence}")
                 last = now

@@ -113,6 +113,20 @@ def test_a_consumer_group_that_another_program_has_joined_is_said_once(kafka, tm
         assert list(notes.due_notices()) == []
 
 
+def test_the_span_of_what_was_read_is_from_the_first_start_to_the_last_end(notes):
+    for batch, start, end in (0, 1000, 2500), (1, 2500, 3700):
+        told(
+            notes._logs,
+            batch,
+            times=dict.fromkeys(("start", "decode", "route", "evaluate"), start) | {"end": end},
+        )
+    told(notes._logs, 1, keyGroups=[4, 7], times={"end": 3900})  # of another task
+    notes.read()
+    assert notes.report.span_s == 2.7
+    notes.read()
+    assert notes.report.span_s == 0
+
+
 def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes, clock):
     letters = notes._logs.log("deadLetters")
     for round in range(3):
