@@ -103,19 +103,6 @@ def test_lines_that_are_in_no_log_have_their_numbers_as_places():
     assert list(loose.lines()) == [("1", b"a"), ("4", b"b")] and loose.places([0, 3]) == ["1", "4"]
 
 
-def test_who_waits_for_lines_wakes_when_one_comes_and_looks_less_often_the_longer_none_does(
-    tmp_path, monkeypatch
-):
-    feed, pauses = FileFeed(tmp_path), []
-    monkeypatch.setattr(feeds.time, "sleep", pauses.append)
-    assert not any(feed.wait_for_records({0: 0}, 0.02) for _ in range(30))
-    assert pauses[:2] == [0.003, 0.0036] and pauses[-1] == 0.02
-    monkeypatch.setattr(feeds.time, "sleep", lambda _: feed.log.append(["a"]))
-    assert feed.wait_for_records({0: 0}, 0.02) and not feed.wait_for_records({0: feed.log.end()}, 0)
-    monkeypatch.setattr(feeds.time, "sleep", pauses.append)
-    assert not feed.wait_for_records({0: feed.log.end()}, 0.02) and pauses[-1] < 0.004
-
-
 def test_who_waits_for_two_logs_wakes_when_a_line_comes_to_either(tmp_path):
     feed, other = FileFeed(tmp_path / "one"), FileFeed(tmp_path / "other")
     starts = {0: 0}, other, {0: 0}

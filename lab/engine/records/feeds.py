@@ -7,7 +7,6 @@ A feed says where a source ended at a log time, and reads ranges. Effective log 
 before it in its source, nor than `floor`, the time of the cut before.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,6 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from lab.logs.files import BYTES_A_RECORD, FileLog
+from lab.logs.folderwatch import FolderWatch
 from lab.logs.segments import folder_version
 from lab.model.deadletters import BEGINNING
 from lab.model.jsontext import MAX_LINE_BYTES, LongLine
@@ -24,8 +24,6 @@ from lab.model.times import now_ms
 
 Positions = dict[int, int]  # source -> position
 
-LOOK_S = 0.02  # how often a log is looked at that does not report its records
-PAUSE_S = 0.003  # between two checks for new lines; it grows while there are none
 AT_ONCE = 1 << 22  # bytes of a file log that are decoded at once
 
 
@@ -79,22 +77,14 @@ class Feed(Protocol):
         """The ends of this log and another one."""
         return self.ends(), other.ends()
 
-    def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
-        """Waits until a source may have records after `starts`, for `timeout_s` at most; returns whether one may."""
-        return True  # a feed that cannot wait: the caller asks for the ends
-
     def wait_for_records_of_either(
         self, starts: Positions, other: "Feed", other_starts: Positions, timeout_s: float
     ) -> bool:
-        """Waits until this log or another one may have records after some positions, for `timeout_s` at most."""
-        end = time.monotonic() + timeout_s
-        while not other.wait_for_records(other_starts, 0):
-            left = end - time.monotonic()
-            if self.wait_for_records(starts, max(min(left, LOOK_S), 0)):
-                break
-            if left <= LOOK_S:
-                return False
-        return True
+        """Waits until this log, or another one that is the same at each call, may have records after some positions.
+
+        Waits for `timeout_s` at most; returns whether one may have some.
+        """
+        return True  # a feed that cannot wait: the caller asks for the ends
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         """The end of each source before a log time (ms), at most that in `ends`; `starts`: where the caller has read up to."""
@@ -223,7 +213,7 @@ class FileFeed(Feed):
 
     def __init__(self, folder: Path, clock: Callable[[], int] = now_ms):
         self.log, self._clock = FileLog(folder), clock
-        self._pause_s = PAUSE_S
+        self._watch: FolderWatch | None = None  # of this log and the other one
         self._ahead = 0  # the log's time before the clock's: clocks step back
         self._folder: tuple[int, int] | None = None  # its number, and when files were last made in it
 
@@ -242,14 +232,18 @@ class FileFeed(Feed):
     def ends(self) -> Positions:
         return {0: self.log.end_after_running_appends()}
 
-    def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
-        resting = timeout_s and self._pause_s > PAUSE_S  # the last call looked at its end
-        came = not resting and self.log.end() > starts[0]
-        if timeout_s and not came:
-            time.sleep(min(self._pause_s, timeout_s))
-            came = self.log.end() > starts[0]
-        self._pause_s = PAUSE_S if came else min(1.2 * self._pause_s, 1.0)
-        return came
+    def wait_for_records_of_either(
+        self, starts: Positions, other: Feed, other_starts: Positions, timeout_s: float
+    ) -> bool:
+        if not isinstance(other, FileFeed):
+            return super().wait_for_records_of_either(starts, other, other_starts, timeout_s)
+        watch = self._watch = self._watch or FolderWatch([self.log.folder, other.log.folder])
+        logs = (self.log, starts[0]), (other.log, other_starts[0])
+        watch.begin()
+        if any(log.end() > start for log, start in logs):
+            return True
+        watch.wait(timeout_s)
+        return any(log.end() > start for log, start in logs)
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         return {0: min(self.log.end(log_time), ends[0])}

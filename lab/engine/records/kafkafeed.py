@@ -45,17 +45,14 @@ class KafkaFeed(Feed):
         mine, its = topic_end_offsets([self._partitions, other._partitions])
         return mine, its
 
-    def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
-        with self._named(starts):
-            return _reader(self.cluster, self.topic).wait_for_records(starts, timeout_s)
-
     def wait_for_records_of_either(
         self, starts: Positions, other: Feed, other_starts: Positions, timeout_s: float
     ) -> bool:
         if not isinstance(other, KafkaFeed) or other.cluster != self.cluster:
             return super().wait_for_records_of_either(starts, other, other_starts, timeout_s)
-        if other.wait_for_records(other_starts, 0):
-            return True
+        with other._named(other_starts):
+            if _reader(other.cluster, other.topic).wait_for_records(other_starts, 0):
+                return True
         wakes = tuple((other.topic, number) for number in other_starts)
         with self._named(starts):
             return _reader(self.cluster, self.topic).wait_for_records(starts, timeout_s, wakes)
