@@ -50,16 +50,16 @@ def run_loop(job: Job, batch_id: int) -> None:
     global _loop
     ends = time.monotonic() + _batch_s(job)
     while time.monotonic() < ends:
-        if not _loop:
+        if not (loop := _loop):
             if is_told_to_stop(job):
                 return
-            _loop = Loop(job, batch_id)
-            _loop.start()
-        _loop.attend(ends)
-        if not _loop.is_alive():
-            error, _loop = _loop.error, None
-            if error:
-                raise error
+            loop = _loop = Loop(job, batch_id)
+            loop.start()
+        loop.attend(ends)
+        if not loop.is_alive():
+            _loop = None
+            if loop.error:
+                raise loop.error
 
 
 def end_loop_of_another_start(job: Job) -> None:
