@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
+from random import sample
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the te
 
 YOUNG_S = 60.0  # a folder is made faster
 LOOK_S = 0.005  # whether a lock is free
+LOOKED_AT = 8  # mapped files, whether they are still there, each time one more is mapped
 
 PREFIX = "lab-"
 _open_locks: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
@@ -207,7 +209,7 @@ def attach_arrays(path: Path) -> Arrays:
         inode, header = os.fstat(file.fileno()).st_ino, os.pread(file.fileno(), HEADER_BYTES, 0)
         mapped = _mapped.get(path)
         if not mapped:
-            _unmap_removed_arrays()
+            _unmap_some_removed_arrays()
         if not mapped or mapped.inode != inode:
             mapped = _Mapped(inode, mmap.mmap(file.fileno(), 0), b"", {})
     if mapped.header != header:
@@ -225,10 +227,12 @@ def remove_arrays(path: Path) -> None:
     _mapped.pop(path, None)
 
 
-def _unmap_removed_arrays() -> None:
-    """Lets go of arrays whose files are gone."""
-    for path in [path for path in list(_mapped) if not path.exists()]:
-        _mapped.pop(path, None)
+def _unmap_some_removed_arrays() -> None:
+    """Lets go of those of a few arrays whose files are gone. Up to LOOKED_AT go for each that comes, so not many stay."""
+    paths = list(_mapped)
+    for path in sample(paths, min(LOOKED_AT, len(paths))):
+        if not path.exists():
+            _mapped.pop(path, None)
 
 
 @contextmanager
