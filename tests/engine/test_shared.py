@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -150,6 +151,17 @@ def test_arrays_of_removed_files_do_not_stay_mapped(tmp_path, monkeypatch):
         shared.create_arrays(path, {"a": ("int64", (10,))})
         path.unlink()
     assert len(os.listdir("/proc/self/fd")) < before + 10
+
+
+def test_arrays_of_an_engine_that_has_stopped_do_not_stay_mapped_when_another_begins(parents, monkeypatch):
+    """They may be most of the memory that there is."""
+    monkeypatch.setattr(shared, "_mapped", {})
+    stopped, checkpoint = shared.private_folder("stopped"), CheckpointFolder(parents / "checkpoint")
+    for number in range(50):
+        shared.create_arrays(stopped / str(number), {"a": ("int64", (10,))})
+    shutil.rmtree(stopped)
+    open_windows(Settings(LOGINS), checkpoint, shared.private_folder("another"), 0, 15)
+    assert not shared._mapped
 
 
 def test_to_map_arrays_takes_no_longer_if_many_are_mapped(tmp_path, monkeypatch):
