@@ -20,6 +20,7 @@ from lab.engine.loop.ends import READ, FileLogs
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.inprocess import Entry
 from lab.engine.loop.job import Job
+from lab.engine.records.feeds import LogLost
 from lab.engine.windows import mergeplan, shared
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
@@ -200,6 +201,27 @@ def test_what_was_killed_in_an_epoch_takes_the_same_cuts_and_goes_on(engine):
     with engine.epoch():
         pass
     assert_same(engine)
+
+
+@pytest.mark.parametrize("name", ["events", "control"])
+def test_cuts_of_an_attempt_that_was_killed_are_not_carried_out_on_another_log(engine, monkeypatch, name):
+    """Somebody has removed the log's folder meanwhile, and begun another log in its place."""
+    with engine.epoch() as running:
+        for entry in LOG[:3]:
+            cut(running, engine, entry)
+
+    def killed(*_) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), engine.epoch() as running:
+        patch.setattr(epochs, "read_and_route", killed)
+        cut(running, engine, LOG[3])
+    rmtree(engine.logs.log_folder(name))
+    for number in range(100, 120):
+        engine.log(login(number, number) if name == "events" else count_rule(">", number, "5m"))
+    with pytest.raises(LogLost, match=f"{name}/0: .*another log has its name"), engine.epoch():
+        pass
+    assert len(engine.out("alerts")) == 2
 
 
 def test_an_attempt_that_lingers_is_stopped_when_another_has_taken_over(engine):

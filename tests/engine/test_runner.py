@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine.checkpoint.record import cut_mark, last_saved_mark
@@ -20,7 +21,7 @@ from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.spark import runner
 from lab.engine.spark.pipeline import Engine
-from lab.engine.spark.source import MicroBatchReader, ReadingShare
+from lab.engine.spark.source import LoopReader, MicroBatchReader, ReadingShare
 from lab.engine.windows import shared
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login
@@ -251,6 +252,18 @@ def test_a_loop_ends_when_the_folder_is_gone(short_tasks):
     shutil.rmtree(shared.private_folder(short_tasks.start_id))
     runner._loop.join(30)
     assert not runner._loop.is_alive()
+
+
+def test_an_engine_goes_on_if_somebody_else_removes_its_shared_memory(short_tasks):
+    """As systemd does with what a user has in /dev/shm when the user logs out (RemoveIPC)."""
+    events, reader = short_tasks.logs.log("events"), LoopReader(short_tasks)
+    runner.run_loop(short_tasks, 0)
+    shutil.rmtree(shared.private_folder(short_tasks.start_id))
+    runner._loop.join(30)
+    events.append([login(2, 200)[1]])
+    assert reader.latestOffset({"batch": -1}, ReadAllAvailable()) == {"batch": 0}
+    runner.run_loop(short_tasks, 0)
+    wait_until(lambda: len(short_tasks.logs.log("alerts").read()) == 2)
 
 
 def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypatch):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -141,11 +142,33 @@ def test_arrays_that_find_no_memory_to_grow_stay_as_they_are(tmp_path):
     assert len(shared.attach_arrays(path)["times"]) == 8
 
 
-def test_arrays_of_removed_files_do_not_stay_mapped(tmp_path):
+def test_arrays_of_removed_files_do_not_stay_mapped(tmp_path, monkeypatch):
     """A notebook in which a rule is tuned for an hour opens a store for each change, in a folder of its own."""
+    monkeypatch.setattr(shared, "_mapped", {})
     before = len(os.listdir("/proc/self/fd"))
     for number in range(20):
         path = tmp_path / str(number)
         shared.create_arrays(path, {"a": ("int64", (10,))})
         path.unlink()
     assert len(os.listdir("/proc/self/fd")) < before + 10
+
+
+def test_arrays_of_an_engine_that_has_stopped_do_not_stay_mapped_when_another_begins(parents, monkeypatch):
+    """They may be most of the memory that there is."""
+    monkeypatch.setattr(shared, "_mapped", {})
+    stopped, checkpoint = shared.private_folder("stopped"), CheckpointFolder(parents / "checkpoint")
+    for number in range(50):
+        shared.create_arrays(stopped / str(number), {"a": ("int64", (10,))})
+    shutil.rmtree(stopped)
+    open_windows(Settings(LOGINS), checkpoint, shared.private_folder("another"), 0, 15)
+    assert not shared._mapped
+
+
+def test_to_map_arrays_takes_no_longer_if_many_are_mapped(tmp_path, monkeypatch):
+    """An engine that gets a thousand rules at once, each with a filter of its own, opens two files for each."""
+    looked, exists = [], Path.exists
+    monkeypatch.setattr(shared, "_mapped", {})
+    monkeypatch.setattr(Path, "exists", lambda path: looked.append(path) or exists(path))
+    for number in range(200):
+        shared.create_arrays(tmp_path / str(number), {"a": ("int64", (10,))})
+    assert len(looked) < 10 * 200

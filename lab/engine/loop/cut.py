@@ -14,6 +14,7 @@ task needs is a function of two marks, so a batch that runs again is the same ba
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -271,8 +272,11 @@ class Planner:
         )
 
     def plan_reading(self, start: Mark, end: Mark) -> list[ReadingWork]:
-        """The work of the reading tasks between two marks; many records are shared among several tasks."""
+        """The work of the reading tasks between two marks; many records are shared among several tasks. Raises LogLost."""
         begun, ends = mark_positions(start["events"]), mark_positions(end["events"])
+        if not self._checked:  # an earlier attempt chose the marks; other logs may have come meanwhile
+            with suppress(ConnectionError):
+                self._check(Ends(ends, mark_positions(end["control"])), self.current_ends(), end["cut"])
         ranges = [
             (number, begun[number], last)
             for number, last in ends.items()

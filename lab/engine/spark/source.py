@@ -136,8 +136,11 @@ class LoopReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         from lab.engine.spark.runner import is_told_to_stop
+        from lab.engine.windows import shared
 
         lease.check_lease(self.job.folder, self.job.lease)
+        # somebody else may have removed it, as systemd does when a user logs out: tasks would take the engine for stopped
+        shared.private_folder(self.job.start_id)
         planned = BatchProgress.read(self.job.checkpoint).planned
         return start if is_told_to_stop(self.job) else {"batch": 0 if planned is None else planned + 1}
 

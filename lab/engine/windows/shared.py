@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
+from random import sample
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the te
 
 YOUNG_S = 60.0  # a folder is made faster
 LOOK_S = 0.005  # whether a lock is free
+LOOKED_AT = 8  # mapped files, each time one more is mapped: are they still there?
 
 PREFIX = "lab-"
 _open_locks: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
@@ -207,7 +209,7 @@ def attach_arrays(path: Path) -> Arrays:
         inode, header = os.fstat(file.fileno()).st_ino, os.pread(file.fileno(), HEADER_BYTES, 0)
         mapped = _mapped.get(path)
         if not mapped:
-            _unmap_removed_arrays()
+            unmap_removed_arrays(LOOKED_AT)
         if not mapped or mapped.inode != inode:
             mapped = _Mapped(inode, mmap.mmap(file.fileno(), 0), b"", {})
     if mapped.header != header:
@@ -225,10 +227,12 @@ def remove_arrays(path: Path) -> None:
     _mapped.pop(path, None)
 
 
-def _unmap_removed_arrays() -> None:
-    """Lets go of arrays whose files are gone."""
-    for path in [path for path in list(_mapped) if not path.exists()]:
-        _mapped.pop(path, None)
+def unmap_removed_arrays(looked_at: int | None = None) -> None:
+    """Lets go of arrays whose files are gone: of all, or of those among some that it looks at."""
+    paths = list(_mapped)
+    for path in paths if looked_at is None else sample(paths, min(looked_at, len(paths))):
+        if not path.exists():
+            _mapped.pop(path, None)
 
 
 @contextmanager

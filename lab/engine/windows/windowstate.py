@@ -340,5 +340,6 @@ def open_windows(
     if place not in _open:
         for other in [other for other in list(_open) if not other[0].exists()]:
             del _open[other]
+        shared.unmap_removed_arrays()
         _open[place] = WindowState(settings, checkpoint, *place)
     return _open[place]
