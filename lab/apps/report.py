@@ -8,6 +8,7 @@ from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.model.answers import parse_stats
 from lab.model.rules import MAX_RULES
 from lab.model.tallies import COUNTS, RouteTallies
+from lab.model.times import now_ms
 
 if TYPE_CHECKING:
     from lab.logs.files import FileLog
@@ -57,6 +58,7 @@ class StatsReport:
     ):
         self.left_out = left_out or SkippedLines()
         self._tail, self.total, self._on_stats = stats.tail(new=True), Counter(), on_stats
+        self._began_ms = now_ms()
         self._last: dict[int, dict] = {}  # by the task's first key-group
         self._stored: dict[int, Counter[int]] = {}
         self.engines: dict[str, dict] = {}  # by their ids, what they last said
@@ -71,7 +73,10 @@ class StatsReport:
 
     @property
     def span_s(self) -> float:
-        """Seconds from the start of the first micro-batch that the last call of `read` returned to the end of the last; 0 without any."""
+        """Seconds from the start of the first micro-batch that the last call of `read` returned to the end of the last; 0 without any.
+
+        Of a micro-batch that was chosen before this report began: from when its records were decoded.
+        """
         starts, ends = zip(*self._spans_ms) if self._spans_ms else ((0,), (0,))
         return (max(ends) - min(starts)) / 1000
 
@@ -113,7 +118,9 @@ class StatsReport:
         low, times = stats["keyGroups"][0], stats["times"]
         self._last[low] = stats
         if "start" in times:  # else another task's line has them
-            self._spans_ms.append((times["start"], times["end"]))
+            # an engine that was killed since then may have chosen the cut, long ago
+            chosen_before = times["start"] < self._began_ms
+            self._spans_ms.append((times["decode" if chosen_before else "start"], times["end"]))
         self._stored.setdefault(low, Counter()).update(
             {int(kg): n for kg, n in stats.get("stored", {}).items()}
         )

@@ -114,17 +114,25 @@ def test_a_consumer_group_that_another_program_has_joined_is_said_once(kafka, tm
 
 
 def test_the_span_of_what_was_read_is_from_the_first_start_to_the_last_end(notes):
+    began = notes._started
     for batch, start, end in (0, 1000, 2500), (1, 2500, 3700):
-        told(
-            notes._logs,
-            batch,
-            times=dict.fromkeys(("start", "decode", "route", "evaluate"), start) | {"end": end},
-        )
-    told(notes._logs, 1, keyGroups=[4, 7], times={"end": 3900})  # of another task
+        times = {"start": began + start, **dict.fromkeys(("decode", "route", "evaluate"), began + start + 10)}
+        told(notes._logs, batch, times=times | {"end": began + end})
+    told(notes._logs, 1, keyGroups=[4, 7], times={"end": began + 3900})  # of another task
     notes.read()
     assert notes.report.span_s == 2.7
     notes.read()
     assert notes.report.span_s == 0
+
+
+def test_the_time_in_which_no_engine_ran_is_not_part_of_the_span(notes):
+    """A cut that an engine chose before it was killed is carried out by the next one, with the time at which it was chosen."""
+    began = notes._started
+    times = {"start": began - 3_600_000, **dict.fromkeys(("decode", "route", "evaluate"), began + 5_000)}
+    told(notes._logs, 0, times=times | {"end": began + 6_500})
+    told(notes._logs, 1, times=dict.fromkeys(times, began + 6_500) | {"end": began + 7_000})
+    notes.read()
+    assert notes.report.span_s == 2.0
 
 
 def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes, clock):
