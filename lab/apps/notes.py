@@ -241,13 +241,14 @@ class EngineMonitor:
 
     def lag(self) -> int | None:
         """How many records of the events topic no finished micro-batch has taken; None if that is unknown, as with files."""
-        if isinstance(self._logs, FileLogs) or self._away or not (done := cut_mark(self._checkpoint)):
+        done = self.report.events_end  # the newest mark of the checkpoint may be of a cut that is not evaluated yet
+        if isinstance(self._logs, FileLogs) or self._away or done is None:
             return None
         try:
             ends = self._logs.feed("events").ends()
         except ConnectionError:
             return None
-        return sum(max(end - done["events"].get(str(number), 0), 0) for number, end in ends.items())
+        return sum(max(end - done.get(str(number), 0), 0) for number, end in ends.items())
 
     def close(self) -> None:
         """Closes the logs."""

@@ -62,6 +62,8 @@ class StatsReport:
         self._last: dict[int, dict] = {}  # by the task's first key-group
         self._stored: dict[int, Counter[int]] = {}
         self.engines: dict[str, dict] = {}  # by their ids, what they last said
+        # where the newest micro-batch of which a line came ends in the events' sources, by their numbers
+        self.events_end: Mapping[str, int] | None = None
         self.routes = RouteTallies()
         self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
         self._spans_ms: list[tuple[int, int]] = []  # of the micro-batches of the last call of `read`
@@ -117,6 +119,7 @@ class StatsReport:
     def _add(self, stats: dict, new: Counter[str]) -> None:
         low, times = stats["keyGroups"][0], stats["times"]
         self._last[low] = stats
+        self.events_end = stats.get("cut", {}).get("events", self.events_end)
         if "start" in times:  # else another task's line has them
             # an engine that was killed since then may have chosen the cut, long ago
             chosen_before = times["start"] < self._began_ms

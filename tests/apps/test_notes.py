@@ -113,6 +113,21 @@ def test_a_consumer_group_that_another_program_has_joined_is_said_once(kafka, tm
         assert list(notes.due_notices()) == []
 
 
+def test_events_are_behind_until_their_cut_is_evaluated(kafka, tmp_path, monkeypatch):
+    logs = topics(kafka.address, "behind")
+    logs.log("events").append([b"{}"] * 5)
+    taken = {"cut": 1, "at": 1, "events": {"0": 5}}
+    monkeypatch.setattr(notes_module, "cut_mark", lambda checkpoint: taken)
+    notes = EngineMonitor(logs, tmp_path / "checkpoint")
+    assert notes.lag() is None
+    told(logs, 0, cut={"from": 0, "to": 1, "events": {"0": 2}, "control": {}})
+    notes.read()
+    assert notes.lag() == 3
+    told(logs, 1, cut={"from": 0, "to": 1, "events": {"0": 5}, "control": {}})
+    notes.read()
+    assert notes.lag() == 0
+
+
 def test_the_span_of_what_was_read_is_from_the_first_start_to_the_last_end(notes):
     began = notes._started
     for batch, start, end in (0, 1000, 2500), (1, 2500, 3700):
