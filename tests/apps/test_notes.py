@@ -128,6 +128,20 @@ def test_events_are_behind_until_their_cut_is_evaluated(kafka, tmp_path, monkeyp
     assert notes.lag() == 0
 
 
+def test_after_a_rescale_the_stored_events_of_the_tasks_before_are_not_counted_again(notes):
+    report, told_by = notes.report, {"stored": {"0": 1}, "stateBytes": 8}
+    for key_groups in [0, 1], [2, 3]:
+        told(notes._logs, 0, keyGroups=key_groups, heldEvents=10, **told_by)
+    notes.read()
+    assert (report.window_event_count, report.state_bytes) == (20, 16)
+    told(notes._logs, 1, keyGroups=[0, 3], heldEvents=21, **told_by)
+    notes.read()
+    assert (report.window_event_count, report.state_bytes) == (21, 8)
+    told(notes._logs, 2, keyGroups=[0, 0], heldEvents=5, **told_by)
+    notes.read()
+    assert (report.window_event_count, report.state_bytes) == (5, 8)
+
+
 def test_the_span_of_what_was_read_is_from_the_first_start_to_the_last_end(notes):
     began = notes._started
     for batch, start, end in (0, 1000, 2500), (1, 2500, 3700):
