@@ -48,7 +48,8 @@ class EngineView:
         self.withdrawals = Withdrawals()
         self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
         self._known: set[tuple[str, int | None]] = set()  # alertId and log time
-        self.records, self._heard = 0, time.monotonic()
+        self.records = 0
+        self._heard = self._nothing_waited = time.monotonic()
         # records that waited for the engine when reading began, corrected whenever it has read all that was read here
         self._waited = 0
         self._tails = {
@@ -124,6 +125,8 @@ class EngineView:
             for stats in self.report.engines.values():
                 self._learn_settings(stats)
             self._correct_lag()
+        if not self.lag:
+            self._nothing_waited = time.monotonic()
 
     def _correct_lag(self) -> None:
         """Nothing waits if the engine has read all that was read here, whatever was counted: blank lines, or records that it read again."""
