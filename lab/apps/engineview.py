@@ -158,8 +158,10 @@ class EngineView:
         if not letters or not self.letters:
             return []
         reasons = Counter(letter["reason"] for letter in self.letters)
+        are_those = len(self.letters) == letters  # not the newest alone, nor some from before
         often = "; ".join(
-            f"{translated(reason[:120])} ({count:,}×)" for reason, count in reasons.most_common(REASONS)
+            translated(reason[:120]) + f" ({count:,}×)" * are_those
+            for reason, count in reasons.most_common(REASONS)
         )
         several = letters >= max(SEVERAL * records, FEWEST)
         kind = "bad" if letters == records else "warning" if several else "good"

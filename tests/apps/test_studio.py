@@ -311,6 +311,17 @@ def test_a_few_dead_letters_are_told_and_are_no_alarm():
         assert playing.warnings()[0][0] == "warning" == playing.state()[0]
 
 
+def test_how_often_a_reason_came_is_said_only_if_exactly_the_counted_letters_are_known():
+    """The room keeps the newest 200, also of those before it was there."""
+    with Studio(rate=50) as playing:
+        playing.report.total.update({"records": 1_000, "deadLetters": 20})
+        playing.letters.extend([{"reason": "record: not JSON", "place": "events:1"}] * 150)
+        assert "20 of 1,000 records are dead letters: record: not JSON. Does" in playing.warnings()[0][1]
+        playing.letters.extend([{"reason": "record: not JSON", "place": "events:1"}] * 150)
+        playing.report.total["deadLetters"] = 300
+        assert "300 of 1,000 records are dead letters: record: not JSON. Does" in playing.warnings()[0][1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
