@@ -32,8 +32,8 @@ APPEND = {  # log -> what appends a file to it
     "control": "lab rules add {file} --rules {log}",
 }
 MEANINGS = {  # count -> what it means
-    "duplicates": "events with the id and time of an earlier event of their group, on some route: duplicates do not count",
-    "droppedLate": "events too late for some route, and dropped there",
+    "duplicates": "times an event had the id and time of an earlier one of its group on a route: duplicates do not count",
+    "droppedLate": "times an event was too late for a route, and dropped there",
     "datedLikeSeconds": "events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
     "nanAsNull": "values of NaN, Infinity or -Infinity read as null",
 }

@@ -207,8 +207,8 @@ def test_duplicates_drops_and_odd_dates_are_said(notes):
     notes.read()
     assert list(notes.due_notices()) == [
         "3 events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
-        "2 events too late for some route, and dropped there",
-        "1 event with the id and time of an earlier event of their group, on some route: duplicates do not count",
+        "2 times an event was too late for a route, and dropped there",
+        "1 time an event had the id and time of an earlier one of its group on a route: duplicates do not count",
         "2 values of NaN, Infinity or -Infinity read as null",
     ]
     assert list(notes.due_notices()) == []
