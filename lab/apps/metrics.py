@@ -189,7 +189,9 @@ class Metrics:
             self._waits_since = None
             return ""
         self._waits_since = now if self._waits_since is None else min(self._waits_since, now)
-        return "" if now < self._waits_since + WAITS_S else f"no cut for {age_s:.0f} s although there is input"
+        return (
+            "" if now < self._waits_since + WAITS_S else f"no cut for {age_s:.0f} s although there is input"
+        )
 
 
 class MetricsServer:
