@@ -48,7 +48,10 @@ class EngineView:
         self.withdrawals = Withdrawals()
         self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
         self._known: set[tuple[str, int | None]] = set()  # alertId and log time
-        self.records, self._heard = 0, time.monotonic()
+        self.records = 0
+        self._heard = self._nothing_waited = time.monotonic()
+        # records that waited for the engine when reading began, corrected whenever it has read all that was read here
+        self._waited = 0
         self._tails = {
             name: self.logs.log(name).tail(new=running and name != "control")
             for name in ("events", "control", "alerts", "acks", "deadLetters")
@@ -64,6 +67,7 @@ class EngineView:
         stats = [Record(0, "", line) for line in self.logs.log("stats").newest(1)]
         for _, line_stats in parse_records(stats, parse_stats, lambda record, reason: None):
             self._learn_settings(line_stats)
+            self._count_waiting(line_stats)
         self._add_events(self.logs.log("events").newest_records(PAST))
         for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
             log = self.logs.log(name)
@@ -78,6 +82,18 @@ class EngineView:
                 self._known = {(alert.alert_id, alert.log_time) for alert in came}
                 self.fired.update(alert.rule_id for alert in came)
             self.before[name] = max(self.before[name], len(newest)) - len(newest)
+
+    def _count_waiting(self, newest_stats: dict[str, Any]) -> None:
+        """Counts the records between where the engine has read up to and where reading begins here."""
+        from lab.apps import runningengine
+        from lab.engine.loop.cut import mark_positions
+
+        self.report.read()  # the newest line may be of them
+        end = self.report.events_end or newest_stats.get("cut", {}).get("events")
+        if end is not None:
+            log, here = self.logs.log("events"), self._tails["events"].positions
+            waiting = runningengine.estimate_records_between(log, mark_positions(end), here)
+            self._waited = waiting + self.report.total["records"]
 
     def _without_withdrawn(self, lines: list[Alert | Withdrawal]) -> list[Alert]:
         """The alerts among what was told, but for those that came late and had been withdrawn; `withdrawn` counts the other lines."""
@@ -108,6 +124,16 @@ class EngineView:
             self._heard = time.monotonic()
             for stats in self.report.engines.values():
                 self._learn_settings(stats)
+            self._correct_lag()
+        if not self.lag:
+            self._nothing_waited = time.monotonic()
+
+    def _correct_lag(self) -> None:
+        """Nothing waits if the engine has read all that was read here, whatever was counted: blank lines, or records that it read again."""
+        if (end := self.report.events_end) is not None:
+            here = self._tails["events"].positions
+            if all(end.get(str(number), 0) >= position for number, position in here.items()):
+                self._waited = self.report.total["records"] - self.records
 
     def _add_events(self, records: list[Record]) -> None:
         self.past.add([each.line for each in records], [each.log_time_ms for each in records])
@@ -124,7 +150,7 @@ class EngineView:
     @property
     def lag(self) -> int:
         """Records in the events log that the engine has not told about yet."""
-        return max(self.records - self.report.total["records"], 0)
+        return max(self._waited + self.records - self.report.total["records"], 0)
 
     def warnings(self) -> list[tuple[str, str]]:
         """What became of records that were not evaluated, as (kind, sentence); the first one decides how it goes."""
@@ -132,8 +158,10 @@ class EngineView:
         if not letters or not self.letters:
             return []
         reasons = Counter(letter["reason"] for letter in self.letters)
+        are_those = len(self.letters) == letters  # not the newest alone, nor some from before
         often = "; ".join(
-            f"{translated(reason[:120])} ({count:,}×)" for reason, count in reasons.most_common(REASONS)
+            translated(reason[:120]) + f" ({count:,}×)" * are_those
+            for reason, count in reasons.most_common(REASONS)
         )
         several = letters >= max(SEVERAL * records, FEWEST)
         kind = "bad" if letters == records else "warning" if several else "good"

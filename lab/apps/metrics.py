@@ -34,6 +34,7 @@ RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="
 ROUTES_AT_MOST = 200  # likewise
 REASONS_AT_MOST, TASKS_AT_MOST = 500, 1000
 DEADLINE_S = 5.0  # of a request and its answer
+WAITS_S = 5.0  # what has waited for less may be taken already: the engine's lines are read once a second
 LAG_S = 2.0  # how long a request waits for the ends of the events: a broker that is away answers later than the deadline
 CONNECTIONS = 32  # at a time
 OUTCOMES = [name for name in COUNTS if name != "records"]
@@ -73,7 +74,8 @@ class Metrics:
         self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
         age = Gauge("lab_batch_age_seconds", "seconds since the last micro-batch ended", **one)
         age.set_function(self.last_batch_age_s)
-        self._last = now()
+        self._began = self._last = now()
+        self._waits_since: float | None = None  # when events that wait were first seen
         # what has counters of its own
         self._rules, self._named, self._reasons, self._tasks = set(), set(), set(), set()
         self._events: Feed | None = None
@@ -116,6 +118,7 @@ class Metrics:
         ):
             gauge.labels(task).set(stats.get(name, 0))
         self._read = stats.get("cut", {}).get("events", self._read)
+        self._waits_since = None
         self._times(stats.get("times", {}))
 
     def _one_of(self, known: set[str], name: str, at_most: int) -> str:
@@ -131,16 +134,20 @@ class Metrics:
 
     def _times(self, times: Mapping[str, int]) -> None:
         if "end" in times:
-            self._last = max(self._last, times["end"] / 1000)
+            self._last = min(times["end"] / 1000, self._now())
         if times.get("start"):  # one task tells them
             self._batches.inc()
             for name, following in pairwise(STAGES):
                 seconds = max(times[following] - times[name], 0) / 1000
+                if name == "start" and times[name] / 1000 < self._began:
+                    continue  # an engine that was killed since then chose the cut, perhaps long ago
                 self._stages.labels(STAGE_NAMES.get(name, name)).observe(seconds)
 
     def last_batch_age_s(self) -> float:
         """Seconds since the last cut ended, or the start."""
-        return max(self._now() - self._last, 0.0)
+        now = self._now()
+        self._last = min(self._last, now)  # the clock may have stepped back
+        return now - self._last
 
     def update_lag(self) -> int | None:
         """Sets the lag of each partition; returns the sum, None if it cannot be known."""
@@ -177,9 +184,14 @@ class Metrics:
             return "starting"
         if not self._query.isActive:
             return "the query has ended"
-        if self.last_batch_age_s() > STALE_S and self.update_lag() != 0:
-            return f"no cut for {self.last_batch_age_s():.0f} s although there is input"
-        return ""
+        age_s, now = self.last_batch_age_s(), self._now()
+        if age_s <= STALE_S or self.update_lag() == 0:
+            self._waits_since = None
+            return ""
+        self._waits_since = now if self._waits_since is None else min(self._waits_since, now)
+        return (
+            "" if now < self._waits_since + WAITS_S else f"no cut for {age_s:.0f} s although there is input"
+        )
 
 
 class MetricsServer:

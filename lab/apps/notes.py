@@ -32,8 +32,8 @@ APPEND = {  # log -> what appends a file to it
     "control": "lab rules add {file} --rules {log}",
 }
 MEANINGS = {  # count -> what it means
-    "duplicates": "events with the id and time of an earlier event of their group, on some route: duplicates do not count",
-    "droppedLate": "events too late for some route, and dropped there",
+    "duplicates": "times an event had the id and time of an earlier one of its group on a route: duplicates do not count",
+    "droppedLate": "times an event was too late for a route, and dropped there",
     "datedLikeSeconds": "events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
     "nanAsNull": "values of NaN, Infinity or -Infinity read as null",
 }
@@ -92,6 +92,7 @@ class EngineMonitor:
         self._found_foreign: dict[str, int] = {}  # sentences, and how often they were found in a row
         self._group_taken = False  # by another program, as was said
         self._newest: tuple[dict | None, float] = None, clock()  # the newest cut, and since when it is
+        self._events_wait = False  # as the last look at an engine without cuts showed
         # paths are checked once; the kit's own schemas have optional fields that nobody misses
         self._schema = None if schema in SCHEMAS.values() else schema
 
@@ -205,15 +206,19 @@ class EngineMonitor:
             yield f"log times are {ahead} ahead of this computer's clock; a producer's or broker's clock may be wrong: see docs/kafka.md"
 
     def _stale(self, done: dict | None) -> Iterator[str]:
-        """A notice if events wait although no cut comes."""
+        """A notice if events wait although no cut comes, at two looks: at one alone they may have come just now."""
         now = self._clock()
         if done != self._newest[0]:
-            self._newest = done, now
+            self._newest, self._events_wait = (done, now), False
         waited_s = now - self._newest[1]
         if done and waited_s >= STALE_S and self._due("stale"):
             with suppress(ConnectionError):
                 ends = self._logs.feed("events").ends()
-                if any(end > done["events"].get(str(number), 0) for number, end in ends.items()):
+                waited = self._events_wait
+                self._events_wait = any(
+                    end > done["events"].get(str(number), 0) for number, end in ends.items()
+                )
+                if waited and self._events_wait:
                     yield (
                         f"no cut for {rounded_duration_words(1000 * waited_s)} although events wait; if none comes, stop this engine and "
                         "start it again: it continues, and nothing is lost (what Spark says is in spark.log)"
@@ -241,13 +246,16 @@ class EngineMonitor:
 
     def lag(self) -> int | None:
         """How many records of the events topic no finished micro-batch has taken; None if that is unknown, as with files."""
-        if isinstance(self._logs, FileLogs) or self._away or not (done := cut_mark(self._checkpoint)):
+        done = (
+            self.report.events_end
+        )  # the newest mark of the checkpoint may be of a cut that is not evaluated yet
+        if isinstance(self._logs, FileLogs) or self._away or done is None:
             return None
         try:
             ends = self._logs.feed("events").ends()
         except ConnectionError:
             return None
-        return sum(max(end - done["events"].get(str(number), 0), 0) for number, end in ends.items())
+        return sum(max(end - done.get(str(number), 0), 0) for number, end in ends.items())
 
     def close(self) -> None:
         """Closes the logs."""

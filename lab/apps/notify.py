@@ -164,6 +164,7 @@ class TextBatch:
 
     def __init__(self, receiver: AlertReceiver, absences: AbsenceRules | None = None):
         self._receiver, self.alert_count, self.left_out = receiver, 0, 0
+        self._withdrawals = 0  # of the lines that `alert_count` counts
         self._absences = absences
         # by group: the latest ten with their latest alert, of the others the number alone
         self._named: dict[bytes, tuple[int, Alert | Withdrawal]] = {}
@@ -175,8 +176,9 @@ class TextBatch:
 
     def add(self, alert: Alert | Withdrawal) -> None:
         self.alert_count += 1
-        rule = alert.rule_id if isinstance(alert, Alert) else "withdrawn"
-        group = blake2b(f"{rule} {alert.key}".encode(), digest_size=16).digest()
+        self._withdrawals += isinstance(alert, Withdrawal)
+        kind, rule = ("a", alert.rule_id) if isinstance(alert, Alert) else ("w", "")
+        group = kind.encode() + blake2b(f"{rule} {alert.key}".encode(), digest_size=16).digest()
         before, _ = self._named.pop(group, (self._others.pop(group, 0), alert))
         self._named[group] = before + 1, alert
         if len(self._named) > MAX_GROUPS:
@@ -186,14 +188,16 @@ class TextBatch:
     def title_and_body(self) -> tuple[str, str]:
         """Title and body."""
         lines = [
-            f"{count:,} alert{'s' * (count > 1)}: {describe_alert(latest, self._nothing_came(latest), sanitize_text, MAX_LINE)}"
+            f"{count:,} {'alert' if isinstance(latest, Alert) else 'event'}{'s' * (count > 1)}: {describe_alert(latest, self._nothing_came(latest), sanitize_text, MAX_LINE)}"
             for count, latest in reversed(self._named.values())
         ]
         if self._others:
             lines.append(f"and {sum(self._others.values()):,} of {len(self._others):,} other groups")
-        groups = len(self._named) + len(self._others)
-        title = f"{self.alert_count:,} alert{'s' * (self.alert_count > 1)} of {groups:,} group{'s' * (groups > 1)}"
-        return title, "\n".join(lines)
+        alerts, events = self.alert_count - self._withdrawals, self._withdrawals
+        groups = sum(group.startswith(b"a") for group in (*self._named, *self._others))
+        came = f"{alerts:,} alert{'s' * (alerts > 1)} of {groups:,} group{'s' * (groups > 1)}"
+        withdrawn = f"alerts of {events:,} event{'s' * (events > 1)} withdrawn"
+        return ", ".join([came] * (alerts > 0) + [withdrawn] * (events > 0)), "\n".join(lines)
 
     def _nothing_came(self, alert: Alert | Withdrawal) -> str:
         return self._absences.describe(alert) if self._absences else ""

@@ -8,6 +8,7 @@ from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.model.answers import parse_stats
 from lab.model.rules import MAX_RULES
 from lab.model.tallies import COUNTS, RouteTallies
+from lab.model.times import now_ms
 
 if TYPE_CHECKING:
     from lab.logs.files import FileLog
@@ -57,9 +58,12 @@ class StatsReport:
     ):
         self.left_out = left_out or SkippedLines()
         self._tail, self.total, self._on_stats = stats.tail(new=True), Counter(), on_stats
+        self._began_ms = now_ms()
         self._last: dict[int, dict] = {}  # by the task's first key-group
-        self._stored: dict[int, Counter[int]] = {}
+        self._stored: Counter[int] = Counter()  # by key-group
         self.engines: dict[str, dict] = {}  # by their ids, what they last said
+        # where the newest micro-batch of which a line came ends in the events' sources, by their numbers
+        self.events_end: Mapping[str, int] | None = None
         self.routes = RouteTallies()
         self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
         self._spans_ms: list[tuple[int, int]] = []  # of the micro-batches of the last call of `read`
@@ -71,7 +75,10 @@ class StatsReport:
 
     @property
     def span_s(self) -> float:
-        """Seconds from the start of the first micro-batch that the last call of `read` returned to the end of the last; 0 without any."""
+        """Seconds from the start of the first micro-batch that the last call of `read` returned to the end of the last; 0 without any.
+
+        Of a micro-batch that was chosen before this report began: from when its records were decoded.
+        """
         starts, ends = zip(*self._spans_ms) if self._spans_ms else ((0,), (0,))
         return (max(ends) - min(starts)) / 1000
 
@@ -84,9 +91,11 @@ class StatsReport:
     def state_bytes_by_key_group(self) -> dict[int, int]:
         """About how many bytes each key-group has: a task's bytes, shared as the events are that this run saw it store."""
         sizes = {}
-        for low, stats in self._last.items():
-            stored = self._stored[low]
-            sizes |= {kg: stats.get("stateBytes", 0) * n // stored.total() for kg, n in stored.items() if n}
+        for stats in self._last.values():
+            low, high = stats["keyGroups"]
+            stored = {kg: n for kg, n in self._stored.items() if low <= kg <= high and n}
+            total = sum(stored.values())
+            sizes |= {kg: stats.get("stateBytes", 0) * n // total for kg, n in stored.items()}
         return sizes
 
     def read(self) -> Counter[str]:
@@ -110,13 +119,17 @@ class StatsReport:
         return before["batch"] < stats["batch"]
 
     def _add(self, stats: dict, new: Counter[str]) -> None:
-        low, times = stats["keyGroups"][0], stats["times"]
+        (low, high), times = stats["keyGroups"], stats["times"]
+        if low not in self._last or self._last[low]["keyGroups"] != [low, high]:
+            # a rescale may have given the key-groups of earlier tasks to this one
+            self._last = {n: of for n, of in self._last.items() if n > high or of["keyGroups"][1] < low}
         self._last[low] = stats
+        self.events_end = stats.get("cut", {}).get("events", self.events_end)
         if "start" in times:  # else another task's line has them
-            self._spans_ms.append((times["start"], times["end"]))
-        self._stored.setdefault(low, Counter()).update(
-            {int(kg): n for kg, n in stats.get("stored", {}).items()}
-        )
+            # an engine that was killed since then may have chosen the cut, long ago
+            chosen_before = times["start"] < self._began_ms
+            self._spans_ms.append((times["decode" if chosen_before else "start"], times["end"]))
+        self._stored.update({int(kg): n for kg, n in stats.get("stored", {}).items()})
         counts = (*COUNTS, "alerts", "suppressed", "datedLikeSeconds", "nanAsNull")
         new.update({name: stats.get(name, 0) for name in counts})
         for name, count in stats.get("suppressedByRule", {}).items():

@@ -156,6 +156,8 @@ def _serve(
                     _tell(new, rate, notes.report.window_event_count, notes.lag(), say)
                 for sentence in notes.due_notices():
                     say("note", f"{time.strftime('%H:%M:%S')}  {sentence}")
+                if watched:
+                    watched.unhealthy_reason()  # so that it knows how long input has waited, however rarely it is asked
                 last = now
         finally:
             engine.stop()

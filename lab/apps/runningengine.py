@@ -8,6 +8,7 @@ from lab.engine.checkpoint.lease import LEASE_S, lease_age_s
 from lab.engine.checkpoint.lock import is_locked
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.files import FileLog
+from lab.logs.positions import Positions
 
 if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
@@ -29,13 +30,19 @@ def is_engine_running(logs: FileLogs | KafkaLogs) -> bool | None:
 
 
 def estimate_record_count(log: "FileLog | KafkaLog") -> int:
-    """About how many records a log keeps: in files, those of its newest 256 MiB; in a topic, the offsets from start to end."""
+    """About how many records a log keeps, as `estimate_records_between` counts."""
     if isinstance(log, FileLog):
-        end = log.end()
-        start = max(log.start(), end - COUNTED)
-        return sum(log.read_bytes(at, min(at + CHUNK, end)).count(b"\n") for at in range(start, end, CHUNK))
+        return estimate_records_between(log, {0: log.start()}, {0: log.end()})
     from lab.logs.offsets import PartitionOffsets
 
     partitions = PartitionOffsets(log.cluster, log.topic)
-    starts = partitions.start_offsets()
-    return sum(end - starts[number] for number, end in partitions.end_offsets().items())
+    return estimate_records_between(log, partitions.start_offsets(), partitions.end_offsets())
+
+
+def estimate_records_between(log: "FileLog | KafkaLog", starts: Positions, ends: Positions) -> int:
+    """About how many records lie between two positions: in files, the lines, at most of the last 256 MiB; in a topic, the offsets."""
+    if isinstance(log, FileLog):
+        end = ends[0]
+        start = max(starts.get(0, 0), log.start(), end - COUNTED)
+        return sum(log.read_bytes(at, min(at + CHUNK, end)).count(b"\n") for at in range(start, end, CHUNK))
+    return sum(max(end - starts.get(number, 0), 0) for number, end in ends.items())

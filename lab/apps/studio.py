@@ -236,8 +236,9 @@ class Studio(EngineView):
             idle = not self.lag
         elif not self.report.total["records"] and silent < SILENT_S:
             return "warning", say("the engine is starting")
-        if silent > SILENT_S and self.lag:
-            return "warning", say(STUCK, seconds=f"{silent:.0f}", count=f"{self.lag:,}")
+        waited = min(silent, time.monotonic() - self._nothing_waited)
+        if waited > SILENT_S and self.lag:
+            return "warning", say(STUCK, seconds=f"{waited:.0f}", count=f"{self.lag:,}")
         if (warnings := self.warnings()) and warnings[0][0] != "good":
             return warnings[0]
         state = say(RUNS[self.engine], place=self._place)

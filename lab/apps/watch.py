@@ -43,7 +43,7 @@ READ_BACK = 10_000  # lines before the first; an attempt that was presumed dead 
 
 class Latencies:
     """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`, of
-    alerts and of micro-batches."""
+    alerts and of micro-batches. An alert that is delivered again, as topics get it after a crash, counts once."""
 
     def __init__(
         self, logs: FileLogs | KafkaLogs, at_most: int = 100_000, left_out: SkippedLines | None = None
@@ -51,6 +51,7 @@ class Latencies:
         self._alerts, self._stats = (logs.log(name).tail(new=True) for name in ("alerts", "stats"))
         self._at_most, self.left_out = at_most, left_out or SkippedLines()
         self._alerted: deque[tuple[int, int, int]] = deque(maxlen=at_most)  # logTime, alertTime, append time
+        self._known: dict[tuple[str, int], None] = {}  # alertId and log time of the same alerts
         self._batches: dict[int, dict[str, int]] = {}  # number -> times
 
     def read(self) -> int:
@@ -60,7 +61,10 @@ class Latencies:
             live = [
                 (of.log_time, of.alert_time, record.log_time_ms)
                 for record, of in parse_records(records, parse_alert_line, self.left_out)
-                if isinstance(of, Alert) and of.log_time is not None and of.alert_time is not None
+                if isinstance(of, Alert)
+                and of.log_time is not None
+                and of.alert_time is not None
+                and self._is_new(of.alert_id, of.log_time)
             ]
             self._alerted.extend(live)
             count += len(live)
@@ -71,6 +75,15 @@ class Latencies:
         for batch in list(self._batches)[: -self._at_most]:
             del self._batches[batch]
         return count
+
+    def _is_new(self, alert_id: str, log_time: int) -> bool:
+        """Notes an alert, and returns whether it has not come before."""
+        if (alert := (alert_id, log_time)) in self._known:
+            return False
+        self._known[alert] = None
+        if len(self._known) > self._at_most:
+            del self._known[next(iter(self._known))]
+        return True
 
     def count_since(self, time_ms: int) -> int:
         """How many of the alerts were appended at this time (ms since the epoch) or later."""

@@ -27,6 +27,7 @@ from lab.stream.own import OwnSchemaScripts, RecordedLines
 from lab.stream.simulate import EpisodeLabel, PaymentScripts, PlantedBurst, assign_ids_and_times, live_burst
 
 CHUNK = 5_000  # at most so many events are appended at once, so that a change of the rate takes effect soon
+RATE_S = 1  # the actual rate is that of so many seconds, at least
 CLOCK_JUMP_MS = 1_000  # the clock was set, or the machine was suspended
 SCHEMAS: dict[str, Any] = {"payments": PaymentScripts, "logins": LoginScripts}
 Due = tuple[int, dict, EpisodeLabel | None]  # ms since the epoch, fields, whose episode
@@ -188,9 +189,10 @@ class Player(BackgroundTask):
 
     @property
     def actual_rate(self) -> float:
-        """Events per second over the last second, including bursts."""
+        """Events per second over the last second, including bursts; over the last steps if they take longer than that."""
         now, samples = self._clock(), list(self._samples)
-        then, sent = next((sample for sample in samples if sample[0] >= now - 1), samples[-1])
+        earlier = (sample for sample in reversed(samples[:-1]) if sample[0] <= now - RATE_S)
+        then, sent = next(earlier, samples[0])
         return (self.sent - sent) / (now - then) if now > then else 0.0
 
     @property
@@ -233,7 +235,7 @@ class Player(BackgroundTask):
         self.sent += len(lines)
         self.planted += sum(label is not None for _, _, label in due)
         self._samples.append((now := self._clock(), self.sent))
-        while self._samples[0][0] < now - 2:
+        while len(self._samples) > 2 and self._samples[1][0] <= now - RATE_S:
             self._samples.popleft()
         return len(lines)
 

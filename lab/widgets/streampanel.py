@@ -32,7 +32,8 @@ class StreamPanel(Panel):
 
     def __init__(self, studio: "Studio"):
         self.studio = studio
-        self._samples: deque[tuple[float, int, int]] = deque()  # s since the start, records evaluated, lag
+        # s since the start, records evaluated, lag, and when the evaluation of the last of them began
+        self._samples: deque[tuple[float, int, int, float]] = deque()
         self._started = time.monotonic()
         self.facts, self.warnings, self.losses = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.rates = figure("", height=None)
@@ -91,11 +92,13 @@ class StreamPanel(Panel):
             for control in (self.paused, self.rate, *self.bursts):
                 control.disabled = True
         now, done = time.monotonic() - self._started, studio.report.total["records"]
-        self._samples.append((now, done, studio.lag))
+        self._samples.append((now, done, studio.lag, now - studio.report.span_s))
         while self._samples[0][0] < now - KEPT_S:
             self._samples.popleft()
-        then, before, _ = next(sample for sample in self._samples if sample[0] >= now - 3)
-        rate = (done - before) / (now - then) if now > then else 0.0
+        seconds, totals, lags, begins = zip(*self._samples)
+        recent = sum(second >= now - 3 for second in seconds)
+        rates = rates_per_second(seconds[-recent:], totals[-recent:], begins[-recent:], recent)
+        rate = rates[-1] if rates else 0.0
         report = studio.report
         letters = (
             report.total["deadLetters"]
@@ -129,10 +132,9 @@ class StreamPanel(Panel):
         if said != self.warnings.value:
             self.warnings.value = said
         self.losses.value = route_losses_html(report.routes)
-        seconds, totals, lags = zip(*self._samples)
         ago = [second - now for second in seconds]
         with self.rates.batch_update():
-            self.rates.data[0].update(x=ago[1:], y=rates_per_second(seconds, totals))
+            self.rates.data[0].update(x=ago[1:], y=rates_per_second(seconds, totals, begins))
             self.rates.data[1].update(x=ago, y=lags)
             self.rates.layout.xaxis.range = [-min(max(now, 10), KEPT_S), 0]
         hide_axes_if_empty(self.rates)
@@ -176,15 +178,17 @@ def short_number(number: int) -> str:
 
 
 def rates_per_second(
-    times_s: tuple[float, ...], totals: tuple[int, ...], over_samples: int = 4
+    times_s: tuple[float, ...], totals: tuple[int, ...], begins_s: tuple[float, ...], over_samples: int = 4
 ) -> list[float]:
-    """The growth of a total per second, each over the last few samples.
+    """The growth of a total per second, each over the last few samples, and longer if what came with them began earlier.
 
-    >>> rates_per_second((0, 1, 2), (0, 10, 30), over_samples=1)
+    >>> rates_per_second((0, 1, 2), (0, 10, 30), (0, 1, 1.5), over_samples=1)
     [10.0, 20.0]
+    >>> rates_per_second((0, 1, 2), (0, 10, 30), (0, 1, -2), over_samples=1)
+    [10.0, 5.0]
     """
     starts = [max(i - over_samples, 0) for i in range(1, len(times_s))]
     return [
-        (totals[i] - totals[start]) / ((times_s[i] - times_s[start]) or 1)
+        (totals[i] - totals[start]) / ((times_s[i] - min(times_s[start], *begins_s[start + 1 : i + 1])) or 1)
         for i, start in enumerate(starts, 1)
     ]

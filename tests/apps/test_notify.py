@@ -213,7 +213,7 @@ def test_of_a_long_alert_people_read_group_value_and_event_and_the_beginning_of_
 def test_of_a_long_withdrawn_line_people_read_group_and_event():
     batch = TextBatch(AlertReceiver("oncall", "json://x"))
     batch.add(Withdrawal("{host=" + "h" * 2_000 + "}", (), 7, 0))
-    line = batch.title_and_body()[1].removeprefix("1 alert: ")
+    line = batch.title_and_body()[1].removeprefix("1 event: ")
     assert len(line) <= MAX_LINE and "withdrawn" in line and "{host=h" in line and "event 7" in line
 
 
@@ -264,6 +264,16 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
     for each in (alert(7), told):
         message.add(each)
     assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.title_and_body()[1]
+
+
+def test_what_is_withdrawn_is_not_counted_as_alerts():
+    batch, told = TextBatch(AlertReceiver("oncall", "json://x")), alert(7)
+    batch.add(Withdrawal(told.key, (), 7, told.event_time))
+    title, body = batch.title_and_body()
+    assert title == "alerts of 1 event withdrawn" and body.startswith("1 event: ")
+    batch.add(told)
+    batch.add(Withdrawal(told.key, (), 8, told.event_time))
+    assert batch.title_and_body()[0] == "1 alert of 1 group, alerts of 2 events withdrawn"
 
 
 def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(receiver):

@@ -19,7 +19,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from lab.apps.metrics import REASONS_AT_MOST, TASKS_AT_MOST, Metrics, MetricsServer
+from lab.apps.metrics import REASONS_AT_MOST, TASKS_AT_MOST, WAITS_S, Metrics, MetricsServer
 from lab.apps.notes import STALE_S
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
@@ -106,7 +106,9 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
     clock.now += STALE_S + 1
     assert metrics.unhealthy_reason() == ""  # nothing to do
     ends[1] = 9
-    assert metrics.unhealthy_reason() == "no cut for 61 s although there is input"
+    assert metrics.unhealthy_reason() == "", "it may have come just now"
+    clock.now += WAITS_S
+    assert metrics.unhealthy_reason() == f"no cut for {61 + WAITS_S:.0f} s although there is input"
     assert sample_value(metrics, "lab_lag_records", partition="1") == 2
     metrics.add_stats({"keyGroups": [0, 15], "times": {"end": int(clock.now * 1000)}})
     assert metrics.unhealthy_reason() == ""
@@ -119,7 +121,34 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
     query.isActive, feed.ends = True, away
     assert metrics.unhealthy_reason() == ""
     clock.now += STALE_S + 1
+    assert metrics.unhealthy_reason() == ""
+    clock.now += WAITS_S
     assert metrics.unhealthy_reason()
+
+
+@pytest.mark.parametrize("end_s", [1e15, 5000])
+def test_the_age_of_the_last_batch_grows_whatever_a_clock_or_a_line_says(end_s):
+    """A clock that steps back by an hour, or a line that anybody wrote, must not make it 0 for as long."""
+    clock = SimpleNamespace(now=5000.0)
+    metrics = Metrics(lambda: clock.now)
+    metrics.add_stats({"keyGroups": [0, 15], "times": {"end": int(end_s * 1000)}})
+    clock.now = 1400.0
+    assert metrics.last_batch_age_s() == 0
+    clock.now += 70
+    assert metrics.last_batch_age_s() == 70
+    metrics.add_stats({"keyGroups": [0, 15], "times": {"end": 1_460_000}})
+    assert metrics.last_batch_age_s() == 10
+
+
+def test_the_time_in_which_no_engine_ran_is_no_stage():
+    """A cut that an engine chose before it was killed is carried out by the next one, with the time at which it was chosen."""
+    metrics = Metrics(lambda: 5000.0)
+    times = {"decode": 5_001_000, "route": 5_001_000, "evaluate": 5_001_000, "end": 5_002_000}
+    metrics.add_stats({"keyGroups": [0, 15], "times": {"start": 1_000_000} | times})
+    assert sample_value(metrics, "lab_stage_seconds_sum", stage="plan") in (None, 0)
+    assert sample_value(metrics, "lab_stage_seconds_sum", stage="evaluate") == 1
+    metrics.add_stats({"keyGroups": [0, 15], "times": {"start": 5_000_500} | times})
+    assert sample_value(metrics, "lab_stage_seconds_sum", stage="plan") == 0.5
 
 
 def test_a_micro_batch_touches_the_counters_of_what_it_tells_however_many_there_are(monkeypatch):
@@ -228,7 +257,9 @@ def test_while_a_broker_is_away_requests_are_answered_and_leave_no_threads(serve
     clock.now += STALE_S + 1
     with MetricsServer(metrics, 0) as server:
         try:
-            assert got(server.port, "/healthz") == (503, "no cut for 61 s although there is input\n")
+            assert got(server.port, "/healthz") == (200, "ok\n")
+            clock.now += WAITS_S
+            assert got(server.port, "/healthz") == (503, "no cut for 66 s although there is input\n")
             assert all(got(server.port, "/metrics")[0] == 200 for _ in range(20))
             wait_until(lambda: threads_of_pages() == 0)
         finally:

@@ -162,6 +162,52 @@ def test_an_engine_elsewhere_is_watched_by_its_logs(tmp_path):
     assert (tmp_path / "events").exists()
 
 
+def stats_line(batch: int, records: int, end: int) -> str:
+    cut = {"from": 0, "to": 1, "events": {"0": end}, "control": {"0": 0}}
+    return json.dumps({"batch": batch, "keyGroups": [0, 7], "records": records, "times": {}, "cut": cut})
+
+
+def test_what_waited_when_the_room_connected_is_part_of_the_lag(tmp_path):
+    logs = FileLogs(tmp_path)
+    logs.create()
+    events, stats = logs.log("events"), logs.log("stats")
+    events.append(['{"transactionId":1,"eventTime":1}'] * 2)
+    stats.append([stats_line(0, 2, events.end())])
+    events.append(['{"transactionId":2,"eventTime":1}'] * 300)
+    with Studio(engine="elsewhere", logs=logs) as watching:
+        watching.read()
+        assert watching.lag == 300
+        assert watching.state()[1].endswith("; 300 records are waiting")
+        behind = events.end()
+        events.append(['{"transactionId":3,"eventTime":1}'] * 4)
+        watching.read()
+        assert watching.lag == 304
+        stats.append([stats_line(1, 300, behind)])
+        watching.read()
+        assert watching.lag == 4
+        stats.append([stats_line(2, 4, events.end())])
+        watching.read()
+        assert watching.lag == 0
+        events.append(['{"transactionId":4,"eventTime":1}'])
+        watching.read()
+        assert watching.lag == 1
+
+
+def test_nothing_lags_when_the_engine_has_read_to_the_end_whatever_was_counted(tmp_path):
+    """Blank lines are no records, and an engine that was made to read a log again counts its records twice."""
+    logs = FileLogs(tmp_path)
+    logs.create()
+    events, stats = logs.log("events"), logs.log("stats")
+    with Studio(engine="elsewhere", logs=logs) as watching:
+        for batch, counted in enumerate((1, 1_000)):
+            events.append(['{"transactionId":1,"eventTime":1}', "", ""])
+            watching.read()
+            assert watching.lag == 3
+            stats.append([stats_line(batch, counted, events.end())])
+            watching.read()
+            assert watching.lag == 0
+
+
 def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, monkeypatch):
     monkeypatch.setattr(studios, "LOOK_S", -1)
     logs = FileLogs(tmp_path)
@@ -179,7 +225,10 @@ def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, m
             assert watching.state() == ("good", idle)
             logs.log("events").append([b'{"transactionId":2,"eventTime":1}'])
             watching.read()
-            assert watching.state()[0] == "warning" and "1 records are waiting" in watching.state()[1]
+            assert watching.state()[0] == "good", "it has come just now"
+            watching._nothing_waited -= 20
+            assert watching.state()[0] == "warning"
+            assert watching.state()[1].startswith("no cut for 20 s, 1 records are waiting")
         assert watching.state()[0] == "bad"
         logs.log("acks").append(
             ['{"status": "accepted", "place": "control:1", "controlType": "CLEAR_STATE_ALL"}']
@@ -260,6 +309,17 @@ def test_a_few_dead_letters_are_told_and_are_no_alarm():
         )
         playing.report.total["deadLetters"] = 10
         assert playing.warnings()[0][0] == "warning" == playing.state()[0]
+
+
+def test_how_often_a_reason_came_is_said_only_if_exactly_the_counted_letters_are_known():
+    """The room keeps the newest 200, also of those before it was there."""
+    with Studio(rate=50) as playing:
+        playing.report.total.update({"records": 1_000, "deadLetters": 20})
+        playing.letters.extend([{"reason": "record: not JSON", "place": "events:1"}] * 150)
+        assert "20 of 1,000 records are dead letters: record: not JSON. Does" in playing.warnings()[0][1]
+        playing.letters.extend([{"reason": "record: not JSON", "place": "events:1"}] * 150)
+        playing.report.total["deadLetters"] = 300
+        assert "300 of 1,000 records are dead letters: record: not JSON. Does" in playing.warnings()[0][1]
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,20 @@ def test_alerts_of_before_are_not_counted_and_old_ones_are_let_go(logs):
     assert latencies.total() == [3, 4]
 
 
+def test_an_alert_that_an_engine_delivers_again_after_a_crash_counts_once(logs):
+    """Topics may get it twice. How long it took is how long its first copy took; a later record of its event is another alert."""
+    latencies, log = Latencies(logs, at_most=2), logs.log("alerts")
+    for logged, appended in (1000, 1104), (1000, 9104), (9000, 9110):
+        log.append([alert(7, logged, appended - 4)], log_time_ms=appended)
+    assert latencies.read() == 2 and latencies.total() == [104, 110]
+    log.append([alert(7, 1000, 9200)], log_time_ms=9204)
+    assert latencies.read() == 0
+    for number in (1, 2, 3):
+        log.append([alert(number, 9300, 9300)], log_time_ms=9300)
+    latencies.read()
+    assert len(latencies._known) == 2
+
+
 def test_alerts_are_shown_as_text_or_as_they_are(logs, tmp_path, capsys):
     line = alert(7, 1000, 1100)
     logs.log("alerts").append([line])

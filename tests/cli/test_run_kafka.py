@@ -238,8 +238,8 @@ def test_odd_records_a_broker_that_goes_away_and_a_second_engine_are_said_and_su
         written(logs, odd_records())
         screen.wait_for(
             "1 event dated before March 1973: are their times in seconds?",
-            "2 events with the id and time of an earlier event of their group, on some route: duplicates do not count",
-            "4 events too late for some route, and dropped there",
+            "2 times an event had the id and time of an earlier one of its group on a route: duplicates do not count",
+            "4 times an event was too late for a route, and dropped there",
             "1 dead letter: gzip inside a record, expected JSON",
             f"1 dead letter: line of {BIG + 21} bytes, at most 1048576 are allowed",
             "1 dead letter: eventTime: expected at most 86400000 ms",

@@ -35,6 +35,16 @@ def test_more_than_one_in_a_hundred_is_told_with_two_records():
     ]
 
 
+def test_a_route_that_kept_an_event_has_not_lost_100_percent():
+    tallies = RouteTallies()
+    tallies.add("payeeId", 1, 1, {"evaluated": 1, "droppedLate": 9_999})
+    tallies.add("ip", 2, 1, {"droppedLate": 9_999})
+    assert [warning.partition(" lost ")[2] for warning in tallies.warnings()] == [
+        "99.9 % of 10,000 events: 0 duplicates, 9,999 dropped late",
+        "100.0 % of 9,999 events: 0 duplicates, 9,999 dropped late",
+    ]
+
+
 def test_dropped_late_is_told_without_an_example_of_duplicates():
     tallies = RouteTallies()
     tallies.add("payeeId", 7, 3, {"evaluated": 100, "duplicates": 1, "droppedLate": 1}, EXAMPLE)

@@ -69,6 +69,22 @@ def test_after_n_seconds_exactly_rate_times_n_are_sent_and_no_drift_adds_up(sche
     assert rate < 10 or stage.player.actual_rate == pytest.approx(rate, rel=0.25)
 
 
+@pytest.mark.parametrize("every", [0.7, 1.2, 1.9, 2.5])
+def test_the_actual_rate_is_right_also_if_a_step_takes_longer_than_a_second(every):
+    """A slow machine or sink: the rate was shown as 0, although all events were sent."""
+    stage = Stage(rate=100)
+    stage.play(10 * every, every)
+    for part in range(4):
+        stage.now += every / 5
+        assert stage.player.actual_rate == pytest.approx(100, rel=0.5), part
+    stage.now += every
+    stage.player.pause()
+    for _ in range(300):
+        stage.now += 0.01
+        stage.player.step()
+    assert stage.player.actual_rate == 0
+
+
 def test_an_event_is_due_at_the_end_of_its_slot_though_binary_fractions_fall_short():
     stage = Stage(rate=10)
     for tenth in range(1, 101):

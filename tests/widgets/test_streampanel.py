@@ -1,7 +1,34 @@
 """What the stream panel shows of events that routes lost."""
 
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from lab.apps.studio import Studio
 from lab.model.tallies import RouteTallies, make_duplicate_example
-from lab.widgets.streampanel import route_losses_html
+from lab.widgets import streampanel
+from lab.widgets.streampanel import StreamPanel, route_losses_html
+
+
+def test_a_micro_batch_that_takes_long_is_shown_with_the_rate_at_which_it_was_evaluated(monkeypatch):
+    clock = SimpleNamespace(now=100.0)
+    with Studio(rate=1) as studio:
+        studio.player.stop()
+        monkeypatch.setattr(streampanel, "time", SimpleNamespace(monotonic=lambda: clock.now))
+        panel, rates = StreamPanel(studio), []
+        for beat in range(25):
+            clock.now += 0.5
+            studio.report._spans_ms = []
+            if beat == 20:  # one of ten seconds has ended
+                studio.report.total["records"] += 100_000
+                studio.report._spans_ms = [(0, 10_000)]
+            panel.update(studio)
+            rates.append(
+                int(re.search(r"<b>([\d,]+)</b><span>evaluated/s", panel.facts.value)[1].replace(",", ""))
+            )
+        assert max(rates) == pytest.approx(10_000, rel=0.01) == rates[20]
+        assert max(panel.rates.data[0].y) == pytest.approx(10_000, rel=0.01)
 
 
 def test_what_each_route_lost_is_a_table_and_much_of_it_a_warning():
