@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -44,11 +43,13 @@ def main() -> None:
             for name, of in trees.items():
                 for phase, cores in measured(logs, of, options.rate, options.warm_up, options.seconds):
                     spent = [f"{cores[kind]:.3f}" for kind in KINDS]
-                    table.add_row(logs, name, phase, *spent, f"{cores.total():.3f}")
+                    table.add_row(logs, name, phase, *spent, f"{sum(cores.values()):.3f}")
     Console(width=None if Console().is_terminal else 100, highlight=False).print(table)
 
 
-def measured(kind: str, of: Path, rate: int, warm_up: int, seconds: int) -> list[tuple[str, Counter[str]]]:
+def measured(
+    kind: str, of: Path, rate: int, warm_up: int, seconds: int
+) -> list[tuple[str, dict[str, float]]]:
     """The cores that an engine with the `lab` of a tree keeps busy: at rest, and at a rate."""
     with (
         tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
@@ -85,17 +86,18 @@ def measured(kind: str, of: Path, rate: int, warm_up: int, seconds: int) -> list
     return found
 
 
-def cores(engine: int, seconds: float) -> Counter[str]:
-    """The cores that each kind of process of an engine keeps busy for some seconds."""
-    before = spent(engine)
+def cores(engine: int, seconds: float) -> dict[str, float]:
+    """The cores that each kind of process of an engine keeps busy for some seconds, but for processes that end meanwhile."""
+    before, found = spent(engine), dict.fromkeys(KINDS, 0.0)
     time.sleep(seconds)
-    after = spent(engine)
-    return Counter({kind: (after[kind] - before[kind]) / seconds for kind in KINDS})
+    for (kind, process), cpu_s in spent(engine).items():
+        found[kind] += (cpu_s - before.get((kind, process), 0)) / seconds
+    return found
 
 
-def spent(engine: int) -> Counter[str]:
-    """The CPU seconds of an engine's processes so far."""
-    found: Counter[str] = Counter()
+def spent(engine: int) -> dict[tuple[str, int], float]:
+    """The CPU seconds of each of an engine's processes so far, by kind and process id."""
+    found: dict[tuple[str, int], float] = {}
     for one in (parent := psutil.Process(engine), *parent.children(recursive=True)):
         try:
             words, times = " ".join(one.cmdline()), one.cpu_times()
@@ -104,7 +106,7 @@ def spent(engine: int) -> Counter[str]:
         kind = "driver" if one == parent else "JVM" if "java" in words.split(" ")[0] else "others"
         if "-m lab.engine.spark.daemon" in words:
             kind = "worker"
-        found[kind] += times.user + times.system
+        found[kind, one.pid] = times.user + times.system
     return found
 
 
