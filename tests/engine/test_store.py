@@ -269,6 +269,16 @@ def test_half_of_the_places_for_resets_stay_free(users: int, tmp_path: Path):
     assert held.arrays["scalars"][layout.RESETS] == users <= len(held.arrays["reset_table"]) // 2
 
 
+def test_a_batch_that_needs_more_groups_and_lanes_than_there_are_gets_them_on_its_way(tmp_path: Path):
+    rules = [maximum(1, "5m"), ("control", b"2,(active),(userId),,(amount),(SUM),(>=),(0),(5)")]
+    events = [
+        ("event", login(number, 100, number)[1].replace(b'"userId": 1', b'"userId": %d' % (number % 700)))
+        for number in range(1, 1500)
+    ]
+    with patch.object(arrays, "ROOM_AT_FIRST", 16), patch.object(arrays, "SPARE_ROWS", 64):
+        assert len(agreed(rules + events, tmp_path)) == 2 * len(events)
+
+
 def test_events_from_before_those_that_are_stored_are_an_error(tmp_path: Path):
     direct = Direct(LOGINS, tmp_path, 16, "evaluate", 5 * MINUTE)
     for kind, text in (maximum(1, "5m"), login(1, 100, 1), login(2, 101, 1)):

@@ -93,7 +93,7 @@ class KafkaFeed(Feed):
         for source, messages in self._messages(ranges):
             offsets, values, logged = came[source]
             # in arrays at once: millions of Python's numbers that live for a while take longer than all else here
-            offsets.append(np.array([message.offset() for message in messages], np.int64))
+            offsets.append(_offsets(messages))
             values += map(Message.value, messages)
             logged.append(np.array([time for _, time in map(Message.timestamp, messages)], np.int64))
             if len(values) >= AT_ONCE:
@@ -125,6 +125,14 @@ class KafkaFeed(Feed):
                 else f"{names}: the brokers have lost records that the engine has read, and would number others like them; "
                 "start with a new checkpoint"
             ) from None
+
+
+def _offsets(messages: list[Message]) -> np.ndarray:
+    """The offsets of records of one partition, in order."""
+    first, last = cast(int, messages[0].offset()), cast(int, messages[-1].offset())
+    if last - first == len(messages) - 1:  # none is missing
+        return np.arange(first, last + 1)
+    return np.array([message.offset() for message in messages], np.int64)
 
 
 class ConsumerGroupFollower:

@@ -76,14 +76,11 @@ class RouteStore(StoreArrays):
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _prepare(self, batch: Batch) -> None:
-        """Makes room for a batch. Whenever the events double, removes expired ones first if they are many."""
+        """Makes room for a batch's events. Whenever these double, removes expired ones first if they are many."""
         rows = len(batch.times_ms)
         if self._doubles(rows) and self._mostly_expired():
             self.compact(room_for_events=rows)
-        new = self._new_groups(batch)
-        # of many aggregates a group may use few: no more than the events take
-        lanes = min(new * self.lanes, rows * layout.VALUES)
-        self._make_room(events=rows, groups=new, lanes=lanes)
+        self._make_room(events=rows)
 
     def make_room_ahead(self, stored_rows: int) -> bool:
         """Makes room if the store is nearly full, so that the next batch need not, and returns whether it was. Stores may do this in parallel.
