@@ -137,10 +137,10 @@ class Metrics:
             self._last = min(times["end"] / 1000, self._now())
         if times.get("start"):  # one task tells them
             self._batches.inc()
-            for name, following in pairwise(STAGES):
+            # if the cut was chosen before, by an engine that was killed since then, nobody planned it now
+            stages = STAGES if times["start"] / 1000 >= self._began else STAGES[1:]
+            for name, following in pairwise(stages):
                 seconds = max(times[following] - times[name], 0) / 1000
-                if name == "start" and times[name] / 1000 < self._began:
-                    continue  # an engine that was killed since then chose the cut, perhaps long ago
                 self._stages.labels(STAGE_NAMES.get(name, name)).observe(seconds)
 
     def last_batch_age_s(self) -> float:
@@ -184,14 +184,18 @@ class Metrics:
             return "starting"
         if not self._query.isActive:
             return "the query has ended"
-        age_s, now = self.last_batch_age_s(), self._now()
-        if age_s <= STALE_S or self.update_lag() == 0:
-            self._waits_since = None
+        self.check_input()
+        if self._waits_since is None or self._now() < self._waits_since + WAITS_S:
             return ""
-        self._waits_since = now if self._waits_since is None else min(self._waits_since, now)
-        return (
-            "" if now < self._waits_since + WAITS_S else f"no cut for {age_s:.0f} s although there is input"
-        )
+        return f"no cut for {self.last_batch_age_s():.0f} s although there is input"
+
+    def check_input(self) -> None:
+        """Notes since when events wait although no cut comes. Called now and then, so that a single health check knows it."""
+        now = self._now()
+        if self.last_batch_age_s() <= STALE_S or self.update_lag() == 0:
+            self._waits_since = None
+        else:
+            self._waits_since = now if self._waits_since is None else min(self._waits_since, now)
 
 
 class MetricsServer:

@@ -246,9 +246,8 @@ class EngineMonitor:
 
     def lag(self) -> int | None:
         """How many records of the events topic no finished micro-batch has taken; None if that is unknown, as with files."""
-        done = (
-            self.report.events_end
-        )  # the newest mark of the checkpoint may be of a cut that is not evaluated yet
+        # the newest mark of the checkpoint may be of a cut that is not evaluated yet
+        done = self.report.events_end
         if isinstance(self._logs, FileLogs) or self._away or done is None:
             return None
         try:

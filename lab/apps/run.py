@@ -157,7 +157,7 @@ def _serve(
                 for sentence in notes.due_notices():
                     say("note", f"{time.strftime('%H:%M:%S')}  {sentence}")
                 if watched:
-                    watched.unhealthy_reason()  # so that it knows how long input has waited, however rarely it is asked
+                    watched.check_input()
                 last = now
         finally:
             engine.stop()

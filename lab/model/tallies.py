@@ -84,7 +84,7 @@ class RouteTally:
     def warning(self, name: str) -> str:
         """A sentence about what the route with this name lost, with an example if there are many duplicates."""
         percent = 100 * self.lost_count / self.record_count
-        share = f"{percent if percent == 100 else min(percent, 99.9):.1f}"  # 100 if all are lost only
+        share = f"{percent if percent == 100 else min(percent, 99.9):.1f}"  # 100.0 only if all are lost
         duplicates, late = self.counts["duplicates"], self.counts["droppedLate"]
         rules = (
             f"{self.lowest_rule_id} and {self.rule_count - 1:,} more"

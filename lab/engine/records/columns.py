@@ -87,7 +87,7 @@ def unpack(data: bytes) -> tuple[Columns, Any]:
 
 
 def in_log_order(parts: list[Columns]) -> Columns:
-    """One set of columns out of several, by log time, then source, then the order in which the rows came. One alone has that order.
+    """One set of columns out of several, by log time, then source, then the order in which the rows came. A single part is in that order already.
 
     >>> early = {LOG_TIME: np.array([1, 3]), SOURCE: np.array([0, 0]), "id": np.array([10, 11])}
     >>> late = {LOG_TIME: np.array([2]), SOURCE: np.array([1]), "id": np.array([20])}
