@@ -31,6 +31,7 @@ from lab.engine.loop.cut import Ends, Mark, Planner
 from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
+from lab.engine.loop.readahead import ReadAhead
 from lab.engine.loop.restored import check_not_restored
 from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
@@ -162,6 +163,13 @@ class WatchedPlanner(Planner):
         return super().advance_mark(*given, **more)
 
 
+class ReadAtOnce(ReadAhead):
+    """Reads each next cut before the one before it is evaluated, as a thread may."""
+
+    def begin(self, mark: Mark, records: int) -> None:
+        self._found = self._next_cut(mark)
+
+
 class Driver:
     """One start of the engine. `loops`: its tasks run the loop; else they evaluate what lies between two marks of the driver's.
 
@@ -247,7 +255,9 @@ class Driver:
         end = planned_end(self.shop.checkpoint, batch)
         if runs_loop(end):
             self._task(
-                partial(self._run_loop, batch, self._epochs(seed), random.Random(f"{seed}/pauses")),
+                partial(
+                    self._run_loop, batch, self._epochs(seed), random.Random(f"{seed}/pauses"), bool(seed % 2)
+                ),
                 0,
                 rng,
                 faults,
@@ -269,7 +279,7 @@ class Driver:
             return [0]
         return [rng.choice(STEPS) for _ in range(rng.choice(EPOCHS))] if seed >= 0 else [3]
 
-    def _run_loop(self, batch: int, epochs: list[int], pauses: random.Random) -> int:
+    def _run_loop(self, batch: int, epochs: list[int], pauses: random.Random, reads_ahead: bool) -> int:
         job = replace(self.job, settings=replace(self.settings, parallelism=1))
         events, control = (self.shop.logs.feed(name) for name in READ)
         planner = WatchedPlanner(events, control, job.folder, job.settings)
@@ -278,8 +288,9 @@ class Driver:
         if not self.loops and is_closed_to_tasks(job.folder / cuts.FOLDER, self.start):
             return 0
         running, taken = CutLog(job.folder, None if runs_loop(before) else before, self.start), 0
+        ahead = ReadAtOnce(job, planner) if reads_ahead else None
         for steps in epochs:
-            with running_epoch(job, planner, running, self._deliver) as one:
+            with running_epoch(job, planner, running, self._deliver, ahead) as one:
                 for _ in range(steps):
                     for _ in range(pauses.choice(PAUSES)):
                         one.pause(0)

@@ -194,9 +194,9 @@ class Planner:
         )
 
     def _within_limit(self, low: int, high: int, begun: Ends, there: Ends, limit: int) -> tuple[int, Ends]:
-        """The latest log time with at most `limit` new records before it, and the ends there."""
+        """A log time with at most `limit` new records before it, and not less than half of that if possible, and the ends there."""
         before_low, before_high = begun, there
-        while high - low > 1:
+        while high - low > 1 and 2 * self._size(begun, before_low) < limit:  # each step asks the brokers
             middle = (low + high) // 2
             before = self._before(middle, there, begun)
             if self._size(begun, before) > limit:

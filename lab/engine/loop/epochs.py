@@ -17,6 +17,7 @@ from lab.engine.checkpoint.cuts import Cut, CutId, CutLog
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.job import Job
+from lab.engine.loop.readahead import CutInput, ReadAhead
 from lab.engine.loop.task import deliverable_output, evaluate_cut, read_and_route, task_windows
 from lab.engine.windows.evaluate import TaskOutput, Windows
 from lab.engine.windows.windowstate import WindowState
@@ -32,10 +33,17 @@ class Epoch:
     """A running epoch, see `running_epoch`."""
 
     def __init__(
-        self, job: Job, planner: Planner, cuts: CutLog, state: WindowState, windows: Windows, deliver: Deliver
+        self,
+        job: Job,
+        planner: Planner,
+        cuts: CutLog,
+        state: WindowState,
+        windows: Windows,
+        deliver: Deliver,
+        ahead: ReadAhead | None,
     ):
         self.job, self.planner, self.cuts = job, planner, cuts
-        self._state, self._windows, self._deliver = state, windows, deliver
+        self._state, self._windows, self._deliver, self._ahead = state, windows, deliver, ahead
         self._resumed, self._asked = 0, 0.0
 
     @property
@@ -45,6 +53,8 @@ class Epoch:
 
     def wait_until_cut_due(self, timeout_s: float) -> bool:
         """Waits until a step may take a cut, for `timeout_s` at most; returns whether it may."""
+        if self._ahead and self._ahead.has_begun:
+            return True
         if (due := self._windows.due_ms) is not None:
             timeout_s = min(timeout_s, (due - self.planner.clock()) / 1000)
         return (
@@ -68,12 +78,12 @@ class Epoch:
         if self.cuts.ended:
             return False
         self._asked = time.monotonic()
-        end = self.planner.advance_mark(
-            self.cuts.mark, self.job.settings.max_batch_records, due_ms=self._windows.due_ms
-        )
+        most, due_ms = self.job.settings.max_batch_records, self._windows.due_ms
+        read = self._ahead.take() if self._ahead else None
+        end = read.end if read else self.planner.advance_mark(self.cuts.mark, most, due_ms=due_ms)
         if end == self.cuts.mark:
             return False
-        self._carry_out(self.cuts.add(end), frozenset())
+        self._carry_out(self.cuts.add(end), frozenset(), read)
         return True
 
     def _repeat(self) -> None:
@@ -84,10 +94,12 @@ class Epoch:
             self._carry_out(cut, redelivered)
         self._resumed = now_ms()
 
-    def _carry_out(self, cut: Cut, redelivered: frozenset[CutId]) -> None:
-        """Evaluates the records between the marks of a cut, and delivers the results."""
+    def _carry_out(self, cut: Cut, redelivered: frozenset[CutId], read: CutInput | None = None) -> None:
+        """Evaluates the records between the marks of a cut, and delivers the results. `read`: if they have been read ahead."""
         [work] = self.planner.plan_reading(cut.begin, cut.end)
-        envelopes, report = read_and_route(self.job, work, self.planner.events)
+        _, envelopes, report = read or CutInput(cut.end, *read_and_route(self.job, work, self.planner.events))
+        if self._ahead and cut.end == self.cuts.mark:
+            self._ahead.begin(cut.end, report.counts["records"])
         if self._resumed and "stopped" in cut.begin:
             report.times_ms |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
         result = evaluate_cut(self.job, self._windows, work, envelopes, report)
@@ -97,8 +109,12 @@ class Epoch:
 
 
 @contextmanager
-def running_epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) -> Iterator[Epoch]:
+def running_epoch(
+    job: Job, planner: Planner, cuts: CutLog, deliver: Deliver, ahead: ReadAhead | None = None
+) -> Iterator[Epoch]:
     """An attempt at an epoch of an engine with one task: carries out the cuts of earlier attempts, then the caller's steps.
+
+    `ahead`: with the same planner, if large cuts are to be read ahead; the next epoch takes what this one has begun.
 
     At the end the epoch is saved, unless an error is raised; with the same `cuts`, the next call runs the next epoch. If another
     attempt begins meanwhile, it takes the epoch over, and this one raises TakenOver at its next step.
@@ -109,7 +125,7 @@ def running_epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) ->
     rules = ledger.load_ledger(job.folder, cuts.begin["ledger"], job.settings.schema).ledger.copy()
     state = task_windows(job, 0)
     with state.open_epoch(cuts.epoch, rules) as windows:
-        running = Epoch(job, planner, cuts, state, windows, deliver)
+        running = Epoch(job, planner, cuts, state, windows, deliver, ahead)
         running._repeat()
         yield running
         cuts.end_epoch()

@@ -22,7 +22,7 @@ from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.schema import MAX_FUTURE_MS, MAX_ID, MAX_TIME, Schema
 
 LIKE_SECONDS = 10**11  # ms: March 1973; as seconds, the year 5138
-MANY, FEW = 3200, 64  # lines read at once, and lines next to a bad one that are read one by one
+MANY, FEW = 10_000, 64  # lines read at once, and lines next to a bad one that are read one by one
 NOT_WORTH_ARROW = 10  # records: one by one they take less time than Arrow needs to begin
 
 

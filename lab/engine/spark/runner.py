@@ -17,6 +17,7 @@ from lab.engine.loop.cut import Mark, Planner, mark_positions
 from lab.engine.loop.ends import READ, FileOutlet, KafkaLogs
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
+from lab.engine.loop.readahead import ReadAhead
 from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
 from lab.model.times import now_ms
@@ -114,10 +115,17 @@ class Loop(Thread):
         _wait_for_brokers(planner, self._is_over)
         if self._is_over():
             return  # an outlet with transactions would wait for the brokers
-        outlet, pause, next_cut = _outlet(job, cuts.taken, check), GATHER_S, 0.0
+        outlet = _outlet(job, cuts.taken, check)
+        with ReadAhead(job, planner) as ahead:
+            self._take_cuts(planner, cuts, outlet, ahead)
+
+    def _take_cuts(
+        self, planner: Planner, cuts: CutLog, outlet: "FileOutlet | KafkaOutlet", ahead: ReadAhead
+    ) -> None:
+        job, pause, next_cut = self.job, GATHER_S, 0.0
         while not self._is_over():
             lease.check_lease(job.folder, job.lease)
-            with running_epoch(job, planner, cuts, outlet.put) as running:
+            with running_epoch(job, planner, cuts, outlet.put, ahead) as running:
                 self._takes_cuts.set()
                 # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
                 save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
