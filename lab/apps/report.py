@@ -77,7 +77,8 @@ class StatsReport:
     def span_s(self) -> float:
         """Seconds from the start of the first micro-batch that the last call of `read` returned to the end of the last; 0 without any.
 
-        Of a micro-batch that was chosen before this report began: from when its records were decoded.
+        Of a micro-batch that was chosen before this report began: from when its records were decoded. Of one that was read while the one
+        before was evaluated: from the end of that.
         """
         starts, ends = zip(*self._spans_ms) if self._spans_ms else ((0,), (0,))
         return (max(ends) - min(starts)) / 1000
@@ -123,12 +124,14 @@ class StatsReport:
         if low not in self._last or self._last[low]["keyGroups"] != [low, high]:
             # a rescale may have given the key-groups of earlier tasks to this one
             self._last = {n: of for n, of in self._last.items() if n > high or of["keyGroups"][1] < low}
+        ended_ms = self._last[low]["times"].get("end", 0) if low in self._last else 0
         self._last[low] = stats
         self.events_end = stats.get("cut", {}).get("events", self.events_end)
         if "start" in times:  # else another task's line has them
             # an engine that was killed since then may have chosen the cut, long ago
             chosen_before = times["start"] < self._began_ms
-            self._spans_ms.append((times["decode" if chosen_before else "start"], times["end"]))
+            begun_ms = max(times["decode" if chosen_before else "start"], ended_ms)
+            self._spans_ms.append((min(begun_ms, times["end"]), times["end"]))
         self._stored.update({int(kg): n for kg, n in stats.get("stored", {}).items()})
         counts = (*COUNTS, "alerts", "suppressed", "datedLikeSeconds", "nanAsNull")
         new.update({name: stats.get(name, 0) for name in counts})

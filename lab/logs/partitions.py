@@ -42,7 +42,7 @@ class PartitionReader:
     record after them learns this half a second late, when its request ends. So a second consumer, which does not wait, looks for that record.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18, isolation: str = COMMITTED):
+    def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 16, isolation: str = COMMITTED):
         self.cluster, self.topic = cluster, topic
         self._settings = cluster.librdkafka_properties | READING
         self._settings |= {"queued.max.messages.kbytes": queue_kb, "isolation.level": isolation}
@@ -198,6 +198,12 @@ class PartitionReader:
         self._ended = {}
         mine = [TopicPartition(self.topic, number, start) for number, start in self._next.items()]
         self._consumer.assign(mine + [TopicPartition(*place, OFFSET_END) for place in self._wakes])
+
+    def pause(self) -> None:
+        """Stops fetching, and frees the records that it holds; the next call begins anew."""
+        self._consumer.close()
+        self._consumer = Consumer(self._settings)
+        self._next, self._waiting, self._ended = {}, {}, {}
 
     def close(self) -> None:
         """Closes the connections."""

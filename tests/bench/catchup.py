@@ -9,7 +9,8 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from contextlib import AbstractContextManager
+from itertools import islice, product
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -44,26 +45,24 @@ def catchup(events: int, repeats: int, console: Console) -> None:
     """Prints events/s for each number of partitions, where the time goes, and what more cores would make of it."""
     runs: dict[int, list[Run]] = {}
     running: dict[int, list[Rate]] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
-        broker.running_broker() as kafka,
-        session(f"local[{max(TARGETS)}]", conf=OPTIMISING) as spark,
-    ):
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running_broker() as kafka:
         made = Payments.make(Path(folder, "made"), events, keys=100_000)
         for partitions in TARGETS:
             backlog(kafka.address, made, partitions)
-        for number in range(1 + repeats):
-            for partitions in TARGETS:
-                with console.status(f"Round {number} of {repeats}: {partitions} partitions"):
-                    one = caught_up(spark, kafka.address, partitions, number)
-                assert one.events == events, f"{one.events} of {events} events evaluated"
-                runs.setdefault(partitions, []).append(one)
-            for partitions in TARGETS:
+        # each in a session of its own, as with `lab run`: Spark's workers take turns, if there are several
+        with _session() as spark:
+            for number, partitions in product(range(1 + repeats), TARGETS):
                 with console.status(
                     f"Round {number} of {repeats}: a running engine, {partitions} partitions"
                 ):
                     rate = caught_up_running(spark, kafka.address, partitions, number, events)
                 running.setdefault(partitions, []).append(rate)
+        with _session() as spark:
+            for number, partitions in product(range(1 + repeats), TARGETS):
+                with console.status(f"Round {number} of {repeats}: {partitions} partitions"):
+                    one = caught_up(spark, kafka.address, partitions, number)
+                assert one.events == events, f"{one.events} of {events} events evaluated"
+                runs.setdefault(partitions, []).append(one)
         with console.status("What libraries take"):
             alone = libraries(kafka.address, made)
     measured = {partitions: of[1:] for partitions, of in runs.items()}
@@ -71,6 +70,10 @@ def catchup(events: int, repeats: int, console: Console) -> None:
     print_account(measured, console)
     console.print(alone)
     print_amdahl(measured, console)
+
+
+def _session() -> AbstractContextManager[SparkSession]:
+    return session(f"local[{max(TARGETS)}]", conf=OPTIMISING)
 
 
 def backlog(address: str, made: Payments, partitions: int) -> None:

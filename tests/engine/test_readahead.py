@@ -1,8 +1,9 @@
 """Of a backlog, the next cut is read while the one before is evaluated."""
 
+import json
 import os
 import time
-from itertools import count
+from itertools import count, pairwise
 from shutil import rmtree
 from threading import Thread, current_thread
 
@@ -95,6 +96,10 @@ def test_the_next_cut_is_read_while_one_is_evaluated_also_across_epochs(job, mon
     assert len(readers) > 3 and readers[1:] == ["read ahead"] * (len(readers) - 1)
     assert alert_ids(job) == wanted_ids()
     assert cuts.mark["events"]["0"] == job.logs.log("events").end()
+    times = [json.loads(line)["times"] for line in job.logs.log("stats").read()]
+    # `lab latency` tells by them in which cut an alert was made
+    assert all(before["end"] <= after["evaluate"] for before, after in pairwise(times))
+    assert any(after["start"] < before["end"] for before, after in pairwise(times))
 
 
 def test_small_cuts_are_not_read_ahead_nor_what_is_not_there(job, monkeypatch):

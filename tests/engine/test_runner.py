@@ -19,6 +19,7 @@ from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import EngineId, Job
+from lab.engine.records.feeds import FileFeed
 from lab.engine.spark import runner
 from lab.engine.spark.pipeline import Engine
 from lab.engine.spark.source import LoopReader, MicroBatchReader, ReadingShare
@@ -199,6 +200,17 @@ def test_the_loop_ends_with_its_task_if_the_worker_does(short_tasks, monkeypatch
     runner.run_loop(short_tasks, 0)
     assert runner._loop is None  # it has ended
     assert last_saved_mark(short_tasks.checkpoint)["events"]["0"] == short_tasks.logs.log("events").end()
+
+
+def test_the_feeds_pause_when_the_loop_ends(short_tasks, monkeypatch):
+    """Else an idle worker would fetch, and keep, what another worker or nobody reads."""
+    paused = []
+    monkeypatch.setattr(FileFeed, "pause", lambda feed: paused.append(feed.log.folder.name), raising=False)
+    runner.run_loop(short_tasks, 0)
+    assert not paused  # it goes on for a while
+    runner.tell_to_stop(short_tasks)
+    runner._loop.join(30)
+    assert paused == ["events", "control"]
 
 
 def test_a_task_lasts_until_its_loop_takes_cuts(short_tasks, monkeypatch):

@@ -309,6 +309,22 @@ def test_a_new_record_of_another_topic_ends_a_wait_and_is_not_read(kafka):
         assert [message.value() for message in came] == [b"three", b"four"]
 
 
+def test_a_reader_that_pauses_holds_no_records_and_reads_on_later(kafka):
+    log = KafkaLog(kafka.address, "paused")
+    log.create(1)
+    log.append([f"{n}" for n in range(10)])
+    with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
+        assert [message.value() for _, of in reader.read({0: (0, 4)}) for message in of] == list(
+            map(b"%d".__mod__, range(4))
+        )
+        assert reader.wait_for_records({0: 4}, 10)
+        reader.pause()
+        assert not reader._waiting and not reader._consumer.assignment()
+        assert [message.value() for _, of in reader.read({0: (4, 10)}) for message in of] == list(
+            map(b"%d".__mod__, range(4, 10))
+        )
+
+
 def test_a_reader_has_the_broker_asked_where_many_records_wait(kafka, monkeypatch):
     log = topic(kafka, "many")
     log.append(["one"] * 10)

@@ -108,6 +108,10 @@ class Feed(Protocol):
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Records]:
         """The records of ranges (source -> start, end)."""
 
+    def pause(self) -> None:
+        """Stops what it does between calls, and frees the memory for that; the next call starts it again."""
+        return  # a feed that does nothing between calls
+
 
 def join_unless_multiline(values: Sequence[bytes]) -> bytes:
     """Records as `Records.data` has them.

@@ -116,8 +116,12 @@ class Loop(Thread):
         if self._is_over():
             return  # an outlet with transactions would wait for the brokers
         outlet = _outlet(job, cuts.taken, check)
-        with ReadAhead(job, planner) as ahead:
-            self._take_cuts(planner, cuts, outlet, ahead)
+        try:
+            with ReadAhead(job, planner) as ahead:
+                self._take_cuts(planner, cuts, outlet, ahead)
+        finally:
+            for feed in (planner.events, planner.control):
+                feed.pause()  # an idle worker would fetch and keep what another one reads
 
     def _take_cuts(
         self, planner: Planner, cuts: CutLog, outlet: "FileOutlet | KafkaOutlet", ahead: ReadAhead
