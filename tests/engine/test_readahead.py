@@ -102,6 +102,50 @@ def test_the_next_cut_is_read_while_one_is_evaluated_also_across_epochs(job, mon
     assert any(after["start"] < before["end"] for before, after in pairwise(times))
 
 
+def test_a_cut_that_was_read_ahead_is_evaluated_after_the_one_before_also_in_the_stats_log(job, monkeypatch):
+    """`lab latency` finds the cut of an alert by these times."""
+    evaluate = epochs.evaluate_cut
+
+    def evaluate_after_reading(*of):
+        if ahead.has_begun:
+            ahead._thread.join()
+            time.sleep(0.005)
+        return evaluate(*of)
+
+    monkeypatch.setattr(epochs, "evaluate_cut", evaluate_after_reading)
+    planner, cuts = planner_and_cuts(job)
+    with (
+        ReadAhead(job, planner) as ahead,
+        running_epoch(job, planner, cuts, job.logs.outlet("test").put, ahead) as running,
+    ):
+        while running.step():
+            pass
+    times = [json.loads(line)["times"] for line in job.logs.log("stats").read()]
+    assert len(times) > 3
+    assert all(before["end"] <= cut["evaluate"] <= cut["end"] for before, cut in pairwise(times))
+
+
+def test_only_after_the_last_of_the_cuts_that_are_repeated_the_next_one_is_read_ahead(job, monkeypatch):
+    """Before that, what comes next has been chosen already."""
+    planner, cuts = planner_and_cuts(job)
+    with pytest.raises(OSError, match="died"), running_epoch(job, planner, cuts, lambda *_: None) as running:
+        for _ in range(3):
+            running.step()
+        raise OSError("died")
+    began, begin = [], ReadAhead.begin
+    monkeypatch.setattr(ReadAhead, "begin", lambda self, *of: began.append(of[0]) or begin(self, *of))
+    planner, cuts = planner_and_cuts(job)
+    assert len(cuts.taken) == 3
+    with (
+        ReadAhead(job, planner) as ahead,
+        running_epoch(job, planner, cuts, job.logs.outlet("test").put, ahead) as running,
+    ):
+        assert began == [cuts.mark]
+        while running.step():
+            pass
+    assert alert_ids(job) == wanted_ids()
+
+
 def test_small_cuts_are_not_read_ahead_nor_what_is_not_there(job, monkeypatch):
     monkeypatch.setattr(readahead, "WORTH_READING_AHEAD", 1000)
     planner, cuts = planner_and_cuts(job)

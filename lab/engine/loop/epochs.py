@@ -101,6 +101,8 @@ class Epoch:
         report.times_ms["evaluate"] = now_ms()  # if it was read ahead, it has waited for the cut before
         if self._ahead and cut.end == self.cuts.mark:
             self._ahead.begin(cut.end, report.counts["records"])
+        if read:  # it has waited for the cut before
+            report.times_ms["evaluate"] = now_ms()
         if self._resumed and "stopped" in cut.begin:
             report.times_ms |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
         result = evaluate_cut(self.job, self._windows, work, envelopes, report)
