@@ -10,10 +10,12 @@ from threading import Event, Thread, Timer
 import numpy as np
 import pytest
 
-from lab.engine.records import feeds
+from lab.engine.records import feeds, kafkafeed
 from lab.engine.records.columns import LOG_TIME
 from lab.engine.records.decode import decode
 from lab.engine.records.feeds import FileFeed, LooseLines
+from lab.engine.records.kafkafeed import KafkaFeed
+from lab.logs.cluster import to_cluster
 from lab.logs.files import FileLog
 from lab.logs.index import ROW, SegmentIndex
 from lab.model.schema import MAX_FUTURE_MS, PAYMENTS
@@ -170,3 +172,38 @@ def test_where_a_long_line_lies_among_the_bytes_that_are_read_at_once_does_not_m
         for letter in letters[-1]:
             assert letter.pop("place") == f"events/00000000000000000000.jsonl:{good + 2}"
     assert letters == letters[:1] * 4 and len(letters[0]) == (unit != b" ")
+
+
+class Message:
+    """As a consumer gives one."""
+
+    def __init__(self, offset: int, value: bytes | None):
+        self._offset, self._value = offset, value
+
+    def offset(self) -> int:
+        return self._offset
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1000 + self._offset
+
+
+def test_long_records_of_a_topic_are_decoded_a_few_at_once(monkeypatch):
+    """Arrow takes two gigabytes at most, and a backlog of long records would not fit into memory."""
+    monkeypatch.setattr(kafkafeed, "Message", Message)
+    feed, line = KafkaFeed(to_cluster("localhost:9"), "long"), b"x" * 1_000_000
+    messages = [Message(n, None if n % 5 == 4 else line) for n in range(1000)]
+
+    class Reader:
+        def read(self, *_):
+            yield from ((0, messages[first : first + 400]) for first in range(0, 1000, 400))
+
+    monkeypatch.setattr(kafkafeed, "_reader", lambda *_: Reader())
+    offsets = []
+    for run in feed.read({0: (0, 1000)}, 0):
+        assert sum(map(len, run.values)) < 1 << 29
+        offsets += run.offsets.tolist()
+        assert run.values.count(line) + run.values.count(b"") == len(run.offsets) == len(run.log_time)
+    assert offsets == list(range(1000))

@@ -1,7 +1,7 @@
 """A topic as the engine reads it: its partitions are the sources, read by confluent-kafka (librdkafka) as fast as it can."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -19,7 +19,8 @@ from lab.model.times import now_ms
 
 GRACE_MS = 3  # what a broker is appending right now has until then to show
 COMMIT_S, COMMIT_AGAIN_S = 1.0, 10.0
-AT_ONCE = 20_000  # records that are decoded at once
+AT_ONCE, AT_ONCE_BYTES = 20_000, 1 << 26  # records that are decoded at once; fewer if they have so many bytes
+SOME = 250  # records after which that is checked
 
 
 class KafkaFeed(Feed):
@@ -80,9 +81,11 @@ class KafkaFeed(Feed):
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         newest = dict.fromkeys(ranges, floor)
         came: defaultdict[int, tuple[list, list, list]] = defaultdict(lambda: ([], [], []))
+        sizes: Counter[int] = Counter()  # bytes
 
         def polled(source: int) -> PartitionRecords:
             offsets, values, logged = came.pop(source)
+            del sizes[source]
             times = np.minimum(np.concatenate(logged), LATEST_LOG_TIME)
             times = np.maximum.accumulate(np.maximum(times, newest[source]))
             newest[source] = int(times[-1])
@@ -94,9 +97,11 @@ class KafkaFeed(Feed):
             offsets, values, logged = came[source]
             # in arrays at once: millions of Python's numbers that live for a while take longer than all else here
             offsets.append(_offsets(messages))
-            values += map(Message.value, messages)
+            some = list(map(Message.value, messages))
+            values += some
+            sizes[source] += sum(map(len, filter(None, some)))
             logged.append(np.array([time for _, time in map(Message.timestamp, messages)], np.int64))
-            if len(values) >= AT_ONCE:
+            if len(values) >= AT_ONCE or sizes[source] >= AT_ONCE_BYTES:
                 yield polled(source)
         yield from map(polled, list(came))
 
@@ -105,7 +110,9 @@ class KafkaFeed(Feed):
 
     def _messages(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, list[Message]]]:
         with self._named({number: start for number, (start, _) in ranges.items()}):
-            yield from _reader(self.cluster, self.topic).read(ranges, self._patience_s)
+            for number, messages in _reader(self.cluster, self.topic).read(ranges, self._patience_s):
+                for first in range(0, len(messages), SOME):
+                    yield number, messages[first : first + SOME]
 
     @contextmanager
     def _named(self, at: Positions) -> Iterator[None]:
