@@ -146,6 +146,29 @@ def test_only_after_the_last_of_the_cuts_that_are_repeated_the_next_one_is_read_
     assert alert_ids(job) == wanted_ids()
 
 
+def test_what_is_being_read_ahead_is_waited_for_and_taken_once(job, monkeypatch):
+    read, here = readahead.read_and_route, []
+
+    def slow(*of):
+        time.sleep(0.1)
+        return read(*of)
+
+    monkeypatch.setattr(readahead, "read_and_route", slow)
+    planner, cuts = planner_and_cuts(job)
+    with (
+        ReadAhead(job, planner) as ahead,
+        running_epoch(job, planner, cuts, job.logs.outlet("test").put, ahead) as running,
+    ):
+        while not ahead.has_begun:
+            running.step()
+        monkeypatch.setattr(readahead, "WORTH_READING_AHEAD", 1000)
+        monkeypatch.setattr(epochs, "read_and_route", lambda *of: here.append(of[1]) or read(*of))
+        running.step()
+        assert not here and not ahead.has_begun
+        assert not all(running.step() for _ in range(50)), "it comes to an end"
+    assert here and alert_ids(job) == wanted_ids()
+
+
 def test_small_cuts_are_not_read_ahead_nor_what_is_not_there(job, monkeypatch):
     monkeypatch.setattr(readahead, "WORTH_READING_AHEAD", 1000)
     planner, cuts = planner_and_cuts(job)
