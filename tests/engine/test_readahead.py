@@ -150,7 +150,7 @@ def test_what_is_being_read_ahead_is_waited_for_and_taken_once(job, monkeypatch)
     read, here = readahead.read_and_route, []
 
     def slow(*of):
-        time.sleep(0.1)
+        time.sleep(0.5)  # longer than it takes to evaluate the cut before
         return read(*of)
 
     monkeypatch.setattr(readahead, "read_and_route", slow)
