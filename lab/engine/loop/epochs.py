@@ -98,7 +98,6 @@ class Epoch:
         """Evaluates the records between the marks of a cut, and delivers the results. `read`: if they have been read ahead."""
         [work] = self.planner.plan_reading(cut.begin, cut.end)
         _, envelopes, report = read or CutInput(cut.end, *read_and_route(self.job, work, self.planner.events))
-        report.times_ms["evaluate"] = now_ms()  # if it was read ahead, it has waited for the cut before
         if self._ahead and cut.end == self.cuts.mark:
             self._ahead.begin(cut.end, report.counts["records"])
         if read:  # it has waited for the cut before
