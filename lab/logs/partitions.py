@@ -47,7 +47,7 @@ class PartitionReader:
         self._settings = cluster.librdkafka_properties | READING
         self._settings |= {"queued.max.messages.kbytes": queue_kb, "isolation.level": isolation}
         self._settings["group.id"] = cluster.consumer_group
-        self._consumer = Consumer(self._settings)
+        self._consumer, self._is_closed = Consumer(self._settings), False
         # partition -> the offset that comes next, of `_waiting` or the consumer
         self._next: dict[int, int] = {}
         self._waiting: dict[int, list[Message]] = {}
@@ -193,20 +193,19 @@ class PartitionReader:
         if self._waiting:
             # it may be waiting for the records after the end, and would send no other request for half a second
             self._consumer.close()
-            self._consumer = Consumer(self._settings)
+        if self._waiting or self._is_closed:
+            self._consumer, self._is_closed = Consumer(self._settings), False
         self._waiting = {number: [] for number in self._next}
         self._ended = {}
         mine = [TopicPartition(self.topic, number, start) for number, start in self._next.items()]
         self._consumer.assign(mine + [TopicPartition(*place, OFFSET_END) for place in self._wakes])
 
-    def pause(self) -> None:
-        """Stops fetching, and frees the records that it holds; the next call begins anew."""
-        self._consumer.close()
-        self._consumer = Consumer(self._settings)
-        self._next, self._waiting, self._ended = {}, {}, {}
-
     def close(self) -> None:
-        """Closes the connections."""
-        self._consumer.close()
+        """Closes the connections, and frees the records that it holds; the next call begins anew."""
+        if not self._is_closed:
+            self._consumer.close()
+        self._is_closed = True
+        self._next, self._waiting, self._ended = {}, {}, {}
         if "_looking" in self.__dict__:
             self._looking.close()
+            del self._looking

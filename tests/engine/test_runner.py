@@ -202,15 +202,15 @@ def test_the_loop_ends_with_its_task_if_the_worker_does(short_tasks, monkeypatch
     assert last_saved_mark(short_tasks.checkpoint)["events"]["0"] == short_tasks.logs.log("events").end()
 
 
-def test_the_feeds_pause_when_the_loop_ends(short_tasks, monkeypatch):
+def test_the_feeds_are_closed_when_the_loop_ends(short_tasks, monkeypatch):
     """Else an idle worker would fetch, and keep, what another worker or nobody reads."""
-    paused = []
-    monkeypatch.setattr(FileFeed, "pause", lambda feed: paused.append(feed.log.folder.name), raising=False)
+    closed = []
+    monkeypatch.setattr(FileFeed, "close", lambda feed: closed.append(feed.log.folder.name), raising=False)
     runner.run_loop(short_tasks, 0)
-    assert not paused  # it goes on for a while
+    assert not closed  # it goes on for a while
     runner.tell_to_stop(short_tasks)
     runner._loop.join(30)
-    assert paused == ["events", "control"]
+    assert closed == ["events", "control"]
 
 
 def test_a_task_lasts_until_its_loop_takes_cuts(short_tasks, monkeypatch):

@@ -309,8 +309,8 @@ def test_a_new_record_of_another_topic_ends_a_wait_and_is_not_read(kafka):
         assert [message.value() for message in came] == [b"three", b"four"]
 
 
-def test_a_reader_that_pauses_holds_no_records_and_reads_on_later(kafka):
-    log = KafkaLog(kafka.address, "paused")
+def test_a_closed_reader_holds_no_records_and_reads_on_later(kafka):
+    log = KafkaLog(kafka.address, "closed")
     log.create(1)
     log.append([f"{n}" for n in range(10)])
     with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
@@ -318,8 +318,8 @@ def test_a_reader_that_pauses_holds_no_records_and_reads_on_later(kafka):
             map(b"%d".__mod__, range(4))
         )
         assert reader.wait_for_records({0: 4}, 10)
-        reader.pause()
-        assert not reader._waiting and not reader._consumer.assignment()
+        reader.close()
+        assert not reader._waiting and reader._is_closed
         assert [message.value() for _, of in reader.read({0: (4, 10)}) for message in of] == list(
             map(b"%d".__mod__, range(4, 10))
         )

@@ -108,9 +108,9 @@ class Feed(Protocol):
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Records]:
         """The records of ranges (source -> start, end)."""
 
-    def pause(self) -> None:
-        """Stops what it does between calls, and frees the memory for that; the next call starts it again."""
-        return  # a feed that does nothing between calls
+    def close(self) -> None:
+        """Closes connections, which fetch records ahead; the next call opens others."""
+        return  # a feed without any
 
 
 def join_unless_multiline(values: Sequence[bytes]) -> bytes:

@@ -105,8 +105,8 @@ class KafkaFeed(Feed):
                 yield polled(source)
         yield from map(polled, list(came))
 
-    def pause(self) -> None:
-        _reader(self.cluster, self.topic).pause()
+    def close(self) -> None:
+        _reader(self.cluster, self.topic).close()
 
     def _messages(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, list[Message]]]:
         with self._named({number: start for number, (start, _) in ranges.items()}):

@@ -121,7 +121,7 @@ class Loop(Thread):
                 self._take_cuts(planner, cuts, outlet, ahead)
         finally:
             for feed in (planner.events, planner.control):
-                feed.pause()  # an idle worker would fetch and keep what another one reads
+                feed.close()  # an idle worker would fetch and keep what another one reads
 
     def _take_cuts(
         self, planner: Planner, cuts: CutLog, outlet: "FileOutlet | KafkaOutlet", ahead: ReadAhead
