@@ -16,7 +16,7 @@ from lab.engine.loop.task import read_and_route
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.readingreport import ReadingReport
 
-WORTH_READING_AHEAD = 100_000  # records of the cut before: those of a smaller one are evaluated at once
+WORTH_READING_AHEAD = 50_000  # records of the cut before: a smaller one is evaluated soon
 
 
 class CutInput(NamedTuple):
