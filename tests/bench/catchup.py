@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -49,21 +49,20 @@ def catchup(events: int, repeats: int, console: Console) -> None:
         made = Payments.make(Path(folder, "made"), events, keys=100_000)
         for partitions in TARGETS:
             backlog(kafka.address, made, partitions)
-        for number in range(1 + repeats):
-            # each kind in a session of its own, as with `lab run`: if Spark has several workers, they take turns
-            with _session() as spark:
-                for partitions in TARGETS:
-                    with console.status(
-                        f"Round {number} of {repeats}: a running engine, {partitions} partitions"
-                    ):
-                        rate = caught_up_running(spark, kafka.address, partitions, number, events)
-                    running.setdefault(partitions, []).append(rate)
-            with _session() as spark:
-                for partitions in TARGETS:
-                    with console.status(f"Round {number} of {repeats}: {partitions} partitions"):
-                        one = caught_up(spark, kafka.address, partitions, number)
-                    assert one.events == events, f"{one.events} of {events} events evaluated"
-                    runs.setdefault(partitions, []).append(one)
+        # each in a session of its own, as with `lab run`: Spark's workers take turns, if there are several
+        with _session() as spark:
+            for number, partitions in product(range(1 + repeats), TARGETS):
+                with console.status(
+                    f"Round {number} of {repeats}: a running engine, {partitions} partitions"
+                ):
+                    rate = caught_up_running(spark, kafka.address, partitions, number, events)
+                running.setdefault(partitions, []).append(rate)
+        with _session() as spark:
+            for number, partitions in product(range(1 + repeats), TARGETS):
+                with console.status(f"Round {number} of {repeats}: {partitions} partitions"):
+                    one = caught_up(spark, kafka.address, partitions, number)
+                assert one.events == events, f"{one.events} of {events} events evaluated"
+                runs.setdefault(partitions, []).append(one)
         with console.status("What libraries take"):
             alone = libraries(kafka.address, made)
     measured = {partitions: of[1:] for partitions, of in runs.items()}
