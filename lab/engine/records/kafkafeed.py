@@ -20,7 +20,7 @@ from lab.model.times import now_ms
 GRACE_MS = 3  # what a broker is appending right now has until then to show
 COMMIT_S, COMMIT_AGAIN_S = 1.0, 10.0
 AT_ONCE, AT_ONCE_BYTES = 20_000, 1 << 26  # records that are decoded at once; fewer if they have so many bytes
-SOME = 250  # records after which that is checked
+CHECKED_EVERY = 250  # records
 
 
 class KafkaFeed(Feed):
@@ -111,8 +111,8 @@ class KafkaFeed(Feed):
     def _messages(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, list[Message]]]:
         with self._named({number: start for number, (start, _) in ranges.items()}):
             for number, messages in _reader(self.cluster, self.topic).read(ranges, self._patience_s):
-                for first in range(0, len(messages), SOME):
-                    yield number, messages[first : first + SOME]
+                for first in range(0, len(messages), CHECKED_EVERY):
+                    yield number, messages[first : first + CHECKED_EVERY]
 
     @contextmanager
     def _named(self, at: Positions) -> Iterator[None]:
