@@ -278,6 +278,16 @@ def test_an_engine_goes_on_if_somebody_else_removes_its_shared_memory(short_task
     wait_until(lambda: len(short_tasks.logs.log("alerts").read()) == 2)
 
 
+def test_an_engine_that_stops_does_not_make_its_folder_again(job):
+    """Spark may still ask for the next micro-batch when the engine has removed the folder."""
+    reader = LoopReader(job)
+    runner.tell_to_stop(job)
+    assert reader.latestOffset({"batch": 0}, ReadAllAvailable()) == {"batch": 0}
+    shutil.rmtree(shared.private_folder(job.start_id))
+    assert reader.latestOffset({"batch": 0}, ReadAllAvailable()) == {"batch": 0}
+    assert shared.existing_private_folder(job.start_id) is None
+
+
 def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypatch):
     """The consumer group follows once a second, so what was told with the last cut alone would be lost."""
     told, parents = [], iter([7] * 9 + [1])

@@ -126,7 +126,7 @@ class LoopReader(DataSourceStreamReader):
     """
 
     def __init__(self, job: Job):
-        self.job = job
+        self.job, self._is_stopping = job, False
 
     def initialOffset(self) -> dict:
         return {"batch": -1}
@@ -139,10 +139,12 @@ class LoopReader(DataSourceStreamReader):
         from lab.engine.windows import shared
 
         lease.check_lease(self.job.folder, self.job.lease)
-        # somebody else may have removed it, as systemd does when a user logs out: tasks would take the engine for stopped
-        shared.private_folder(self.job.start_id)
+        if not self._is_stopping:
+            # somebody else may have removed it, as systemd does when a user logs out: tasks would take the engine for stopped
+            shared.private_folder(self.job.start_id)
+            self._is_stopping = is_told_to_stop(self.job)
         planned = BatchProgress.read(self.job.checkpoint).planned
-        return start if is_told_to_stop(self.job) else {"batch": 0 if planned is None else planned + 1}
+        return start if self._is_stopping else {"batch": 0 if planned is None else planned + 1}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         return [InputPartition((start, end))]
