@@ -11,18 +11,22 @@ import time
 from collections import Counter
 from contextlib import suppress
 from itertools import count
+from math import inf
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from lab.engine.checkpoint.cuts import CutLog, TakenOver
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop import readahead
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, FileLogs
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
+from lab.engine.loop.readahead import ReadAhead
 from lab.engine.windows.statefiles import StaleEpoch
 from lab.logs.index import BatchConflict
 from lab.model.reference import Reference
@@ -35,17 +39,21 @@ SEED = int(os.environ.get("SEED", "7"))
 
 
 def run_epochs(logs: FileLogs, checkpoint: Path, start: str, seed: int, most: int | None = None) -> None:
-    """Runs epochs of some cuts each, the last one that has begun first."""
+    """Runs epochs of some cuts each, the last one that has begun first. With an odd `seed`, each cut is read ahead."""
     rng = random.Random(seed)
     job = Job(Settings(LOGINS, key_groups=4), logs, str(checkpoint), start)
     events, control = map(logs.feed, READ)
     planner = Planner(events, control, job.folder, job.settings)
     cuts = CutLog(job.folder, planner.mark_at_start_of_logs())
-    for _ in count() if most is None else range(most):
-        with running_epoch(job, planner, cuts, logs.outlet("engine").put) as running:
-            for _ in range(rng.choice([1, 3, 10])):
-                if not running.step():
-                    time.sleep(0.001)
+    with (
+        patch.object(readahead, "WORTH_READING_AHEAD", 1 if seed % 2 else inf),
+        ReadAhead(job, planner) as ahead,
+    ):
+        for _ in count() if most is None else range(most):
+            with running_epoch(job, planner, cuts, logs.outlet("engine").put, ahead) as running:
+                for _ in range(rng.choice([1, 3, 10])):
+                    if not running.step():
+                        time.sleep(0.001)
 
 
 def started(logs: FileLogs, checkpoint: Path, seed: int) -> int:
