@@ -3,6 +3,8 @@
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count, pairwise
 from shutil import rmtree
 from threading import Thread, current_thread
@@ -14,7 +16,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import epochs, readahead
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, FileLogs
-from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.epochs import Epoch, running_epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.readahead import ReadAhead
 from lab.engine.records.feeds import LogLost
@@ -55,6 +57,17 @@ def planner_and_cuts(job: Job) -> tuple[Planner, CutLog]:
     events, control = map(job.logs.feed, READ)
     planner = Planner(events, control, job.folder, job.settings)
     return planner, CutLog(job.folder, planner.mark_at_start_of_logs())
+
+
+@contextmanager
+def reading_ahead(job: Job) -> Iterator[tuple[ReadAhead, Epoch]]:
+    """An epoch whose next cuts are read ahead."""
+    planner, cuts = planner_and_cuts(job)
+    with (
+        ReadAhead(job, planner) as ahead,
+        running_epoch(job, planner, cuts, job.logs.outlet("test").put, ahead) as running,
+    ):
+        yield ahead, running
 
 
 def alert_ids(job: Job) -> list[str]:
@@ -113,11 +126,7 @@ def test_a_cut_that_was_read_ahead_is_evaluated_after_the_one_before_also_in_the
         return evaluate(*of)
 
     monkeypatch.setattr(epochs, "evaluate_cut", evaluate_after_reading)
-    planner, cuts = planner_and_cuts(job)
-    with (
-        ReadAhead(job, planner) as ahead,
-        running_epoch(job, planner, cuts, job.logs.outlet("test").put, ahead) as running,
-    ):
+    with reading_ahead(job) as (ahead, running):
         while running.step():
             pass
     times = [json.loads(line)["times"] for line in job.logs.log("stats").read()]
@@ -134,13 +143,8 @@ def test_only_after_the_last_of_the_cuts_that_are_repeated_the_next_one_is_read_
         raise OSError("died")
     began, begin = [], ReadAhead.begin
     monkeypatch.setattr(ReadAhead, "begin", lambda self, *of: began.append(of[0]) or begin(self, *of))
-    planner, cuts = planner_and_cuts(job)
-    assert len(cuts.taken) == 3
-    with (
-        ReadAhead(job, planner) as ahead,
-        running_epoch(job, planner, cuts, job.logs.outlet("test").put, ahead) as running,
-    ):
-        assert began == [cuts.mark]
+    with reading_ahead(job) as (_, running):
+        assert len(running.cuts.taken) == 3 and began == [running.cuts.mark]
         while running.step():
             pass
     assert alert_ids(job) == wanted_ids()
@@ -154,11 +158,7 @@ def test_what_is_being_read_ahead_is_waited_for_and_taken_once(job, monkeypatch)
         return read(*of)
 
     monkeypatch.setattr(readahead, "read_and_route", slow)
-    planner, cuts = planner_and_cuts(job)
-    with (
-        ReadAhead(job, planner) as ahead,
-        running_epoch(job, planner, cuts, job.logs.outlet("test").put, ahead) as running,
-    ):
+    with reading_ahead(job) as (ahead, running):
         while not ahead.has_begun:
             running.step()
         monkeypatch.setattr(readahead, "WORTH_READING_AHEAD", 1000)
@@ -171,11 +171,7 @@ def test_what_is_being_read_ahead_is_waited_for_and_taken_once(job, monkeypatch)
 
 def test_small_cuts_are_not_read_ahead_nor_what_is_not_there(job, monkeypatch):
     monkeypatch.setattr(readahead, "WORTH_READING_AHEAD", 1000)
-    planner, cuts = planner_and_cuts(job)
-    with (
-        ReadAhead(job, planner) as ahead,
-        running_epoch(job, planner, cuts, job.logs.outlet("test").put, ahead) as running,
-    ):
+    with reading_ahead(job) as (ahead, running):
         while running.step():
             assert not ahead.has_begun
         monkeypatch.setattr(readahead, "WORTH_READING_AHEAD", 1)
@@ -192,13 +188,10 @@ def test_an_error_while_reading_ahead_ends_the_next_step_and_the_next_attempt_go
     def lost(*_):
         raise LogLost("events/0: gone")
 
-    planner, cuts = planner_and_cuts(job)
-    outlet = job.logs.outlet("test")
     with (
         monkeypatch.context() as patch,
         pytest.raises(LogLost, match="gone"),
-        ReadAhead(job, planner) as ahead,
-        running_epoch(job, planner, cuts, outlet.put, ahead) as running,
+        reading_ahead(job) as (ahead, running),
     ):
         patch.setattr(readahead, "read_and_route", lost)
         while not ahead.has_begun:
@@ -208,7 +201,7 @@ def test_an_error_while_reading_ahead_ends_the_next_step_and_the_next_attempt_go
         running.step()
     assert not ahead.has_begun and len(alert_ids(job)) == delivered
     planner, cuts = planner_and_cuts(job)
-    with running_epoch(job, planner, cuts, outlet.put) as running:
+    with running_epoch(job, planner, cuts, job.logs.outlet("test").put) as running:
         while running.step():
             pass
     assert alert_ids(job) == wanted_ids()

@@ -205,7 +205,7 @@ def test_the_loop_ends_with_its_task_if_the_worker_does(short_tasks, monkeypatch
 def test_the_feeds_are_closed_when_the_loop_ends(short_tasks, monkeypatch):
     """Else an idle worker would fetch, and keep, what another worker or nobody reads."""
     closed = []
-    monkeypatch.setattr(FileFeed, "close", lambda feed: closed.append(feed.log.folder.name), raising=False)
+    monkeypatch.setattr(FileFeed, "close", lambda feed: closed.append(feed.log.folder.name))
     runner.run_loop(short_tasks, 0)
     assert not closed  # it goes on for a while
     runner.tell_to_stop(short_tasks)
