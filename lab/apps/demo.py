@@ -46,6 +46,10 @@ BAD_EVERY_S = 5
 SETTINGS = Settings(key_groups=8)  # few and small micro-batches' worth: latency before throughput
 NEW_RULE, PAUSED_RULE = 5, 4
 PERCENTILES = (50, 90, 99)
+# the words of the output that a newcomer cannot guess, each said once, where it comes first
+WHAT_A_DEAD_LETTER_IS = "a record that cannot be read; it is kept with this reason, and the engine goes on"
+WHAT_A_ROUTE_IS = "A route: all rules with the same grouping keys and filter share one copy of the events."
+WHAT_PERCENTILES_ARE = "p50: half of the alerts came at least as soon; p99: 99 of 100 did"
 
 
 def first_rules(rate_per_s: int) -> list[dict]:
@@ -140,7 +144,7 @@ class DemoConsole:
         self.rules: dict[int, Rule] = {}  # as last in force
         self.published: dict[int, int] = {}  # rule id -> log time of the message that the audience waits for
         self.latencies: dict[int, list[int]] = defaultdict(list)
-        self.answers = 0
+        self.answers = self.dead_letters = 0
         self.first_alert: float | None = None
 
     def publish(self, messages: Iterable[dict]) -> None:
@@ -164,6 +168,9 @@ class DemoConsole:
         for letter in map(json.loads, self._letters.read()):
             self._console.print(f"[yellow]dead letter[/] {letter['place']}: ", end="", soft_wrap=True)
             self._console.print(letter["reason"], markup=False, soft_wrap=True)
+            if not self.dead_letters:
+                self._console.print(f"{'':10}[dim]({WHAT_A_DEAD_LETTER_IS})[/]", soft_wrap=True)
+            self.dead_letters += 1
         by_rule: dict[int, list[Alert]] = defaultdict(list)
         for alert in map(Alert.from_json, self._alerts.read()):
             by_rule[alert.rule_id].append(alert)
@@ -193,7 +200,8 @@ class DemoConsole:
 
     def latency_table(self) -> Table:
         """What each rule gave, and how fast."""
-        table = Table("rule", "alerts when", "state", title="Latency from logging the event to the alert, ms")
+        title = "Latency from logging the event to the alert, ms"
+        table = Table("rule", "alerts when", "state", title=title, caption=WHAT_PERCENTILES_ARE)
         for name in ("alerts", *(f"p{share}" for share in PERCENTILES)):
             table.add_column(name, justify="right")
         total = [latency for latencies in self.latencies.values() for latency in latencies]
@@ -283,4 +291,5 @@ def _sum_up(console: Console, sent: int, report: StatsReport, seconds: float) ->
     equals = "=" if sent == sum(report.total[name] for name in RECORD_WORDS) else "≠"
     for sentence in report_sentences(f"{sent:,} records sent {equals}", report.total, report.routes):
         console.print(sentence, markup=False, soft_wrap=True)
+    console.print(WHAT_A_ROUTE_IS, soft_wrap=True)
     console.print(f"{sent / seconds:,.0f} events/s over {seconds:.0f} s.", soft_wrap=True)

@@ -10,11 +10,28 @@ from pathlib import Path
 WORDS = re.compile(r"\*\*Words\*\*\n\n((?:\|.*\n)+)")
 HEAD = """# Glossary
 
-The terms of the lessons, and the lesson that introduces each. `make lessons` generates this page from the lessons.
+The terms of the lessons and of the other pages, and the lesson that introduces each. `make lessons` generates this page.
 
 | word | lesson | meaning |
 |---|---|---|
 """
+OF_DOCUMENTS = {
+    "attempt": "one run of a Spark task; if its worker dies, Spark starts another attempt, which repeats what was not saved",
+    "backtest": "a rule evaluated over past events, before it is published",
+    "driver": "the process that runs a Spark query: it plans the work of the tasks",
+    "Flink": "a system for computations on event streams, written in Java; the idea of this kit comes from its fraud-detection demo",
+    "lease": "a file that says which engine may run on a checkpoint; the engine renews it, and another one may take over when it has run out",
+    "log time": "the time at which a record was appended to its log; the engine evaluates events in the order of their log times",
+    "loopback": "the addresses of this machine that no other machine reaches, such as 127.0.0.1",
+    "mark": "the end of a cut: how far it reads in each log",
+    "reference": "the contract as a program: plain Python that evaluates one event at a time. Every other evaluator gives the same alerts",
+    "replay": "evaluating rules over the events of a finished file",
+    "schema": "the names of an event's fields, their types, and which of them are the id and the event time",
+    "Spark Structured Streaming": "the part of Spark that runs a query on a stream, one micro-batch after another",
+    "store": "the events and running aggregates of one route, in memory; in *rule store*, the database in which rules are rows",
+    "taken back": "said of an event, such as a cancelled order: it counts for no rule from then on",
+    "withdrawn": "said of an alert whose event was taken back",
+}
 
 
 @dataclass(frozen=True)
@@ -57,7 +74,12 @@ def first_explanations(sources: list[Path]) -> dict[str, GlossaryEntry]:
 
 
 def glossary_page(sources: list[Path]) -> str:
-    """docs/glossary.md."""
-    words = sorted(first_explanations(sources).items(), key=lambda item: item[0].lower())
-    rows = [f"| {word} | {int(entry.lesson)} | {entry.meaning} |\n" for word, entry in words]
-    return HEAD + "".join(rows)
+    """docs/glossary.md: words that share a meaning share a row."""
+    words_of: dict[tuple[str, str], list[str]] = {
+        (meaning, ""): [word] for word, meaning in OF_DOCUMENTS.items()
+    }
+    for word, entry in first_explanations(sources).items():
+        words_of.setdefault((entry.meaning, str(int(entry.lesson))), []).append(word)
+    rows = sorted((", ".join(words), lesson, meaning) for (meaning, lesson), words in words_of.items())
+    rows.sort(key=lambda row: row[0].lower())
+    return HEAD + "".join(f"| {words} | {lesson} | {meaning} |\n" for words, lesson, meaning in rows)

@@ -1,4 +1,4 @@
-"""The README's way from a file of events to alerts, command by command, on nested orders."""
+"""The way of docs/own-events.md from a file of events to alerts, command by command, on nested orders."""
 
 import json
 import re
@@ -19,9 +19,8 @@ from lab.model.schema import Schema
 from tests.orders import orders
 from tests.waiting import wait_until
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-SECTION = README.partition("## Your own events\n")[2].partition("\n## ")[0]
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.DOTALL)
+PAGE = (Path(__file__).parents[2] / "docs" / "own-events.md").read_text().partition("\n## ")[0]
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = [
     line for _, block in BLOCKS for line in block.splitlines() if line.startswith((".venv/bin/lab", "echo"))
 ]

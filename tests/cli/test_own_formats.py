@@ -1,4 +1,4 @@
-"""The README's way from a file to alerts, for files that others write: the same alerts, whatever the format."""
+"""The way of docs/own-events.md from a file to alerts, for files that others write: the same alerts, whatever the format."""
 
 import csv
 import json

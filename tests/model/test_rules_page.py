@@ -52,16 +52,17 @@ def test_each_clause_of_a_sentence_is_on_the_page_with_its_attribute():
 
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-SENTENCES = re.findall(r"\| `([A-Z_]+\([^`]+)` \|\n", README)
+OF_PAYMENTS = PAGE.partition("Rules can say more than that:")[2].partition("\n\n## ")[0]
+SENTENCES = sorted({*re.findall(r"\| `([A-Z_]+\([^`]+)` \|\n", README + OF_PAYMENTS)})
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_each_sentence_of_the_readme_is_a_rule_for_payments(sentence):
+def test_each_sentence_of_the_readme_and_the_page_is_a_rule_for_payments(sentence):
     rule = parse_message(f"8: {sentence}", PAYMENTS).rule
     assert rule and parse_message(f"8: {rule.describe()}", PAYMENTS).rule == rule
 
 
-def test_the_readme_shows_what_makes_rules_more_than_plain():
+def test_the_page_shows_what_makes_rules_more_than_plain():
     rules = [parse_message(f"8: {sentence}", PAYMENTS).rule for sentence in SENTENCES]
     said = {name for rule in rules if rule for name in rule.to_dict()}
     assert {"when", "where", "and", "limitOf", "excludeCurrent", "absence", "atMost"} <= said

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.teach.glossary import WORDS, first_explanations, glossary_entries, glossary_page
+from lab.teach.glossary import OF_DOCUMENTS, WORDS, first_explanations, glossary_entries, glossary_page
 from lab.teach.lessons import GLOSSARY, lesson_sources
 
 LESSONS = [path for path in lesson_sources() if path.stem[0].isdigit()]
@@ -65,6 +65,10 @@ def test_words_share_a_row_only_if_they_share_its_meaning():
     """Each word of a row gets all of the row's meaning in the glossary."""
     rows = {entry.words for entry in glossary_entries(LESSONS) if len(entry.words) > 1}
     assert rows <= SYNONYMS, "give each of these words a row of its own"
+
+
+def test_a_word_that_a_lesson_explains_is_not_explained_again():
+    assert not OF_DOCUMENTS.keys() & FIRST.keys()
 
 
 def test_the_glossary_is_that_of_the_lessons():
