@@ -36,7 +36,7 @@ def load_bookmark(log: "FileLog | KafkaLog", reader: str = "") -> Positions | No
         return None
     except (ValueError, IndexError):
         raise ValueError(f"{file} does not say how far {log} was read: delete it") from None
-    if len(lines) > 2:  # older versions saved no id
+    if len(lines) > 2:  # of a topic
         log.check_topic_id(lines[1], f"delete {file}, which says how far the other one was read")
     return positions
 

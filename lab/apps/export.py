@@ -15,17 +15,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import (
-    DDL,
     Column,
     ColumnElement,
     Connection,
     DateTime,
-    Engine,
     MetaData,
     Table,
     Text,
     func,
-    inspect,
     select,
     update,
 )
@@ -47,7 +44,7 @@ from lab.model.alerts import (
 from lab.model.group import Group, group_hash, group_json, sorted_group
 from lab.model.jsontext import compact_json
 from lab.model.words import plain_text
-from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
+from lab.rulestore.databases import INSERTS, check_columns, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import BIG, EXACT
 
 if TYPE_CHECKING:
@@ -104,7 +101,8 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
     url = database_url(to_url)
     log, database = open_existing_log(target.logs, "alerts"), create_database_engine(url)
     METADATA.create_all(database)
-    _add_columns(database)
+    for table in METADATA.tables.values():
+        check_columns(database, table, "export")
     place, exported, left_out = log.absolute_name, 0, SkippedLines()
     with database.connect() as connection:
         at = start or _exported(connection, log)
@@ -168,37 +166,20 @@ def _other_orders(connection: Connection, at_event: ColumnElement[bool], group: 
 
 
 def _event(line: Alert | Withdrawal) -> str:
-    return _event_of_group(line, sorted_group(line.group or ()))
-
-
-def _event_of_group(line: Alert | Withdrawal, group: Group) -> str:
+    group = sorted_group(line.group or ())
     return _unique_text(f"{event_id_text(line.event_id)}.{line.event_time}.{group_hash(group_json(group))}")
 
 
 def _split_withdrawn(connection: Connection, alerts: list[Alert]) -> tuple[list[Alert], list[Alert]]:
     """Those of some alerts that stand, and those that a line before has withdrawn."""
-    # older versions hashed the group in the order of its fields
-    names = [(_event(alert), _event_of_group(alert, alert.group or ())) for alert in alerts]
-    found = connection.execute(
-        select(TAKEN_BACK).where(TAKEN_BACK.c.event.in_({name for both in names for name in both}))
-    )
+    names = [_event(alert) for alert in alerts]
+    found = connection.execute(select(TAKEN_BACK).where(TAKEN_BACK.c.event.in_({*names})))
     taken_back = {event: log_time for event, log_time in found}
     parts: tuple[list[Alert], list[Alert]] = [], []
-    for alert, both in zip(alerts, names):
-        newest = max(taken_back.get(name, 0) for name in both)
+    for alert, name in zip(alerts, names):
+        newest = taken_back.get(name, 0)
         parts[alert.log_time is not None and alert.log_time < newest].append(alert)
     return parts
-
-
-def _add_columns(database: Engine) -> None:
-    """Adds to the tables of an older version what they lacked: columns of texts that may be null."""
-    for table in (ALERTS, EXPORTS):
-        names = {column["name"] for column in inspect(database).get_columns(table.name)}
-        added = [column.name for column in table.columns if column.nullable and isinstance(column.type, Text)]
-        with database.begin() as connection:
-            for name in added:
-                if name not in names:
-                    connection.execute(DDL(f"ALTER TABLE {table.name} ADD COLUMN {name} TEXT"))
 
 
 def _exported(connection: Connection, log: "FileLog | KafkaLog") -> Positions | None:

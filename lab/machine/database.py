@@ -155,7 +155,6 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Database:
             _initialise(folder)
         (folder / "data" / "postgresql.conf").write_text(f"{SETTINGS}port = {port}\n")
         (folder / "data" / "pg_hba.conf").write_text(ACCESS)
-        _split_passwords(folder)
         log = folder / "data" / "server.log"
         _run("pg_ctl", folder, "start", "--wait", f"--timeout={START_S}", f"--log={log}")
         if not (started := status(folder)):
@@ -255,17 +254,6 @@ def _write_secret(path: Path, text: str) -> None:
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
-
-
-def _split_passwords(folder: Path) -> None:
-    """Splits the single password file of older versions into one file per user."""
-    together = folder / "pgpass"
-    if together.exists():
-        (folder / PASSWORDS).mkdir(mode=0o700, exist_ok=True)
-        for line in together.read_text().splitlines():
-            user, word = line.split(":")[3:]
-            _write_secret(folder / PASSWORDS / user, _passfile(user, word))
-        together.unlink()
 
 
 def _create_users(database: Database) -> None:

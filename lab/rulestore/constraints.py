@@ -108,14 +108,3 @@ SQLITE_CHECKS = {
         AND length(limit_value) - instr(limit_value || '.', '.') <= 12
         AND instr(ltrim(limit_value, '-') || '.', '.') <= 25""",
 }
-
-# what a store of an earlier version may lack: the constraint of each column
-ADDED = {
-    "when_condition": _WHEN,
-    "filter_condition": _FILTER_WORDS,
-    "severity": _SEVERITY,
-    "title": _TITLE,
-    "labels": _LABELS,
-}
-ADDED |= {"where_condition": _WHERE, "exclude_current": _EXCLUDE, "absence": _ABSENCE}
-ADDED |= {column: name for name, column, _ in _DOCUMENTS}

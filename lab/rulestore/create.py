@@ -1,11 +1,12 @@
-"""Makes the tables of a rule store with their constraints, triggers and rights, and upgrades those of an earlier version."""
+"""Makes the tables of a rule store with their constraints, triggers and rights."""
 
 import secrets
 
-from sqlalchemy import DDL, CheckConstraint, Engine, Inspector, event, inspect, text
+from sqlalchemy import DDL, CheckConstraint, Engine, event, inspect, text
 from sqlalchemy.exc import ProgrammingError
 
-from lab.rulestore.constraints import ADDED, CHECKS, POSTGRESQL_CHECKS, SQLITE_CHECKS
+from lab.rulestore.constraints import CHECKS, POSTGRESQL_CHECKS, SQLITE_CHECKS
+from lab.rulestore.databases import check_columns
 from lab.rulestore.tables import METADATA, RULE_STORE, RULES
 from lab.rulestore.triggers import GRANTS, POSTGRESQL_TRIGGERS, SQLITE_TRIGGERS, STATUS_VIEW
 
@@ -28,25 +29,15 @@ def grant_rights(engine: Engine) -> None:
         connection.execute(text(GRANTS))
 
 
-_SQLITE_DROPPED = ("DROP TRIGGER rules_inserted", "DROP TRIGGER rules_updated", "DROP VIEW rule_status")
-_SQLITE_MADE = (*SQLITE_TRIGGERS[:2], STATUS_VIEW)
-
-
 def create_tables(engine: Engine) -> None:
-    """Makes the tables, triggers and rights, all or none of them, unless they are there; upgrades those of an earlier version.
+    """Makes the tables, triggers and rights, all or none of them, unless they are there.
 
-    Raises ValueError if it may not.
+    Raises ValueError if it may not, or if the tables are those of another version.
     """
     user, name = engine.url.username, engine.url.database
     owner = "any command with its owner's --store does, say `lab cdc status`"
     if inspect(engine).has_table(RULE_STORE.name):
-        try:
-            _upgrade(engine)
-        except ProgrammingError as error:
-            why = str(error.orig).splitlines()[0]
-            raise ValueError(
-                f"the rule store in {name} is of an earlier version, and {user} may not upgrade it ({why}): {owner}"
-            ) from None
+        check_columns(engine, RULES, "rule store")
         return
     try:
         with engine.begin() as connection:
@@ -57,36 +48,3 @@ def create_tables(engine: Engine) -> None:
         raise ValueError(
             f"there is no rule store in {name} yet, and {user} may not make one ({why}): {owner}"
         ) from None
-
-
-def _upgrade(engine: Engine) -> None:
-    """Adds the columns that a store of an earlier version lacks; of two that upgrade it at once, one waits for the other."""
-    if not _lacking(inspect(engine)):
-        return
-    is_file = engine.dialect.name == "sqlite"
-    with engine.begin() as connection:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_file else "LOCK TABLE rules")
-        if lacking := _lacking(inspect(connection)):
-            dropped, made = (
-                (_SQLITE_DROPPED, _SQLITE_MADE)
-                if is_file
-                else (["DROP VIEW rule_status"], [STATUS_VIEW, GRANTS])
-            )
-            checks = (SQLITE_CHECKS if is_file else POSTGRESQL_CHECKS) | {
-                name: str(check.compile(engine, compile_kwargs={"literal_binds": True}))
-                for name, check in CHECKS.items()
-                if not isinstance(check, str)
-            }
-            added = [
-                f"ALTER TABLE rules ADD COLUMN {name} {RULES.c[name].type.compile(engine.dialect)} "
-                f'CONSTRAINT "{ADDED[name]}" CHECK ({checks[ADDED[name]]})'
-                for name in lacking
-            ]
-            for statement in (*dropped, *added, *made):
-                connection.execute(DDL(statement))
-
-
-def _lacking(inspector: Inspector) -> list[str]:
-    """The columns of rules that are not there."""
-    names = {column["name"] for column in inspector.get_columns("rules")}
-    return [column.name for column in RULES.columns if column.name not in names]

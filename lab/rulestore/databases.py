@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Engine, Table, create_engine, event, inspect
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -70,3 +70,13 @@ def redacted_url(url: URL) -> str:
     if "password" in url.query:
         url = url.update_query_dict({"password": "***"})
     return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+def check_columns(engine: Engine, table: Table, what: str) -> None:
+    """Raises ValueError if the table in the database lacks a column: another version of the kit made it. `what` is the purpose of the database."""
+    there = {column["name"] for column in inspect(engine).get_columns(table.name)}
+    if lacking := [column.name for column in table.columns if column.name not in there]:
+        raise ValueError(
+            f"the {what} in {engine.url.database} was made by another version of lab: its table {table.name} has no "
+            f"{', '.join(lacking)}. Use another database or file"
+        )

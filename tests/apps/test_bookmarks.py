@@ -5,7 +5,6 @@ from decimal import Decimal
 from threading import Event
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from lab.apps.bookmarks import bookmark_file, load_bookmark
 from lab.apps.notify import notify
@@ -15,7 +14,6 @@ from lab.engine.loop.ends import FileLogs
 from lab.logs.cluster import TopicMadeAnew
 from lab.logs.config import AlertReceiver
 from lab.logs.kafka import KafkaLog
-from lab.logs.offsets import PartitionOffsets
 from lab.model.alerts import Alert
 from tests.topics import delete_topic
 
@@ -40,14 +38,6 @@ def made(kafka, name: str, count: int) -> KafkaLog:
     return log
 
 
-def forget_topic_id(log: KafkaLog, reader: str = "") -> None:
-    """Makes a bookmark what older versions wrote."""
-    file = bookmark_file(log, reader)
-    name, topic_id, position = file.read_text().splitlines()
-    assert name == repr(log) and topic_id == PartitionOffsets(log.cluster, log.topic).topic_id()
-    file.write_text(f"{name}\n{position}\n")
-
-
 @pytest.mark.slow
 def test_saved_alerts_of_a_topic_that_was_made_anew_are_not_read_from_its_middle(kafka, capsys):
     log = made(kafka, "alerts-saved", 3)
@@ -66,8 +56,6 @@ def test_saved_alerts_of_a_topic_that_was_made_anew_are_not_read_from_its_middle
     assert said.out == ""
     bookmark_file(log).unlink()
     assert (shown(), shown()) == (5, 0)
-    forget_topic_id(log)
-    assert shown() == 0
 
 
 class AfterOneLook(Event):
@@ -88,8 +76,6 @@ def test_alerts_of_a_topic_that_was_made_anew_are_not_sent_from_its_middle(kafka
     target, reader = locate(places={"alerts": repr(log)}), "notify audit"
     notify(target, receiver)
     assert load_bookmark(log, reader) == {0: 3}
-    forget_topic_id(log, reader)
-    notify(target, receiver)
     delete_topic(log)
     made(kafka, "alerts-sent", 5)
     with pytest.raises(
@@ -110,8 +96,6 @@ def test_alerts_of_a_topic_that_was_made_anew_are_not_exported_from_its_middle(k
         return capsys.readouterr().err.partition(" from ")[0]
 
     assert exported() == "3 alerts"
-    with create_engine(database).begin() as connection:  # as an older version left it
-        connection.execute(text("ALTER TABLE lab_exports DROP COLUMN topic_id"))
     made(kafka, "alerts-exported", 2)
     assert exported() == "2 alerts"
     delete_topic(log)

@@ -174,16 +174,6 @@ def test_an_event_that_comes_again_in_the_millisecond_in_which_it_was_taken_back
     assert withdrawn_rules(logs, url, *lines) == []
 
 
-def test_an_alert_that_an_older_version_saw_withdrawn_and_that_comes_late_stays_withdrawn(logs, url):  # noqa: F811
-    assert withdrawn_rules(logs, url, alert_of_another := ordered(1, 1_000, event_id=8)) == []
-    late = ordered(0, 1_000)
-    with create_engine(database_url(url)).begin() as connection:
-        event = f"7.{AT}.{late.alert_id.rpartition('.')[2]}"  # with a hash of the group in the order of its fields
-        connection.execute(text("INSERT INTO lab_taken_back VALUES (:event, 2000)"), {"event": event})
-    assert withdrawn_rules(logs, url, late) == [1]
-    assert withdrawn_rules(logs, url, taking_back(alert_of_another, 2_000)) == [1, 2]
-
-
 def test_no_line_reads_the_whole_table(logs, url, monkeypatch):  # noqa: F811
     many = [replace(ordered(n % 2, 1_000, event_id=n), event_time=AT + n) for n in range(3_000)]
     assert withdrawn_rules(logs, url, *many) == []
@@ -205,26 +195,16 @@ def test_no_line_reads_the_whole_table(logs, url, monkeypatch):  # noqa: F811
     assert any("ix_lab_alerts_event_time" in plan for plan in plans)
 
 
-def test_a_table_of_an_older_version_gets_the_columns_it_lacks(logs, tmp_path):
+def test_a_table_of_other_columns_is_refused_with_what_it_lacks(logs, tmp_path, capsys):
     database = f"sqlite:///{tmp_path}/alerts.db"
     command = ["export", "--logs", str(logs.folder), "--to", database]
-    old = alert(7).replace('"group":{"payeeId":"7"},', "")
-    logs.log("alerts").append([old])
+    logs.log("alerts").append([alert(7)])
     assert main(command) == OK
     with create_engine(database_url(database)).begin() as connection:
-        for name in ("group_json", "severity", "title", "labels_json", "conditions_json"):
+        for name in ("title", "severity"):
             connection.execute(text(f"ALTER TABLE lab_alerts DROP COLUMN {name}"))
-    told = '[{"aggregate":"3","operator":"GREATER","limit":null}]'
-    said = f'"conditions":{told},"severity":"high","title":"Too much","labels":{{"team":"fraud"}},'
-    logs.log("alerts").append([alert(8).replace('"eventId"', said + '"eventId"')])
-    assert main(command) == OK
-    assert [(row["group_key"], row["group_json"]) for row in rows(database)] == [
-        ("{payeeId=7}", None),
-        ("{payeeId=8}", '{"payeeId":"8"}'),
-    ]
-    said = [(row["severity"], row["title"], row["labels_json"]) for row in rows(database)]
-    assert said == [(None, None, None), ("high", "Too much", '{"team":"fraud"}')]
-    assert [row["conditions_json"] for row in rows(database)] == [None, told]
+    assert main(command) == FAILED
+    assert "another version of lab: its table lab_alerts has no severity, title" in capsys.readouterr().err
 
 
 @pytest.mark.slow

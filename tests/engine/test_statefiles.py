@@ -156,7 +156,7 @@ def test_a_file_that_a_late_attempt_wrote_again_is_not_read_if_the_newest_needs_
 @pytest.mark.parametrize("needed", [(4, 1), (4, 1, 1, "1.5")])
 def test_a_file_that_tells_the_first_epochs_of_other_key_groups_is_damaged(tmp_path, needed):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
-    with patch.object(json, "dumps", lambda of, dumps=json.dumps: dumps(of | {"sinceByKeyGroup": needed})):
+    with patch.object(json, "dumps", lambda of, dumps=json.dumps: dumps(of | {"since": needed})):
         written = files.write(0, 0, 0, rows_of(0, []))
     with pytest.raises(ValueError, match=f"{written.name} is no state file, or a damaged one"):
         files.find(0)
@@ -175,17 +175,6 @@ def test_a_file_with_any_byte_changed_is_damaged_and_says_so(tmp_path):
     assert files.read(file).num_rows == 121 and files.find(0)[0] == [file]
 
 
-def test_a_file_of_an_older_engine_has_no_checksum_and_is_read(tmp_path):
-    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
-    file = files.write(0, 0, 0, rows_of(0, [0, 1]))
-    rows, sink = files.read(file), pa.BufferOutputStream()
-    meta = {name: of for name, of in json.loads(rows.schema.metadata[b"lab"]).items() if name != "crc32"}
-    with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": json.dumps(meta)})) as writer:
-        writer.write_table(rows)
-    files.folder.write(file.name, sink.getvalue().to_pybytes())
-    assert files.read(files.find(0)[0][0]).equals(rows)
-
-
 def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     file = files.write(0, 0, 0, rows_of(0, [2, 0, 2], resets=[1]))
@@ -197,20 +186,11 @@ def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
     assert files.find(0) == ([file._replace(key_groups_to_read=(0, 1, 2, 3))], [])
 
 
-def test_a_file_tells_the_newest_event_of_the_log_and_one_of_an_older_engine_that_of_its_own(tmp_path):
+def test_a_file_tells_the_newest_event_of_the_log(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     files.write(0, 0, 0, rows_of(0, [2, 0, 2]), 77)
     files.write(1, 1, 0, rows_of(1, []), 78)
     assert [file.newest_event_ms for file in files.find(1)[0]] == [77, 78]
-    name = files.find(1)[0][0].name
-    old = pa.ipc.open_file(files.folder.read(name)).read_all()
-    meta = json.loads(old.schema.metadata[b"lab"])
-    del meta["newestOfLog"], meta["crc32"]
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, old.schema.with_metadata({"lab": json.dumps(meta)})) as writer:
-        writer.write_table(old)
-    files.folder.write(name, sink.getvalue())
-    assert [file.newest_event_ms for file in files.find(1)[0]] == [2, 78]
 
 
 def test_the_files_of_a_batch_are_all_there_or_the_checkpoint_is_not_whole(tmp_path):

@@ -128,25 +128,6 @@ def test_once_started_an_analyst_edits_and_a_reader_reads(db, capsys):
     assert "permission denied for table rules" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("db")
-def test_a_folder_with_one_file_of_all_passwords_is_brought_up_to_date():
-    """As versions wrote it that had no user for capture."""
-    with running_database() as old:
-        ask(old.url(), "DROP ROLE capture")
-        old.stop()
-        files = {name: old.folder / database.PASSWORDS / name for name in ("lab", "analyst", "reader")}
-        lines = [file.read_text() for file in files.values()]
-        (old.folder / "pgpass").write_text("".join(lines))
-        shutil.rmtree(old.folder / database.PASSWORDS)
-        assert main(["db", "start", "--folder", str(old.folder), "--port", str(old.port)]) == OK
-        assert [file.read_text() for file in files.values()] == lines
-        assert not (old.folder / "pgpass").exists()
-        for user in (database.OWNER, *database.ROLES):
-            assert ask(old.url(user), "SELECT session_user") == user
-        assert ask(old.url(database.CAPTURE), "SELECT count(*) FROM rules") == 0
-
-
 def test_without_its_programs_the_message_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(database, "PROGRAMS", ())
     monkeypatch.setenv("PATH", "")

@@ -394,14 +394,6 @@ def test_the_reason_names_the_path(record, text):
 def test_a_schema_survives_a_turn_through_json():
     for schema in (ORDERS, *SCHEMAS.values()):
         assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
-    old = {
-        "name": "x",
-        "fields": [{"name": "n", "type": "long", "doc": ""}],
-        "id_field": "n",
-        "time_field": "n",
-    }
-    assert Schema.from_dict(old).field("n") == LONG
-    assert Schema.from_dict(old).id_fields == ("n",), "a checkpoint of a version that knew one field only"
 
 
 def test_an_id_of_other_fields_is_another_id():

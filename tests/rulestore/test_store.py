@@ -3,7 +3,6 @@
 import json
 import sqlite3
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -15,7 +14,7 @@ import psycopg2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from psycopg2.extras import PhysicalReplicationConnection
-from sqlalchemy import DDL, create_engine, insert, text, update
+from sqlalchemy import create_engine, insert, text, update
 from sqlalchemy.exc import DatabaseError, OperationalError, TimeoutError
 
 from lab.apps.errormessage import error_message
@@ -26,7 +25,6 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.jsontext import BadRecord
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
-from lab.rulestore import constraints, triggers
 from lab.rulestore.store import RuleChange, RuleStore, change_to_message, parse_row_json, rule_to_row
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from tests import strategies
@@ -266,55 +264,13 @@ def as_user(postgres):
     return lambda user: owner.replace(own[0], f"//{user}@").replace(own[1], f"/passwords/{user}")
 
 
-SAID = {"severity": "high", "title": "Too much", "labels": {"team": "fraud"}}
-WITH_WHEN = json.dumps(
-    parse_message(RULE, PAYMENTS).rule.to_dict() | {"ruleId": 2, "when": "payeeId > 7"} | SAID
-)
-EARLIER = Path(__file__).parent / "carried" / "without-when.sql"  # a store of 0.1.0 before rules had `when`
-
-
-def make_earlier(store: RuleStore, lacking: Iterable[str]) -> None:
-    """Takes from a store in PostgreSQL what its earlier version lacked."""
-    edit(store, text("DROP VIEW rule_status"))
-    for name in lacking:
-        edit(store, text(f"ALTER TABLE rules DROP COLUMN {name} CASCADE"))
-    edit(store, DDL(triggers.STATUS_VIEW))
-    edit(store, DDL(triggers.GRANTS))
-
-
-def assert_is_of_today(store: RuleStore) -> None:
-    store.put(WITH_WHEN, by="cy")
-    assert [row["when_condition"] for row in store.rows()] == [None, "payeeId > 7"]
-    rules = [parse_message(change_to_message(change, "s"), PAYMENTS).rule for change in store.last_changes()]
-    assert [rule.summarize().partition(", when ")[2] for rule in rules] == ["", "payeeId > 7"]
-    assert (rules[1].severity, rules[1].title, rules[1].labels) == ("high", "Too much", (("team", "fraud"),))
-    with pytest.raises(DatabaseError, match="labels is an object"):
-        edit(store, update(RULES).values(labels=["fraud"]))
-    edits = len(store.history(2))
-    edit(store, text("UPDATE rules SET when_condition = 'payeeId > 8' WHERE rule_id = 2"))
-    assert len(store.history(2)) == edits + 1
-    with pytest.raises(DatabaseError, match="when_condition has at most 50000 characters"):
-        edit(store, update(RULES).values(when_condition="x" * 50_001))
-
-
-def test_a_store_of_an_earlier_version_is_upgraded_with_its_rules(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "rules.db")) as connection:
-        connection.executescript(EARLIER.read_text())
-    for _ in range(2):
-        store = RuleStore(f"sqlite:///{tmp_path}/rules.db", PAYMENTS)
-        assert [change.row["rule_state"] for change in store.history(1)] == ["ACTIVE", "PAUSE"]
-    assert_is_of_today(store)
-
-
-@pytest.mark.parametrize("lacking", [constraints.ADDED, ["severity", "title", "labels"]])
-def test_a_store_of_an_earlier_version_in_postgresql_is_upgraded_by_its_owner(as_user, lacking):
-    make_earlier(RuleStore(as_user(database.OWNER), PAYMENTS), lacking)
-    with pytest.raises(ValueError, match="of an earlier version, and analyst may not upgrade it .*its owner"):
-        RuleStore(as_user(database.ANALYST), PAYMENTS)
-    assert_is_of_today(RuleStore(as_user(database.OWNER), PAYMENTS))
-    store = RuleStore(as_user(database.ANALYST), PAYMENTS)
-    store.put(WITH_WHEN)
-    assert store.rows()[-1]["when_condition"] == "payeeId > 7"
+def test_a_store_of_other_columns_is_refused_with_what_it_lacks(tmp_path):
+    url = f"sqlite:///{tmp_path}/rules.db"
+    edit(RuleStore(url, PAYMENTS), text("ALTER TABLE rules RENAME COLUMN ttl_seconds TO ttl"))
+    with pytest.raises(
+        ValueError, match="another version of lab: its table rules has no ttl_seconds. Use another database"
+    ):
+        RuleStore(url, PAYMENTS)
 
 
 def test_who_may_not_make_the_tables_is_told_who_does(postgres):

@@ -22,14 +22,7 @@ from lab.engine.checkpoint import cuts
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.times import now_ms
 
-RECORD, VERSION = "lab.json", 6  # VERSION: of what the engine keeps in a checkpoint
-# the oldest version that the engine continues from: its cuts and epochs have the numbers of their micro-batches
-OLDEST = 4
-
-BEFORE = {
-    1: "whose windows are in Spark's state store",
-    3: "which does not tell whether one of its state files is lost",
-}
+RECORD, VERSION = "lab.json", 7  # VERSION: of what the engine keeps in a checkpoint
 
 
 def read_record(checkpoint: Path | str) -> dict | None:
@@ -39,13 +32,12 @@ def read_record(checkpoint: Path | str) -> dict | None:
         return None
     try:
         record = json.loads(text)
-        version = record.get("version", 1)  # the first records had none
-    except (ValueError, AttributeError) as error:
+        version = int(record["version"])
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{checkpoint}/{RECORD} is not the record of a checkpoint: {error}") from None
-    if version < OLDEST:
+    if version < VERSION:
         raise ValueError(
-            f"checkpoint {checkpoint} is of version {version}, {BEFORE.get(version, BEFORE[1])}; this engine reads version "
-            f"{VERSION}. Start with a new checkpoint: it reads the logs from their beginning and comes to the same windows, "
+            f"checkpoint {checkpoint} is of version {version}; this engine reads version {VERSION}. Start with a new checkpoint: it reads the logs from their beginning and comes to the same windows, "
             "as far as the logs still have the events"
         )
     if version > VERSION:
@@ -105,7 +97,7 @@ def runs_loop(end: Mapping) -> bool:
     >>> runs_loop({"batch": 17}), runs_loop({"cut": 5, "ledger": ""})
     (True, False)
     """
-    return end.keys() <= {"batch", "epoch"}  # version 5 called it `epoch`
+    return end.keys() == {"batch"}
 
 
 def mark_at_end_of(checkpoint: Path | str, epoch: int) -> dict:

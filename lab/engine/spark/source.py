@@ -95,9 +95,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The mark that the end of a micro-batch means."""
         if runs_loop(offset):
             return last_saved_mark(self.job.checkpoint) or self._planner.mark_at_start_of_logs()
-        planned = BatchProgress.read(self.job.checkpoint).planned
-        number = -1 if planned is None else planned  # older versions gave none
-        return {"number": number, "epoch": number} | offset
+        return offset
 
     def partitions(self, start: Mark, end: Mark) -> Sequence[InputPartition]:
         if runs_loop(end):  # an earlier start ran the loop

@@ -224,18 +224,16 @@ class StateFiles:
             data = _data(self.folder, file.name)
             meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
             covered = range(file.low_key_group, file.high_key_group + 1)
-            needed = meta.get("sinceByKeyGroup", [meta.get("since", 0)] * len(covered))
             return file._replace(
                 level=meta["level"],
                 size_bytes=data.size,
                 event_count=sum(meta["events"].values()),
-                # files of earlier versions do not say it; it is at least the newest time of their own events
-                newest_event_ms=meta.get(
-                    "newestOfLog", max((time for *_, time in meta["newest"]), default=BEFORE_ALL)
+                newest_event_ms=meta["newestOfLog"],
+                reached_log_ms=meta["reached"],
+                awaited_until_ms=meta["awaited"],
+                first_epochs_needed=tuple(
+                    int(epoch) for _, epoch in zip(covered, meta["since"], strict=True)
                 ),
-                reached_log_ms=meta.get("reached", BEFORE_ALL),
-                awaited_until_ms=meta.get("awaited", BEFORE_ALL),
-                first_epochs_needed=tuple(int(epoch) for _, epoch in zip(covered, needed, strict=True)),
             )
 
     def newest_event_ms_by_store_and_key_group(self, file: StateFile) -> list[list[int]]:
@@ -294,16 +292,15 @@ def begin_encoding(
     file: StateFile, schema: pa.Schema, summary: RowSummary, use_threads: bool
 ) -> StateFileEncoder:
     """The encoder of a file, for rows of which there is a summary."""
-    needed = file.first_epochs_needed
     metadata: dict[str, Any] = {
         "newest": summary.newest,
         "reached": file.reached_log_ms,
         "awaited": file.awaited_until_ms,
-        "since": min(needed),
+        "since": file.first_epochs_needed,
+        "level": file.level,
+        "events": summary.events,
+        "newestOfLog": file.newest_event_ms,
     }
-    if len({*needed}) > 1:
-        metadata["sinceByKeyGroup"] = needed
-    metadata |= {"level": file.level, "events": summary.events, "newestOfLog": file.newest_event_ms}
     return StateFileEncoder(schema, metadata, use_threads)
 
 

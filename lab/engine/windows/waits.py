@@ -138,8 +138,7 @@ class Waits:
     def _alert(self, e: int) -> Alert:
         arrays, rule = self.arrays, self.rule
         entry = arrays.entries[e]
-        # files of an earlier version have only the first two
-        group, event_id, fields_json, *_ = f"{self._text(e)}\n\n".split("\n")
+        group, event_id, fields_json = self._text(e).split("\n")
         values = json.loads(group)
         return Alert(
             rule.rule_id,
