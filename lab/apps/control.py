@@ -31,7 +31,10 @@ def send_rules(
     target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
 ) -> None:
     """Sends rules, or control commands, to the engine."""
-    print_hints(messages, target.effective_schema)
+    try:
+        print_hints(messages, target.effective_schema)
+    except BadRule as error:
+        raise BadRule(f"{error}{target.assumption}") from None
     publish_and_wait_for_answers(target, messages, timeout_s, first_alert)
 
 
@@ -53,10 +56,15 @@ def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float
 
 
 def read_rules_in_force(logs: FileLogs | KafkaLogs, schema: Schema) -> RuleBook:
-    """The rules as the control log gives them."""
-    book = RuleBook(schema)
-    for message in logs.log("control").read():
-        book.apply(message)
+    """The rules as the control log gives them; says on stderr how many of its messages are refused for events of this schema."""
+    log, book, refused = logs.log("control"), RuleBook(schema), []
+    for message in log.read():
+        if (ack := book.apply(message))["status"] == "rejected":
+            refused.append(ack["reason"])
+    if refused:
+        some = f"{len(refused):,} messages of {log} are" if len(refused) > 1 else f"1 message of {log} is"
+        reason = escape_control_characters(refused[0])
+        print(f"{some} refused for {schema.name}: {reason}", file=sys.stderr)
     return book
 
 
@@ -99,7 +107,7 @@ def publish_and_wait_for_answers(
     waiting, answers = set(control.publish(messages, keys)), []
     while waiting and acks and time.monotonic() < started + timeout_s:
         for _, ack in parse_records(acks.records(), parse_ack, left_out):
-            if ack["place"] in waiting:
+            if ack.get("place") in waiting:
                 waiting.remove(ack["place"])
                 answers.append(ack)
                 print(escape_control_characters(_answer(ack)), f"({time.monotonic() - started:.2f} s)")

@@ -31,12 +31,13 @@ def run(target: Target) -> None:
 
     logs = target.logs
     check_topics_to_read(logs, "control", "acks", "alerts")
+    schema = target.required_schema
     for name in ("restrictions", DEAD_LETTERS):
         logs.create_log(name)
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
-                with Decider(logs, target.effective_schema) as decider:
+                with Decider(logs, schema) as decider:
                     print(f"restrictions go to {logs.log('restrictions')}", flush=True)
                     known = 0
                     while not stopped.wait(POLL_S):

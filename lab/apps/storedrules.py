@@ -85,10 +85,11 @@ def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
 def run_capture(url: str, target: Target) -> None:
     """Captures the changes of the rule store with this URL until Ctrl-C."""
     check_topics_to_read(target.logs, "acks")
+    schema = target.required_schema
     target.logs.create_log("control")
     with stop_signals() as stopped:
         capture.run_capture(
-            url, target.effective_schema, target.logs, stopped, lambda text: print(text, flush=True)
+            url, schema, target.logs, stopped, lambda text: print(text, flush=True)
         )
 
 

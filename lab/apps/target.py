@@ -2,16 +2,20 @@
 
 import os
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint.settings import saved_schema
+from lab.engine.loop.announcement import announced_schema, events_name, newest_announcement
 from lab.engine.loop.ends import LOGS, READ, FileLogs, KafkaLogs
 from lab.logs.config import load_config
 from lab.logs.places import KAFKA, split_kafka_place
-from lab.model.schema import PAYMENTS, Schema
+from lab.model.jsontext import BadRecord
+from lab.model.rules import BadRule, parse_message
+from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.schemafile import schema as schema_named
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 # commands that make the topic of a log, if that is not `lab run`
 MAKERS = {"events": "", "restrictions": "lab restrict run"}
+LOOKED_AT = 20  # of the newest events: records of a topic, KiB of a folder
 EXPECTED = "expected the folder of `lab run --logs FOLDER`, or kafka://HOST:PORT"
 
 
@@ -35,10 +40,71 @@ class Target:
     checkpoint: Path | str
     given_schema: Schema | None = None
 
-    @property
+    @cached_property
+    def known_schema(self) -> Schema | None:
+        """The given schema; without one, that which the logs' engine has announced, or of the checkpoint beside folders; None: nobody knows."""
+        # a checkpoint in the current folder may be that of another broker's engine
+        beside = saved_schema(self.checkpoint) if isinstance(self.logs, FileLogs) else None
+        return self.given_schema or announced_schema(self.logs) or beside
+
+    @cached_property
     def effective_schema(self) -> Schema:
-        """The given schema; without one, that of the engine that made the checkpoint, or payments."""
-        return self.given_schema or saved_schema(self.checkpoint) or PAYMENTS
+        """The known schema; where no engine has run yet, payments. Raises Usage if then some rule or event is not one of payments."""
+        if self.known_schema:
+            return self.known_schema
+        if reason := self._refused_as_payments():
+            raise self._unknown_schema(f", and not all there is of payments ({reason})")
+        return PAYMENTS
+
+    @property
+    def required_schema(self) -> Schema:
+        """The known schema, for services, which would go on with a wrong one. Raises Usage if nobody knows it."""
+        if schema := self.known_schema:
+            return schema
+        raise self._unknown_schema("")
+
+    @property
+    def schema_to_run(self) -> Schema:
+        """The schema of an engine that is started: the given one, or its checkpoint's, or that of the engine before on these logs, or payments."""
+        return self.given_schema or saved_schema(self.checkpoint) or announced_schema(self.logs) or PAYMENTS
+
+    @property
+    def assumption(self) -> str:
+        """What to say of a rule that is refused, where payments are only assumed; "" where the schema is known."""
+        if self.known_schema:
+            return ""
+        return f" (payments are assumed, because no engine has run on {self.logs_name} yet: --schema names another schema)"
+
+    @property
+    def logs_name(self) -> str:
+        """The logs, for people."""
+        return str(self.logs.folder if isinstance(self.logs, FileLogs) else self.logs.address)
+
+    def _refused_as_payments(self) -> str:
+        """Why a rule, or all of the newest events, are no payments; "" if they are, or there are none."""
+        refused = ""
+        with suppress(ValueError, PermissionError):  # no such topic, or not for this user
+            for message in self.logs.log("control").read():
+                try:
+                    parse_message(message, PAYMENTS)
+                except BadRule as error:
+                    return str(error)
+            for line in self.logs.log("events").newest(LOOKED_AT):
+                try:
+                    PAYMENTS.events(line.encode())
+                except BadRecord as error:
+                    refused = refused or str(error)
+                else:
+                    return ""
+        return refused
+
+    def _unknown_schema(self, why: str) -> Usage:
+        acks = self.logs.log("acks")
+        beside = f" and there is no checkpoint in {self.checkpoint}" if isinstance(self.logs, FileLogs) else ""
+        return Usage(
+            f"nothing says what the events of {self.logs_name} are: no engine has announced it in {acks}{beside}{why}. "
+            f"--schema names it ({', '.join(SCHEMAS)}, or a file like those of `lab infer`), or --acks the engine's answers"
+        )
 
 
 def locate(
@@ -172,9 +238,13 @@ def _topics(where: str) -> FileLogs | KafkaLogs:
     return logs
 
 
-def checkpoint_schema_beside(events_place: str) -> Schema | None:
-    """The schema in the checkpoint beside an events log; None of a file, or where there is no checkpoint."""
-    if events_place.startswith(KAFKA):
-        return saved_schema("checkpoint")
-    folder = Path(events_place).absolute()
-    return saved_schema(folder.parent / "checkpoint") if folder.is_dir() else None
+def schema_of_events(place: str, config_file: Path | None = None) -> Schema | None:
+    """The schema of the engine that reads the events log at a place, as `Target.known_schema`; None for a file. Raises NoBroker."""
+    is_topic = place.startswith(KAFKA)
+    if not is_topic and not Path(place).is_dir():
+        return None
+    where = None if is_topic else str(Path(place).absolute().parent)
+    target = locate(where, {"events": place}, config_file=config_file)
+    if found := newest_announcement(target.logs):  # perhaps of an engine that reads other events
+        return found["schema"] if found["events"] == events_name(target.logs) else None
+    return target.known_schema

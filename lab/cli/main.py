@@ -315,7 +315,7 @@ def _rules(commands: Subparsers) -> None:
 
     command = add_command(group, "list", show, "show the rules in force, from the control log or --store")
     rulestorecli.add_store_option(command)
-    add_logs_options(command, {"--rules": shared["--rules"]})
+    add_logs_options(command, {name: shared[name] for name in ("--rules", "--acks")})
 
     def history(options: argparse.Namespace) -> None:
         rulestorecli.import_storedrules().print_history(

@@ -58,7 +58,7 @@ def add_command(
             "--schema",
             type=parse_schema_argument,
             metavar="NAME|FILE",
-            help=f"schema of the events: {', '.join(SCHEMAS)}, or a file like those of `lab infer` (the checkpoint's, or payments)",
+            help=f"schema of the events: {', '.join(SCHEMAS)}, or a file like those of `lab infer` (that which the engine of these logs has announced, or payments)",
         )
     return command
 
@@ -238,7 +238,7 @@ def settings_from_options(options: argparse.Namespace, target: Target | None = N
     record = (read_record(target.checkpoint) if target else None) or {}
     given = {name: record[name] for name in ("key_groups", "parallelism") if name in record} | given
     try:
-        return Settings(target.effective_schema if target else options.schema or PAYMENTS, **given)
+        return Settings(target.schema_to_run if target else options.schema or PAYMENTS, **given)
     except ValueError as error:
         raise Usage(str(error)) from None
 

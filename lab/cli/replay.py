@@ -1,9 +1,11 @@
 """`lab replay`, `lab rules backtest`: evaluates rules on a finished file of events."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from lab.apps.target import checkpoint_schema_beside
+from lab.apps.target import schema_of_events
 from lab.cli.options import (
     RULES_FORMAT,
     Subparsers,
@@ -14,6 +16,7 @@ from lab.cli.options import (
     parse_log_place,
     settings_from_options,
 )
+from lab.model.rules import BadRule
 
 EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
 
@@ -74,17 +77,31 @@ def run(options: argparse.Namespace) -> None:
     """Replays the events that the options name."""
     from lab.apps.replayreport import replay_to_files
 
-    options.schema = options.schema or checkpoint_schema_beside(options.events)
-    replay_to_files(
-        options.events,
-        options.rules,
-        settings_from_options(options),
-        engine=options.engine,
-        batches=options.batches,
-        config_file=options.config,
-        alerts_file=options.out,
-        dead_letters_file=options.dead_letters,
-    )
+    with _schema_of_options(options):
+        replay_to_files(
+            options.events,
+            options.rules,
+            settings_from_options(options),
+            engine=options.engine,
+            batches=options.batches,
+            config_file=options.config,
+            alerts_file=options.out,
+            dead_letters_file=options.dead_letters,
+        )
+
+
+@contextmanager
+def _schema_of_options(options: argparse.Namespace) -> Iterator[None]:
+    """The options with the schema of the engine whose log they name; where there is none, payments, and an error says so."""
+    options.schema = options.schema or schema_of_events(options.events, options.config)
+    try:
+        yield
+    except BadRule as error:
+        if options.schema:
+            raise
+        raise BadRule(
+            f"{error} (payments are assumed, because nothing says what {options.events} is: --schema names another schema)"
+        ) from None
 
 
 def backtest(options: argparse.Namespace) -> None:
@@ -93,12 +110,12 @@ def backtest(options: argparse.Namespace) -> None:
     from lab.apps.replayreport import print_backtest
 
     rules = read_rules_argument(options.rule)
-    options.schema = options.schema or checkpoint_schema_beside(options.events)
-    print_backtest(
-        options.events,
-        rules,
-        settings_from_options(options),
-        engine=options.engine,
-        config_file=options.config,
-        top=options.top,
-    )
+    with _schema_of_options(options):
+        print_backtest(
+            options.events,
+            rules,
+            settings_from_options(options),
+            engine=options.engine,
+            config_file=options.config,
+            top=options.top,
+        )

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lab.model.reference import LATE_POLICIES
-from lab.model.schema import MAX_TIME
+from lab.model.schema import MAX_TIME, Schema
 from lab.model.words import expected_message, short_json
 
 STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
+SCHEMA = "schema"  # the status of an announcement
 MOST = 1 << 63
 MOST_KEY_GROUPS = 1 << 15
 RULE = re.compile(r"[0-9]{1,19}\.[0-9]{1,19}|other")
@@ -19,12 +20,19 @@ Check = Callable[[Any], bool]
 
 
 def parse_ack(text: str) -> dict[str, Any]:
-    """An acknowledgement as `RuleBook.apply` makes it, with its place. Raises ValueError.
+    """An acknowledgement as `RuleBook.apply` makes it, with its place; or an announcement, with its `Schema`. Raises ValueError.
 
     >>> parse_ack('{"status": "accepted", "ruleId": 1, "version": 2, "ruleState": "ACTIVE", "place": "control/0:7"}')["version"]
     2
     """
-    ack = _object(text, "an acknowledgement", {"status": _is_text, "place": _is_text})
+    ack = _object(text, "an acknowledgement", {"status": _is_text})
+    if ack["status"] == SCHEMA:
+        _checked(ack, {"events": _is_text, "schema": lambda schema: isinstance(schema, dict)})
+        try:
+            return ack | {"schema": Schema.from_dict(ack["schema"])}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"schema: not one that an engine writes there: {error}") from None
+    _checked(ack, {"place": _is_text})
     if ack["status"] == "rejected":
         return _checked(ack, {"reason": _is_text})
     times: dict[str, Check] = {"logTime": _is_count} if "logTime" in ack else {}
@@ -34,6 +42,11 @@ def parse_ack(text: str) -> dict[str, Any]:
         )
         return _checked(ack, times | deleted | {"controlType": _is_text})
     return _checked(ack, times | {"ruleId": _is_count, "version": _is_count, "ruleState": _is_text})
+
+
+def schema_announcement(schema: Schema, events: str) -> str:
+    """The line by which an engine tells the schema of its events; `events`: the name of the events log that it reads."""
+    return json.dumps({"status": SCHEMA, "events": events, "schema": schema.to_dict()})
 
 
 def parse_dead_letter(text: str) -> dict[str, Any]:

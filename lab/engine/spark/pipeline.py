@@ -28,6 +28,7 @@ from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.codecache import writable_code_cache
+from lab.engine.loop.announcement import announce_schema
 from lab.engine.loop.ends import (
     WRITTEN,
     FileLogs,
@@ -85,6 +86,8 @@ def start(
         if isinstance(logs, KafkaLogs):
             logs = logs.with_topics_of(checkpoint)
         check_not_restored(logs, folder, writer_id)
+        if not once:  # of finished files nobody asks
+            announce_schema(logs, settings.schema)
         start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
         job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start_id), ignore_errors=True)
