@@ -5,7 +5,7 @@ lines ──► decode ──► columns of the newest events ──► route, e
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lab.apps.limits import without_limit
-from lab.apps.routehistory import PastEvent, RouteHistory, is_of_group, sorted_window_events
+from lab.apps.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, DENOMINATOR, HIGH_PART, LOW_PART, NUMERATOR, ROW
 from lab.engine.compiled.rulenumbers import measure_scale
@@ -89,7 +89,7 @@ class Aggregates:
         return np.sort(self.values).tolist()
 
 
-class Past:
+class Past(PastEvents):
     """The newest events, `at_most` of them, in order of arrival. `history`: the rules of the engine that evaluates them.
 
     >>> from lab.model.schema import PAYMENTS
@@ -120,11 +120,7 @@ class Past:
         times = self._columns()[self.schema.time_field]
         return len(times), int(np.min(times)), int(np.max(times))
 
-    def add(self, lines: Iterable[str | bytes], log_times: Sequence[int] | None = None) -> int:
-        """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
-
-        `log_times`: of each record; None: the log is not live.
-        """
+    def _add(self, lines: list[str | bytes], log_times: Sequence[int] | None) -> int:
         texts = [(line if isinstance(line, bytes) else line.encode()).rstrip(b"\r\n") for line in lines]
         data = b"\n".join(texts)
         if not data:
@@ -249,7 +245,7 @@ class Past:
         """The log time that each event shows to be reached, ms; of a log that is not live, the newest event time until then."""
         return np.maximum.accumulate(arrival_times(self._columns(), self.schema))
 
-    def window(
+    def events_in_window(
         self,
         rule: Rule,
         event_id: Id,
@@ -257,13 +253,6 @@ class Past:
         counted_since_reset: int | None = None,
         group: Group | None = None,
     ) -> list[dict]:
-        """The events over which the rule's aggregate was computed at an event, as {field: value}, in order of event time.
-
-        These are the events in the window that ends with the event, which the engine stored at that time, as far as they are in
-        memory. Empty if the event is not. `event_time`, `group`: which event is meant if several have the id; by default the
-        newest. `counted_since_reset`: the value of a COUNT_WITH_RESET; returns only this many of the events that count, those
-        that arrived last.
-        """
         if not self._parts:
             return []
         columns, schema = self._columns(), self.schema

@@ -3,9 +3,10 @@
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from lab.apps.replay import read_rules
 from lab.apps.run import POLL_S
@@ -40,9 +41,18 @@ def send_rules(
 
 def print_hints(messages: Sequence[str], schema: Schema) -> None:
     """Warns about rules that probably do not do what was intended; they are sent anyway. Raises BadRule."""
+    print_repeated_rules(messages, schema)
     for rule in filter(None, (parse_message(message, schema).rule for message in messages)):
         for hint in condition_hints(rule, schema):
             print(f"hint for rule {rule.rule_id}: {hint}")
+
+
+def print_repeated_rules(messages: Sequence[str], schema: Schema, file: TextIO | None = None) -> None:
+    """Warns about definitions of one rule that replace each other, which in a file is probably a mistake. Raises BadRule."""
+    rules = filter(None, (parse_message(message, schema).rule for message in messages))
+    for rule_id, count in Counter(rule.rule_id for rule in rules).items():
+        if count > 1:
+            print(f"hint for rule {rule_id}: it comes {count} times, and the last one applies", file=file)
 
 
 def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:

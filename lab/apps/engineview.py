@@ -15,7 +15,7 @@ from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
 from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
-from lab.model.answers import SCHEMA, parse_ack, parse_dead_letter, parse_stats
+from lab.model.answers import SCHEMA_STATUS, parse_ack, parse_dead_letter, parse_stats
 from lab.model.language import say, translated
 from lab.model.standing import Withdrawals
 
@@ -110,7 +110,7 @@ class EngineView:
             for message in records:
                 self.history.apply(message.line, message.log_time_ms)
         for acks in self._new("acks", parse_ack):
-            self.acks.extend(ack for ack in acks if ack["status"] != SCHEMA)
+            self.acks.extend(ack for ack in acks if ack["status"] != SCHEMA_STATUS)
             self._heard = time.monotonic()  # whoever answers lives
         for letters in self._new("deadLetters", parse_dead_letter):
             self.letters.extend(letters)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice, repeat
@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.apps.fastreference import FastReference
 from lab.apps.limits import without_limit
-from lab.apps.routehistory import PastEvent, RouteHistory, is_of_group, sorted_window_events
+from lab.apps.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
 from lab.engine.checkpoint.settings import Settings
 from lab.model.aggregates import AGGREGATES, Exact, square_root_to_6_places
 from lab.model.aggregation import Aggregation
@@ -73,7 +73,7 @@ class Aggregates:
         return sorted(self.values)
 
 
-class Past:
+class Past(PastEvents):
     """The newest events, `at_most` of them, in order of arrival: `lab.apps.columnpast.Past` for a page.
 
     >>> from lab.model.schema import PAYMENTS
@@ -103,8 +103,7 @@ class Past:
         times = [event[self.schema.time_field] for event, _ in self._affordable(rule)]
         return len(times), min(times, default=0), max(times, default=0)
 
-    def add(self, lines: Iterable[str | bytes], log_times: Iterable[int] | None = None) -> int:
-        """Takes in records as they stand in a log: see `lab.apps.columnpast.Past.add`."""
+    def _add(self, lines: list[str | bytes], log_times: Sequence[int] | None) -> int:
         before, max_future_ms = self.arrived, self.history.settings.max_future_ms
         for line, log_time in zip(lines, repeat(0) if log_times is None else log_times):
             try:
@@ -180,7 +179,7 @@ class Past:
         }
         return [(name, value, frequent[name]) for name, value in missing]
 
-    def window(
+    def events_in_window(
         self,
         rule: Rule,
         event_id: Id,
@@ -188,7 +187,6 @@ class Past:
         counted_since_reset: int | None = None,
         group: Group | None = None,
     ) -> list[dict]:
-        """The events over which the rule's aggregate was computed at an event: see `lab.apps.columnpast.Past.window`."""
         schema, time = self.schema, self.schema.time_field
         arrived = sorted(zip(self._log_times, self._events), key=lambda each: each[0])
         records = [(log_time, event) for log_time, event in arrived if _is_on(event, rule, schema)]

@@ -9,6 +9,7 @@ Both give the same alerts in the same order, whatever the settings of the engine
 import json
 import re
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,10 @@ Rules = Sequence[str | bytes]
 Progress = Callable[[int, int], None]  # events done, lines to do
 
 
+class NothingRead(UserWarning):
+    """All records of a replay are dead letters: probably they have another schema."""
+
+
 @dataclass(frozen=True)
 class Replayed:
     """The result of a replay. `seconds`: from the first micro-batch's start to the last one's end."""
@@ -73,6 +78,11 @@ class Replayed:
     def events(self) -> int:
         """Records in, good and bad."""
         return self.counts["records"]
+
+    @property
+    def has_only_dead_letters(self) -> bool:
+        """Whether there were records, and all of them were bad."""
+        return 0 < self.events == self.counts["deadLetters"]
 
     @property
     def events_per_second(self) -> float:
@@ -109,21 +119,43 @@ def replay(
 ) -> Replayed:
     """Evaluates a file of events (JSON, CSV or Parquet, also gzip), the folder of an events log, or a topic: kafka://HOST:PORT/TOPIC.
 
-    `batches`: how many micro-batches to cut it into; few and large is fastest. `spark`: a session to use, else one
-    is made. Raises BadRule before anything starts if a rule would be rejected, OSError if the file cannot be read.
+    `settings`: without them, those of the source's schema. `batches`: how many micro-batches to cut it into; few and large is
+    fastest. `spark`: a session to use, else one is made. Warns with NothingRead if all records are dead letters. Raises BadRule
+    before anything starts if a rule would be rejected, ValueError if the source is for another schema, OSError if the file cannot
+    be read.
     """
     if engine not in ENGINES:
         raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
     if batches is not None and batches < 1:
         raise ValueError(f"batches: {batches}, expected 1 or more")
-    settings = settings or Settings()
+    of_source = events.schema if isinstance(events, EventSource) else None
+    settings = settings or (Settings(of_source) if of_source else Settings())
+    if of_source and of_source != settings.schema:
+        raise ValueError(
+            f"the source was made for {of_source.name} events, but the settings are for {settings.schema.name}: leave the settings out, "
+            "or make both with one schema"
+        )
     check_rules(rules, settings.schema)
     source = events if isinstance(events, EventSource) else source_at(events, schema=settings.schema)
+    if source.texts:
+        raise ValueError(
+            f"the source is {source.format} without a schema, so its cells have no types: lab.source_at(path, schema=…)"
+        )
     if source.record_format:  # what a file is its beginning has decided
         settings = replace(settings, schema=replace(settings.schema, records=source.record_format))
     if engine == "reference":
-        return _one_at_a_time(source, rules, settings, progress or _silent)
-    return _on_spark(source, rules, settings, batches, spark, progress or _silent)
+        result = _one_at_a_time(source, rules, settings, progress or _silent)
+    else:
+        result = _on_spark(source, rules, settings, batches, spark, progress or _silent)
+    if result.has_only_dead_letters:
+        first = result.dead_letters[0]
+        warnings.warn(
+            f"all {result.events:,} records were read as {settings.schema.name}, and are dead letters; the first, at {first['place']}: "
+            f"{first['reason']}",
+            NothingRead,
+            stacklevel=2,
+        )
+    return result
 
 
 def read_rules(path: Path | str) -> list[str]:
@@ -157,6 +189,8 @@ def _is_json_object(text: str) -> bool:
 
 def check_rules(rules: Rules, schema: Schema) -> RuleBook:
     """The rules in force once all are applied; raises BadRule if one would be rejected."""
+    if isinstance(rules, str | bytes):
+        raise TypeError("one text, expected a list of rules: [text], or lab.read_rules(path)")
     book = RuleBook(schema)
     for number, rule in enumerate(rules, 1):
         ack = book.apply(rule)

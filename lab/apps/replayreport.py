@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
@@ -13,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from lab.apps.control import print_hints
+from lab.apps.control import print_hints, print_repeated_rules
 from lab.apps.infer import unmatched_field_warnings
 from lab.apps.outputfile import check_different, check_output, write_output
-from lab.apps.replay import Replayed, check_rules, read_rules, replay
+from lab.apps.replay import NothingRead, Replayed, check_rules, read_rules, replay
 from lab.apps.report import report_sentences
 from lab.apps.say import compile_window_loop
 from lab.apps.sources import Source, source_at
@@ -52,9 +53,12 @@ def replay_to_files(
     for path in filter(None, outputs):
         check_output(path, Path(events_place), rules_file)
     check_different(*outputs)
+    rules = read_rules(rules_file)
+    check_rules(rules, settings.schema)
+    print_repeated_rules(rules, settings.schema, sys.stderr)
     result = replay_with_progress(
         events_place,
-        read_rules(rules_file),
+        rules,
         settings,
         engine=engine,
         batches=batches,
@@ -79,7 +83,8 @@ def print_backtest(
     top: int = 5,
 ) -> None:
     """Prints the alerts that rules would have raised: how many, the `top` most frequent groups, and the first ones."""
-    for rule in check_rules(rules, settings.schema).sorted():
+    in_force = check_rules(rules, settings.schema).sorted()
+    for rule in in_force:
         print(f"rule {rule.rule_id}: {rule.describe()}")
     print_hints(rules, settings.schema)
     result = replay_with_progress(events_place, rules, settings, engine=engine, config_file=config_file)
@@ -87,6 +92,9 @@ def print_backtest(
     alerts = result.alerts
     groups = Counter((alert.group, alert.key) for alert in alerts)
     print(f"alerts: {len(alerts):,}, groups: {len(groups):,}")
+    for rule in in_force if len(in_force) > 1 else ():
+        of_rule = [alert.key for alert in alerts if alert.rule_id == rule.rule_id]
+        print(f"  rule {rule.rule_id}: alerts: {len(of_rule):,}, groups: {len({*of_rule}):,}")
     for (_, key), count in groups.most_common(top):
         print(f"{count:8,}  {escape_control_characters(key)}")
     if alerts:
@@ -125,14 +133,16 @@ def replay_with_progress(
         def progress(done: int, lines: int) -> None:
             bar.update(task, description="Events" if done else "Starting", completed=done, total=lines)
 
-        result = replay(
-            source,
-            rules,
-            engine=engine,
-            settings=settings,
-            batches=batches,
-            progress=progress,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NothingRead)  # `check_not_all_dead_letters` raises an error
+            result = replay(
+                source,
+                rules,
+                engine=engine,
+                settings=settings,
+                batches=batches,
+                progress=progress,
+            )
     for sentence in report_sentences(f"{result.events:,} records:", result.counts, result.routes):
         console.print(sentence, markup=False, soft_wrap=True)
     if result.nan_as_null:
@@ -159,7 +169,7 @@ def replay_with_progress(
 
 def check_not_all_dead_letters(result: Replayed, events_place: str) -> None:
     """Raises ValueError if all records were bad: the schema is probably the wrong one."""
-    if result.events and result.counts["deadLetters"] == result.events:
+    if result.has_only_dead_letters:
         raise ValueError(
             f"all {result.events:,} records of {events_place} are dead letters: do they have another schema? "
             f"`lab infer {quote(events_place)} --out schema.toml` proposes one for --schema"

@@ -4,16 +4,21 @@ control messages ──► RouteHistory.apply ──► what changed on each rou
 events of a key-group ──► RouteHistory.window_event_numbers ──► the events over which the last one's aggregate was computed
 """
 
+import warnings
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from io import IOBase
 from itertools import chain
 from typing import Any
 
 from lab.apps.fastreference import FastReference
 from lab.engine.checkpoint.settings import Settings
-from lab.model.field import Value
+from lab.model.alerts import event_id_text
+from lab.model.field import Id, Value
 from lab.model.group import Group, group_for_alert
+from lab.model.jsontext import BadRecord
 from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import Schema
 from lab.model.stored import StoredEvent
@@ -136,6 +141,95 @@ def sorted_window_events(
         counting = [event for event in arrived if rule.aggregations[0].is_counted(event)]
         arrived = counting[max(len(counting) - counted_since_reset, 0) :]
     return sorted(arrived, key=lambda event: event[schema.time_field])
+
+
+class PastEvents(ABC):
+    """What the two implementations of past events, with and without NumPy, have in common."""
+
+    schema: Schema
+
+    def add(self, lines: Iterable[str | bytes], log_times: Sequence[int] | None = None) -> int:
+        """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
+
+        `log_times`: of each record; None: the log is not live, and a warning says if all are dead letters. Raises TypeError
+        for what is no list of lines.
+        """
+        given = check_lines(lines)
+        new = self._add(given, log_times)
+        if not new and log_times is None:
+            warn_if_nothing_was_read(given, self.schema)
+        return new
+
+    @abstractmethod
+    def _add(self, lines: list[str | bytes], log_times: Sequence[int] | None) -> int:
+        """Does what `add` says with lines that were checked."""
+
+    @abstractmethod
+    def events_in_window(
+        self,
+        rule: Rule,
+        event_id: Id,
+        event_time: int | None = None,
+        counted_since_reset: int | None = None,
+        group: Group | None = None,
+    ) -> list[dict]:
+        """All events of the group in the rule's window, also those that do not count: see `window`."""
+
+    def window(
+        self,
+        rule: Rule,
+        event_id: Id,
+        event_time: int | None = None,
+        counted_since_reset: int | None = None,
+        group: Group | None = None,
+    ) -> list[dict]:
+        """The events over which the rule's first aggregate was computed at an event, as {field: value}, in order of event time.
+
+        These are the events that count in the window that ends with the event, which the engine stored at that time, as far as
+        they are in memory. Empty if the event is not. `event_time`, `group`: which event is meant if several have the id; by
+        default the newest. `counted_since_reset`: the value of a COUNT_WITH_RESET; returns only this many of the events that
+        count, those that arrived last.
+        """
+        events = self.events_in_window(rule, event_id, event_time, counted_since_reset, group)
+        own, text = rule.aggregations[0], event_id_text(event_id)
+        judged = [n for n, event in enumerate(events) if event_id_text(self.schema.id_of(event)) == text]
+        left_out = judged[-1:] if own.exclude_current else []
+        return [event for n, event in enumerate(events) if own.is_counted(event) and n not in left_out]
+
+
+def check_lines(lines: Iterable[str | bytes]) -> list[str | bytes]:
+    """The lines as a list. Raises TypeError, which says what to pass, for what would give no lines: a table, an open file, one text."""
+    if isinstance(lines, str | bytes):
+        raise TypeError("one text, expected a list of lines, as in a log: text.splitlines()")
+    if isinstance(lines, IOBase):
+        raise TypeError(
+            "an open file, expected a list of lines; the beginning of a file decides its format: lab.source_at(path, schema=…)"
+        )
+    if hasattr(lines, "columns"):
+        name = type(lines).__name__
+        raise TypeError(
+            f"a {name}, expected a list of lines: table.to_json(orient='records', lines=True).splitlines()"
+        )
+    found = list(lines)
+    for line in found:
+        if not isinstance(line, str | bytes):
+            raise TypeError(
+                f"{type(line).__name__} in place of a line, expected JSON as text: json.dumps(event)"
+            )
+    return found
+
+
+def warn_if_nothing_was_read(lines: Sequence[str | bytes], schema: Schema) -> None:
+    """Warns that all of the lines, of a log that is not live, are dead letters, with the reason of the first one."""
+    given = [line if isinstance(line, bytes) else line.encode() for line in lines if line.strip()]
+    for line in given:
+        try:
+            schema.events(line)
+        except BadRecord as error:
+            warnings.warn(
+                f"none of {len(given):,} records is one of {schema.name}; the first: {error}", stacklevel=3
+            )
+            return
 
 
 class _Replay(FastReference):

@@ -33,10 +33,11 @@ class EventSource(ABC):
     """Events, one a line, as often as they are asked for.
 
     `format`: what people call it; `record_format`: of each line, as `Schema.records` says; None: whatever the schema says;
-    `texts`: whether all values are texts, as the cells of CSV are.
+    `texts`: whether all values are texts, as the cells of CSV are; `schema`: for which it was made, None: for none.
     """
 
     format, texts = "a log", False
+    schema: Schema | None = None
     record_format: str | None = None
 
     @abstractmethod
@@ -50,6 +51,8 @@ class EventSource(ABC):
     def live_log_lines(self) -> Iterator[bytes]:
         """The lines for a live log, which decides by itself what each is: what is bad in a file's format is a text there, too."""
         for line in self:
+            if not line.strip():  # no record, and no event
+                continue
             an_object = line.removeprefix(BOM).lstrip()[:1] == b"{"
             wrong = self.record_format and line.strip() and an_object != (self.record_format == "json")
             yield json.dumps(line.decode(errors="replace")).encode() if wrong else line
@@ -65,7 +68,7 @@ def source_at(where: Path | str, config: "Config | None" = None, schema: Schema 
     Raises ValueError, NoBroker, UnusableTopic.
     """
     if str(where).startswith(KAFKA):
-        return TopicSource(cast("KafkaLog", open_log(str(where), config)))
+        return TopicSource(cast("KafkaLog", open_log(str(where), config)), schema)
     return Source(Path(where), schema)
 
 
@@ -77,6 +80,7 @@ class Source(EventSource):
 
     def __init__(self, path: Path, schema: Schema | None = None):
         self._files: list[tuple[Format, str]]
+        self.schema = schema
         if path.exists() and not path.is_dir() and not path.is_file():
             raise UnreadableFile(
                 f"{path} is a pipe or a device, which can be read only once: save it to a file, and name that file"
@@ -121,8 +125,8 @@ class Source(EventSource):
 class TopicSource(EventSource):
     """The records of all partitions of a topic that are there when it is made, in the order of the log."""
 
-    def __init__(self, log: "KafkaLog"):
-        self._log = log
+    def __init__(self, log: "KafkaLog", schema: Schema | None = None):
+        self._log, self.schema = log, schema
         partitions = log.existing_partitions()
         self._starts, self._ends = partitions.start_offsets(), partitions.end_offsets()
         self._partitions, self._offsets = array("q"), array("q")

@@ -88,9 +88,7 @@ def run_capture(url: str, target: Target) -> None:
     schema = target.required_schema
     target.logs.create_log("control")
     with stop_signals() as stopped:
-        capture.run_capture(
-            url, schema, target.logs, stopped, lambda text: print(text, flush=True)
-        )
+        capture.run_capture(url, schema, target.logs, stopped, lambda text: print(text, flush=True))
 
 
 def print_capture_status(store: RuleStore) -> None:

@@ -100,7 +100,9 @@ class Target:
 
     def _unknown_schema(self, why: str) -> Usage:
         acks = self.logs.log("acks")
-        beside = f" and there is no checkpoint in {self.checkpoint}" if isinstance(self.logs, FileLogs) else ""
+        beside = (
+            f" and there is no checkpoint in {self.checkpoint}" if isinstance(self.logs, FileLogs) else ""
+        )
         return Usage(
             f"nothing says what the events of {self.logs_name} are: no engine has announced it in {acks}{beside}{why}. "
             f"--schema names it ({', '.join(SCHEMAS)}, or a file like those of `lab infer`), or --acks the engine's answers"

@@ -321,11 +321,14 @@ class Tail:
 
 
 def join_lines(lines: Iterable[str | bytes]) -> bytes:
-    r"""Joins lines to the bytes of a segment. Raises ValueError for a line that contains a line break, or is longer than the engine takes.
+    r"""Joins lines to the bytes of a segment. Raises TypeError for one text in place of a list, ValueError for a line that
+    contains a line break, or is longer than the engine takes.
 
     >>> join_lines(["one", b"two\n"])
     b'one\ntwo\n'
     """
+    if isinstance(lines, str | bytes):
+        raise TypeError("one text, expected a list of lines")
     found = [(line.encode() if isinstance(line, str) else line).rstrip(b"\r\n") for line in lines]
     data = b"\n".join([*found, b""])
     if data.count(b"\n") != len(found):

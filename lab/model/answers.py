@@ -10,7 +10,7 @@ from lab.model.schema import MAX_TIME, Schema
 from lab.model.words import expected_message, short_json
 
 STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
-SCHEMA = "schema"  # the status of an announcement
+SCHEMA_STATUS = "schema"  # the status of an announcement
 MOST = 1 << 63
 MOST_KEY_GROUPS = 1 << 15
 RULE = re.compile(r"[0-9]{1,19}\.[0-9]{1,19}|other")
@@ -26,7 +26,7 @@ def parse_ack(text: str) -> dict[str, Any]:
     2
     """
     ack = _object(text, "an acknowledgement", {"status": _is_text})
-    if ack["status"] == SCHEMA:
+    if ack["status"] == SCHEMA_STATUS:
         _checked(ack, {"events": _is_text, "schema": lambda schema: isinstance(schema, dict)})
         try:
             return ack | {"schema": Schema.from_dict(ack["schema"])}
@@ -46,7 +46,7 @@ def parse_ack(text: str) -> dict[str, Any]:
 
 def schema_announcement(schema: Schema, events: str) -> str:
     """The line by which an engine tells the schema of its events; `events`: the name of the events log that it reads."""
-    return json.dumps({"status": SCHEMA, "events": events, "schema": schema.to_dict()})
+    return json.dumps({"status": SCHEMA_STATUS, "events": events, "schema": schema.to_dict()})
 
 
 def parse_dead_letter(text: str) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class AlertWindow(widgets.VBox):
 
 
 def _window_of(alert: Alert, rule: Rule, past: Past, newest: int | None = None) -> list[dict]:
-    return past.window(rule, alert.event_id, alert.event_time, newest, alert.group)
+    return past.events_in_window(rule, alert.event_id, alert.event_time, newest, alert.group)
 
 
 def _rule_and_group(alert: Alert) -> tuple:

@@ -87,7 +87,7 @@ def test_no_rule_is_filtered_by_a_schema_that_nobody_has_named(logs, capsys):
     assert main(["rules", "list", "--logs", "logs", "--schema", "logins"]) == OK
     assert "per userId" in said(capsys)
     with pytest.raises(Usage, match="nothing says"):
-        target_of_existing_logs("logs").effective_schema
+        print(target_of_existing_logs("logs").effective_schema)
 
 
 def test_events_that_are_no_payments_are_not_taken_for_payments(logs, capsys):
@@ -112,7 +112,10 @@ def test_messages_that_are_no_rules_for_these_events_are_named(logs, capsys):
     assert main(["rules", "list", "--logs", "logs"]) == OK
     out, err = capsys.readouterr()
     assert out == "no rule is in force\n"
-    assert "1 message of logs/control is refused for payments" in err and 'unknown payments field "userId"' in err
+    assert (
+        "1 message of logs/control is refused for payments" in err
+        and 'unknown payments field "userId"' in err
+    )
 
 
 def test_the_rules_may_be_named_alone_and_the_answers_beside_them(logs, capsys):

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from lab.engine.loop.ends import FileLogs, KafkaLogs
-from lab.model.answers import SCHEMA, parse_ack, schema_announcement
+from lab.model.answers import SCHEMA_STATUS, parse_ack, schema_announcement
 from lab.model.schema import Schema
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def announce_schema(logs: FileLogs | KafkaLogs, schema: Schema) -> None:
     line = schema_announcement(schema, events_name(logs))
     if newest_announcement(logs) != parse_ack(line):
         with closing(logs.log("acks")) as acks:
-            acks.publish([line], [SCHEMA])
+            acks.publish([line], [SCHEMA_STATUS])
 
 
 def announced_schema(logs: FileLogs | KafkaLogs) -> Schema | None:
@@ -61,7 +61,7 @@ def _newest(log: "FileLog | KafkaLog") -> dict | None:
             lines = [record.line for record in tail.records(upto=end)]
         for line in reversed(lines):
             with suppress(ValueError):
-                if (ack := parse_ack(line))["status"] == SCHEMA:
+                if (ack := parse_ack(line))["status"] == SCHEMA_STATUS:
                     return ack
         if start == beginning:
             return None
