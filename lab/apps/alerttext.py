@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lab.apps.target import Target, open_existing_log
+from lab.apps.target import Target, Usage, open_existing_log
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal, event_id_text, utc_text
 from lab.model.rules import RuleBook
@@ -13,6 +13,8 @@ from lab.model.times import duration_words
 from lab.model.words import escape_control_characters, plain_text, shorten
 
 TITLE = 20  # characters that a title keeps in a short line, however long the facts are
+AGAIN_S = 30.0  # how soon after it could not be read
+RULE_UNKNOWN = "0 EQUAL 0, as when nothing came in time"  # the rule is not in the control log
 LOOK_S = 1.0  # how often the control log is read for the rules of alerts
 
 
@@ -96,7 +98,7 @@ def sanitize_text(text: str) -> str:
 class AbsenceRules:
     """The rules with `absence` in the control log of an engine, to say what did not come: their alerts do not have the window.
 
-    It reads the control log only if an alert may be one of them. Without a control log it knows of none.
+    It reads the control log only if an alert may be one of them. Where it does not find the alert's rule, it says what the alert may mean.
     """
 
     def __init__(self, target: Target):
@@ -113,8 +115,10 @@ class AbsenceRules:
         version = alert.rule_id, alert.rule_version
         if version not in self._said and time.monotonic() >= self._next_look:
             self._look()
-        if version in self._said or not self._book:
-            return self._said.get(version, "")
+        if version in self._said:
+            return self._said[version]
+        if not self._book or alert.rule_id not in self._book.versions:
+            return RULE_UNKNOWN
         # a topic that has let older messages go has fewer versions than the engine counted: the newest is the best guess
         newest = self._book.versions.get(alert.rule_id, 0)
         return self._said.get((alert.rule_id, newest), "") if newest < alert.rule_version else ""
@@ -125,12 +129,12 @@ class AbsenceRules:
 
     def _look(self) -> None:
         try:
-            if not self._book:
+            if not self._tail:
                 self._book = RuleBook(self._target.effective_schema)
                 self._tail = open_existing_log(self._target.logs, "control").tail()
-            records = self._tail.records() if self._tail else ()
-        except (OSError, ValueError):  # there is none, or it does not answer: the alert is shown as it is
-            self._next_look = float("inf")
+            records = self._tail.records()
+        except (OSError, ValueError, Usage):  # there is none, or it does not answer
+            self._next_look = time.monotonic() + AGAIN_S
             return
         self._next_look = time.monotonic() + LOOK_S
         for record in records:

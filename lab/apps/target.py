@@ -65,8 +65,12 @@ class Target:
 
     @property
     def schema_to_run(self) -> Schema:
-        """The schema of an engine that is started: the given one, or its checkpoint's, or that of the engine before on these logs, or payments."""
-        return self.given_schema or saved_schema(self.checkpoint) or announced_schema(self.logs) or PAYMENTS
+        """The schema of an engine that is started: the given one, or its checkpoint's, or that of the logs' last engine, or payments."""
+        if schema := self.given_schema or saved_schema(self.checkpoint):
+            return schema
+        with suppress(ConnectionError):  # without a broker no engine starts, which says more
+            return announced_schema(self.logs) or PAYMENTS
+        return PAYMENTS
 
     @property
     def assumption(self) -> str:
@@ -88,7 +92,10 @@ class Target:
                 try:
                     parse_message(message, PAYMENTS)
                 except BadRule as error:
-                    return str(error)
+                    if f"unknown {PAYMENTS.name} field" in str(
+                        error
+                    ):  # others are bad whatever the events are
+                        return str(error)
             for line in self.logs.log("events").newest(LOOKED_AT):
                 try:
                     PAYMENTS.events(line.encode())

@@ -1,5 +1,6 @@
 """A Spark session tuned for short micro-batches on one machine, or on any cluster."""
 
+import atexit
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ from lab.logs.loopback import HOST, check_loopback
 from lab.machine import faststart, jars
 from lab.machine.java import JavaEnded, find_java
 from lab.machine.javalog import JavaLog
+from lab.machine.leftovers import check_spark_home, check_worker_python
 
 STOP_S = 10
 ENDING_S = 0.2  # its sockets are closed a little before Java has ended
@@ -63,7 +65,7 @@ def session(
     """A tuned Spark session. All sessions of a process share one Spark, with the settings of the first; the last one ends it, and Java.
 
     `master`: `local[N]` (by default `local[3,4]`, or the master of `spark-submit`), `local-cluster[2,1,1024]` (separate executor
-    processes), or a cluster's address. `log`: the file for the output of Java and the workers. `object_store`: whether it reaches
+    processes), or a cluster's address. A session that is never left ends with its program. `log`: the file for the output of Java and the workers. `object_store`: whether it reaches
     s3a://, with AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on from the environment. If another program has
     started Spark in this process, the session uses it and does not end it. Raises RuntimeError if Spark does not start.
 
@@ -81,6 +83,10 @@ def session(
         if SparkContext._gateway is None:
             _started = _start(master, conf, log, groups)
         _sessions += 1
+    atexit.unregister(_end_started)
+    atexit.register(
+        _end_started, os.getpid()
+    )  # last registered, first run: before what PySpark needs to end is gone
     try:
         yield SparkSession.builder.config(map=_everywhere() | conf).getOrCreate()
     except (CapturedException, Py4JJavaError) as error:  # its text is Java's, which may end here
@@ -96,6 +102,15 @@ def session(
                 _started = None
 
 
+def _end_started(process_id: int) -> None:
+    """Ends the Spark of sessions that nobody has left, while Python still runs, in the process that started it."""
+    global _started
+    with _lock:
+        if _started and os.getpid() == process_id:
+            _started.close()
+            _started = None
+
+
 def is_spark_submitted() -> bool:
     """Whether `spark-submit` runs this program: Java is there already, with settings of its own."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
@@ -109,6 +124,11 @@ def python_of_workers(conf: dict[str, str]) -> str:
 def _start(master: str | None, conf: dict[str, str], log: Path | None, groups: Sequence[str]) -> ExitStack:
     """Starts Java and, in it, Spark; returns the exit stack that ends both."""
     check_loopback()
+    if not is_spark_submitted() and (master or LOCAL).startswith("local"):
+        if "spark.pyspark.python" not in conf and "PYSPARK_PYTHON" in os.environ:
+            check_worker_python(os.environ["PYSPARK_PYTHON"])
+        if home := os.environ.get("SPARK_HOME"):
+            check_spark_home(home)
     os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(faststart.ensure_spark_home()))

@@ -131,11 +131,18 @@ class Capture:
                 if ack["status"] == "rejected":
                     answers["refused", rule_id] = change_id, ack["reason"]
                 elif "version" in ack:
-                    in_force = ack["version"] if ack["ruleState"] != "DELETE" else None
-                    answers["accepted", rule_id] = change_id, in_force
+                    answers["accepted", rule_id] = change_id, _version_in_force(ack)
+            elif (rule_id := ack.get("ruleId")) in self._delivered:
+                # somebody has changed the rule in the control log: its row has an older definition
+                before = self._answered.get(rule_id, self._delivered[rule_id])
+                answers["accepted", rule_id] = before, _version_in_force(ack)
         for (status, rule_id), (change_id, said) in answers.items():
             note = self._store.record_accepted if status == "accepted" else self._store.record_refused
             note(rule_id, change_id, said)
+
+
+def _version_in_force(ack: dict) -> int | None:
+    return ack["version"] if ack["ruleState"] != "DELETE" else None
 
 
 def run_capture(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], None]) -> None:

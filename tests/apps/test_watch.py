@@ -1,6 +1,7 @@
 """What `lab alerts` and `lab latency` show of an engine's logs."""
 
 import json
+import time
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from decimal import Decimal
@@ -9,6 +10,8 @@ from threading import Event
 
 import pytest
 
+from lab.apps.alerttext import AGAIN_S, AbsenceRules
+from lab.apps.target import locate
 from lab.apps.watch import STAGES, Latencies
 from lab.cli.main import FAILED, OK, main
 from lab.engine.loop.ends import FileLogs
@@ -16,6 +19,7 @@ from lab.logs.kafka import KafkaLog
 from lab.logs.offsets import PartitionOffsets
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal
+from lab.model.schema import PAYMENTS
 
 
 def alert(event_id: int, log_time: int, alert_time: int) -> str:
@@ -140,7 +144,24 @@ def test_alerts_whose_rules_are_elsewhere_are_shown_as_they_are(logs, tmp_path, 
     logs.log("alerts").append([made.to_json()])
     (tmp_path / "control").rmdir()
     assert main(["alerts", "--logs", str(tmp_path)]) == OK
-    assert "  0 EQUAL 0  event 7 " in capsys.readouterr().out
+    assert "  0 EQUAL 0, as when nothing came in time  event 7 " in capsys.readouterr().out
+
+
+def test_a_control_log_that_cannot_be_read_for_a_while_is_read_later(logs, tmp_path, monkeypatch):
+    made = replace(
+        Alert.from_json(alert(7, 1000, 1100)), aggregate=Decimal(0), operator="EQUAL", limit=Decimal(0)
+    )
+    rules = AbsenceRules(locate(str(tmp_path), schema=PAYMENTS))
+    control = logs.log_folder("control")
+    control.rename(tmp_path / "aside")
+    assert "as when nothing came" in rules.describe(made)
+    (tmp_path / "aside").rename(control)
+    logs.log("control").append(["1: NO(events) per payeeId within 15 min after"])
+    assert "as when nothing came" in rules.describe(made)  # it does not look at once again
+    later = time.monotonic() + AGAIN_S
+    monkeypatch.setattr("lab.apps.alerttext.time.monotonic", lambda: later)
+    assert rules.describe(made) == "nothing came within 15 min"
+    rules.close()
 
 
 def test_latency_prints_a_table(logs, tmp_path, capsys):

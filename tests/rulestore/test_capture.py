@@ -267,6 +267,31 @@ def test_the_answers_come_back_beside_the_rows(store, logs):
         assert statuses() == [(None, "removed")] * 2
 
 
+def test_a_rule_that_somebody_changes_in_the_control_log_has_the_version_of_the_engine(store, logs):
+    engine = Engine(logs)
+
+    def versions() -> list[tuple[int, str]]:
+        return [(row["version_in_force"], row["status"]) for row in store.rows()]
+
+    store.put(rule(1))
+    with capturing(store, logs) as capture:
+        logs.log("control").append([rule(2)])  # which the store does not have
+        engine.step()
+        settle(capture)
+        assert versions() == [(1, "in force")]
+        logs.log("control").append([rule(1, 60), '{"ruleId": 1, "ruleState": "PAUSE"}'])
+        engine.step()
+        settle(capture)
+        assert [version for version, _ in versions()] == [3]
+    with capturing(store, logs) as capture:
+        settle(capture)
+        assert [version for version, _ in versions()] == [3]
+        logs.log("control").append(['{"ruleId": 1, "ruleState": "DELETE"}'])
+        engine.step()
+        settle(capture)
+        assert versions() == [(None, "removed")]
+
+
 def test_a_change_that_was_sent_after_all_rules_were_deleted_waits_for_its_own_answer(store, logs):
     engine = Engine(logs)
 

@@ -466,7 +466,7 @@ def test_a_file_that_is_no_database_ends_a_command_that_names_it(
     Path("text.db").write_text("not a database, and longer than the head of one " * 20)
     again = Mock(is_set=lambda: False, wait=Mock(side_effect=AssertionError("it tries again")))
     monkeypatch.setattr("lab.apps.storedrules.stop_signals", lambda: nullcontext(again))
-    assert main([*words, "--store", f"sqlite:///{file}"]) == FAILED
+    assert main([*words, "--store", f"sqlite:///{file}", "--schema", "payments"]) == FAILED
     assert says in capsys.readouterr().err
 
 
