@@ -14,6 +14,7 @@ from lab.logs.positions import Record
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import payments, to_json
+from tests.answers import only_answers
 from tests.waiting import wait_until
 
 RULES = [
@@ -121,7 +122,7 @@ def assert_equal(logs: KafkaLogs, reference: Reference) -> int:
         json.loads(line)["place"]: json.loads(line)["reason"] for line in logs.log("deadLetters").read()
     }
     assert sorted(reasons.values()) == sorted(letter["reason"] for letter in reference.dead_letters)
-    acks = {json.loads(line)["place"]: json.loads(line) for line in logs.log("acks").read()}
+    acks = {json.loads(line)["place"]: json.loads(line) for line in only_answers(logs.log("acks").read())}
     statuses = [ack["status"] for ack in sorted(acks.values(), key=lambda ack: ack["logTime"])]
     assert statuses == [ack["status"] for ack in reference.acks]
     assert counted(logs) == reference.counts

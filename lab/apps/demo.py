@@ -28,6 +28,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
+from lab.model.answers import SCHEMA_STATUS, parse_ack
 from lab.model.quantiles import percentile_texts
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
@@ -159,7 +160,9 @@ class DemoConsole:
 
     def print_new_results(self) -> None:
         """Prints what came since the last time."""
-        for ack in map(json.loads, self._acks.read()):
+        for ack in map(parse_ack, self._acks.read()):
+            if ack["status"] == SCHEMA_STATUS:
+                continue
             self.answers += 1
             rule = self.rules[ack["ruleId"]]
             self._console.print(

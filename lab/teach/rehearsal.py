@@ -6,7 +6,6 @@ events    ●●●●●●●●●●●●●●●●●●●●●●●�
 told      ack 1       ack 2, alerts   ack, no more alerts
 """
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,6 +22,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.model.alerts import Alert, AlertTable
+from lab.model.answers import SCHEMA_STATUS, parse_ack
 from lab.model.times import now_ms
 from lab.stream.player import Player
 
@@ -111,7 +111,9 @@ class _Watch:
 
     def read(self) -> None:
         raise_if_ended(self._engine.query)
-        for ack in map(json.loads, self._acks.read()):
+        for ack in map(parse_ack, self._acks.read()):
+            if ack["status"] == SCHEMA_STATUS:
+                continue
             self._unanswered.discard(ack["place"])
             self.answers.append(AnsweredMessage(ack["logTime"], now_ms(), ack))
         self.alerts += map(Alert.from_json, self._alerts.read())

@@ -19,6 +19,7 @@ from rich.table import Table
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
 from lab.stream.player import Player
+from tests.answers import only_answers
 from tests.bench.against import tree
 from tests.bench.live import TIMED_RULES
 from tests.waiting import wait_until
@@ -67,7 +68,7 @@ def measured(
             engine = subprocess.Popen(command, cwd=of, env=environment, stdout=file, stderr=file)
         try:
             wait_until(
-                lambda: len(logs.log("acks").read()) >= len(TIMED_RULES),
+                lambda: len(only_answers(logs.log("acks").read())) >= len(TIMED_RULES),
                 alive=lambda: engine.poll() is None,
                 said=output.read_text,
             )

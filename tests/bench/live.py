@@ -23,6 +23,7 @@ from lab.apps.watch import PERCENTILES, Latencies
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
 from lab.model.quantiles import percentile_texts
+from tests.answers import only_answers
 from tests.bench.catchup import catchup
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 from tests.topics import count_appended
@@ -134,7 +135,7 @@ def process(*arguments: str) -> Iterator[subprocess.Popen]:
 
 def _wait_for_acks(logs: KafkaLogs | FileLogs, count: int) -> None:
     deadline = time.monotonic() + READY_S
-    while len(logs.log("acks").read()) < count:
+    while len(only_answers(logs.log("acks").read())) < count:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the engine did not take the rules within {READY_S} s")
         time.sleep(0.5)

@@ -104,7 +104,7 @@ def edited(loop: Loop, edits: int, rng: random.Random) -> Took:
         wait_until(lambda: loop.store.rows()[0]["status"] == "in force", pause_s=0.01)
         seen[loop.store.last_change_id()] = committed, now_ms()
     sent = {change_in_message(record.line)[1]: record for record in records(loop, "control")}
-    answered = {json.loads(record.line)["place"]: record.log_time_ms for record in records(loop, "acks")}
+    answered = {json.loads(record.line).get("place"): record.log_time_ms for record in records(loop, "acks")}
     commit, control, answer, shown = np.array(
         [
             (committed, sent[change].log_time_ms, answered[sent[change].place], shown)

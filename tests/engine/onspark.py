@@ -21,6 +21,7 @@ from lab.engine.loop.ends import WRITTEN, FileLogs
 from lab.engine.spark.pipeline import start
 from lab.model.reference import Reference
 from lab.state.rescale import rescale
+from tests.answers import only_answers
 from tests.engine.direct import Drawn, drawn
 from tests.engine.oddlogs import DAY, later
 from tests.engine.test_inprocess import DatedLogs
@@ -85,4 +86,4 @@ def check(spark: SparkSession, logs: Sequence[Drawn], rng: random.Random) -> Non
 def has_taken(logs: FileLogs, records: int) -> bool:
     """Whether an engine's stats and acknowledgements cover so many records, control messages included."""
     events = sum(json.loads(line).get("records", 0) for line in logs.log("stats").read())
-    return events + len(logs.log("acks").read()) >= records
+    return events + len(only_answers(logs.log("acks").read())) >= records

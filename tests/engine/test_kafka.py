@@ -28,6 +28,7 @@ from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.kafka import WRITING, KafkaLog
 from lab.logs.offsets import PartitionOffsets
 from lab.machine import broker
+from tests.answers import only_answers
 from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -299,7 +300,7 @@ def test_an_answer_that_a_broker_did_not_take_before_it_went_away_waits_for_it(k
     time.sleep(AWAY_S)
     assert len(attempts.failures) == 1
     kafka.restart()
-    wait_until(lambda: attempts.logs.log("acks").read())
+    wait_until(lambda: only_answers(attempts.logs.log("acks").read()))
 
 
 @pytest.mark.slow
@@ -309,7 +310,7 @@ def test_an_attempt_that_begins_while_the_broker_is_away_waits_for_it(kafka, att
     time.sleep(AWAY_S)
     assert not attempts.failures
     kafka.restart()
-    wait_until(lambda: attempts.logs.log("acks").read())
+    wait_until(lambda: only_answers(attempts.logs.log("acks").read()))
 
 
 def test_a_commit_that_a_broker_lost_is_made_again_while_nothing_new_comes(monkeypatch):

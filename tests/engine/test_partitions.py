@@ -14,6 +14,7 @@ from lab.engine.spark import pipeline
 from lab.logs.kafka import KEPT
 from lab.model.times import now_ms
 from lab.stream.simulate import payments, to_json
+from tests.answers import only_answers
 from tests.topics import assert_equal, expected, publish, topics, turned_up_late
 from tests.waiting import wait_until
 
@@ -54,7 +55,7 @@ def wait_for(logs: KafkaLogs, records: int, engine, answers: int = 0) -> None:
     wait_until(
         lambda: (
             sum(json.loads(line).get("records", 0) for line in logs.log("stats").read()) >= records
-            and len(logs.log("acks").read()) >= answers
+            and len(only_answers(logs.log("acks").read())) >= answers
         ),
         pause_s=0.5,
         alive=lambda: engine.query.isActive,

@@ -25,6 +25,7 @@ from lab.restrict.restrictions import FORBIDS, fold_restrictions
 from lab.restrict.tokens import read_tokens
 from lab.state.read import read_state
 from lab.stream.simulate import payments, to_json
+from tests.answers import only_answers
 from tests.rulestore import kills
 from tests.rulestore.loop import Loop
 from tests.topics import counted, publish
@@ -174,7 +175,7 @@ def whole_loop(folder: Path, edits: int, edits_a_kill: int, seed: int | str = 1)
 def answers(loop: Loop) -> dict[str, dict]:
     """The engine's answers by the place of what they answer; one that comes again is the same."""
     found: dict[str, dict] = {}
-    for ack in map(json.loads, loop.logs.log("acks").read()):
+    for ack in map(json.loads, only_answers(loop.logs.log("acks").read())):
         before = found.setdefault(ack["place"], ack)
         assert before == ack, "an answer that was given again differs"
     return found
