@@ -14,9 +14,10 @@ from lab.machine.ports import is_free
 from lab.machine.signals import stop_signals
 from lab.model.alerts import utc_text
 from lab.model.times import now_ms
-from lab.model.words import escape_control_characters
+from lab.model.words import escape_control_characters, plain_text
 from lab.restrict.client import PORT
-from lab.restrict.restrictions import Restriction, Restrictions, Subject, fold_restrictions
+from lab.restrict.restrictions import Restriction, Subject
+from lab.restrict.standing import Restrictions, fold_restrictions
 
 if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
@@ -85,8 +86,12 @@ def _who(subject: Subject) -> str:
     return " ".join(quote(f"{name}={value}") for name, value in _as_shown(subject))
 
 
+def _as_text(subject: Subject) -> Subject:
+    return tuple((name, plain_text(value)) for name, value in subject)
+
+
 def _as_shown(subject: Subject) -> Subject:
-    return tuple((name, escape_control_characters(value)) for name, value in subject)
+    return tuple((name, escape_control_characters(plain_text(value))) for name, value in subject)
 
 
 def print_restrictions(target: Target) -> None:
@@ -108,7 +113,7 @@ def lift_restrictions(target: Target, subject: Iterable[tuple[str, str]], action
     in_force = [
         each for each in restrictions.all() if each.is_in_force(now) and action in (None, each.action)
     ]
-    found = [each for each in in_force if each.subject == who]
+    found = [each for each in in_force if _as_text(each.subject) == who]
     # a value with control characters is typed as it is shown
     found = found or [each for each in in_force if _as_shown(each.subject) == who]
     if not found:

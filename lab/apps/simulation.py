@@ -48,7 +48,7 @@ def play_into_log(
 
     `stream`: payments, logins, or the schema of other events. `events_place`: recorded events, which it plays instead of
     generated ones. `ask_url`: a `lab restrict serve` that it asks before each event; `token_file`, `on_outage`: as
-    `Enforcement` takes them. Raises Usage if the arguments contradict each other or the log's place is none.
+    `Enforcement` takes them; events of a schema without `action` are payments. Raises Usage if the arguments contradict each other or the log's place is none.
     """
     if not (stream or events_place):
         raise Usage("nothing to play: expected payments, logins, --schema FILE or --events WHERE")
@@ -59,8 +59,10 @@ def play_into_log(
         sink = open_log(log_place, config)
     except ValueError as error:
         raise Usage(f"--to: {error}") from None
+    has_actions = stream == "logins" or isinstance(stream, Schema) and "action" in stream.names
+    action = None if has_actions else "payment"
     try:
-        enforcement = Enforcement(ask_url, read_tokens(token_file)[0], on_outage) if ask_url else None
+        enforcement = Enforcement(ask_url, read_tokens(token_file)[0], on_outage, action) if ask_url else None
     except (ValueError, OSError) as error:
         raise Usage(f"--ask: {error}") from None
     schema = None if isinstance(stream, str) else stream

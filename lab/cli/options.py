@@ -63,11 +63,12 @@ def add_command(
     return command
 
 
-def add_group(commands: Subparsers, name: str, help: str) -> Subparsers:
+def add_group(commands: Subparsers, name: str, help: str, epilog: str = "") -> Subparsers:
     """Adds a command that has commands of its own; returns what those are added to."""
-    return commands.add_parser(name, help=help).add_subparsers(
-        title="commands", metavar="COMMAND", required=True
+    command = commands.add_parser(
+        name, help=help, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    return command.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
 def add_server_commands(

@@ -15,7 +15,22 @@ from lab.cli.options import (
 from lab.logs.places import MAX_PORT
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT
+from lab.restrict.restrictions import KNOWN
 
+QUESTION = f"""\
+A question is an event that has not happened yet: its action, and its fields with the names of the schema.
+
+  POST /may   {{"questions": [{{"action": "login", "userId": 7}}, {{"action": "payment", "userId": 8, "amount": 12.5}}]}}
+  answer      {{"answers": [{{"allowed": false, "until": 1738024200000, "ruleId": 1, "subject": {{"userId": 7}}, ...}}, {{"allowed": true}}]}}
+
+action: {", ".join(KNOWN)}. Values are texts, numbers, true, false, or null if the event has none.
+What cannot be judged is not allowed: {{"allowed": false, "refused": "why"}}, as for another action, or if a field is missing
+by which somebody is restricted. Only status 200 with "allowed": true means yes. GET /restrictions and GET /health also answer.
+
+example:
+  curl -H "Authorization: Bearer $(cat ~/.local/share/lab/restrict-token)" \\
+    -d '{{"questions": [{{"action": "login", "userId": 7}}]}}' http://127.0.0.1:{PORT}/may
+"""
 LOG = {"--restrictions": "the restriction log (next to the others)"}
 
 
@@ -24,7 +39,7 @@ def add_commands(commands: Subparsers) -> None:
     from lab.apps import restrict
 
     help = "turn alerts into restrictions, enforce them, list and lift them"
-    group = add_group(commands, "restrict", help)
+    group = add_group(commands, "restrict", help, QUESTION)
     read = {
         "--rules": "log to read: the control messages",
         "--acks": "log to read: the engine's answers",
@@ -50,6 +65,7 @@ example:
         "serve",
         lambda options: restrict.serve(target_from_options(options), options.port, options.token_file),
         "answer on 127.0.0.1 whether somebody may do something, until Ctrl-C",
+        QUESTION,
         schema=False,
         is_service=True,
     )

@@ -86,23 +86,33 @@ def looks_like_json_object(text: str) -> bool:
 
 
 def parse_json_object(
-    text: str, parse_constant: Callable[[str], Any] = refuse_non_json_number
+    text: str,
+    parse_constant: Callable[[str], Any] = refuse_non_json_number,
+    members: Callable[[list[tuple[str, Any]]], Any] | None = None,
 ) -> dict[str, Any]:
     """The text as exactly one JSON object, its numbers int or Decimal, never float. Raises BadRecord.
 
     `parse_constant` returns the value for NaN, Infinity and -Infinity, which are not JSON; by default it refuses them.
+    `members` makes an object of its members; by default it is a dict with the last of two members of the same name.
     """
     if text.count("{") + text.count("[") > MAX_DEPTH and nesting_depth(text) > MAX_DEPTH:
         raise BadRecord(f"not readable: JSON nested too deeply, more than {MAX_DEPTH} levels")
     try:
-        return _decoder(parse_constant).decode(text)
+        return _decoder(parse_constant, members).decode(text)
     except json.JSONDecodeError as error:
         raise BadRecord(f"not one JSON object: {error}") from None
 
 
 @lru_cache(maxsize=8)
-def _decoder(parse_constant: Callable[[str], Any]) -> json.JSONDecoder:
-    return json.JSONDecoder(parse_int=parse_integer, parse_float=_decimal, parse_constant=parse_constant)
+def _decoder(
+    parse_constant: Callable[[str], Any], members: Callable[[list[tuple[str, Any]]], Any] | None
+) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        parse_int=parse_integer,
+        parse_float=_decimal,
+        parse_constant=parse_constant,
+        object_pairs_hook=members,
+    )
 
 
 def nesting_depth(text: str) -> int:

@@ -2,14 +2,15 @@
 
 import http.client
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
-from lab.model.field import Value
-from lab.model.words import expected_message, short_json
-from lab.restrict.restrictions import FORBIDS
+from lab.model.words import expected_message, plain_text, short_json
+from lab.restrict.restrictions import FORBIDS, KNOWN, is_short_number
 from lab.restrict.tokens import read_tokens
 
 HOST, PORT = "127.0.0.1", 8707
@@ -26,36 +27,47 @@ class Enforcement:
 
     `on_outage` maps the action of a restriction to "allow" or "deny": whether the events that it forbids happen while the service
     does not answer. The default is to deny them. After a failed connection the client waits `AGAIN_S` before it asks again.
-    A question that the service refuses is never allowed, whatever `on_outage` says; nor is one whose action is no text.
+    A question that the service refuses is never allowed, whatever `on_outage` says; nor is one with an action that no restriction
+    knows. `action`: that of events that have none, such as "payment"; without it, they are refused.
 
     `unanswered`: the number of questions without an answer; `refused`: of those that the service refused; `error`: the last reason.
     `token`: this client's token; by default the one in the environment or in the user's file.
     """
 
-    def __init__(self, url: str, token: str | None = None, on_outage: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        on_outage: Mapping[str, str] | None = None,
+        action: str | None = None,
+    ):
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError(
                 f"{url!r}, expected the address of `lab restrict serve`, such as http://127.0.0.1:8707"
             )
         self._on_outage = ON_OUTAGE | dict(on_outage or {})
-        for action, what in self._on_outage.items():
-            if action not in FORBIDS or what not in (ALLOW, DENY):
+        for restriction, what in self._on_outage.items():
+            if restriction not in FORBIDS or what not in (ALLOW, DENY):
                 raise ValueError(
                     expected_message(
-                        "on_outage", f"{action}={what}", f"one of {', '.join(FORBIDS)}, and allow or deny"
+                        "on_outage",
+                        f"{restriction}={what}",
+                        f"one of {', '.join(FORBIDS)}, and allow or deny",
                     )
                 )
+        if action is not None and action not in KNOWN:
+            raise ValueError(expected_message("action", action, f"one of {', '.join(KNOWN)}"))
+        self._action = action
         self._token = token or read_tokens()[0]
         self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=TIMEOUT_S)
         self._again_at = 0.0
         self.unanswered, self.refused, self.error = 0, 0, ""
 
-    def allowed(self, events: Sequence[Mapping[str, Value]]) -> list[bool]:
-        """Whether each event may happen. An event without an action is a payment."""
-        questions = [
-            {"action": "payment", **{name: _plain(event[name]) for name in event}} for event in events
-        ]
+    def allowed(self, events: Sequence[Mapping[str, Any]]) -> list[bool]:
+        """Whether each event may happen: only if the service says so, or if it does not answer and `on_outage` allows it."""
+        default = {"action": self._action} if self._action else {}
+        questions = [default | {name: _plain(event[name]) for name in event} for event in events]
         return [answer for some in _requests(questions) for answer in self._ask(some)]
 
     def _ask(self, questions: Sequence[dict[str, Any]]) -> list[bool]:
@@ -89,10 +101,10 @@ class Enforcement:
     def _outage(self, questions: Sequence[dict[str, Any]], error: str) -> list[bool]:
         self.unanswered, self.error = self.unanswered + len(questions), error
         return [
-            isinstance(question["action"], str)
+            question.get("action") in KNOWN
             and all(
-                self._on_outage[action] == ALLOW
-                for action, forbidden in FORBIDS.items()
+                self._on_outage[restriction] == ALLOW
+                for restriction, forbidden in FORBIDS.items()
                 if question["action"] in forbidden
             )
             for question in questions
@@ -124,5 +136,15 @@ def _answers(given: Any, count: int) -> list[dict]:
     return given if is_list and all(isinstance(each, dict) for each in given) else []
 
 
-def _plain(value: Value) -> str | int | None:
-    return value if isinstance(value, str | int | None) else format(value, "f")
+def _plain(value: object) -> Any:
+    """A value as JSON has it, exactly; something else becomes {}, which the service refuses."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int() if -(1 << 63) <= value < 1 << 63:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case Decimal() if is_short_number(value):
+            return plain_text(value)
+    return {}

@@ -10,7 +10,6 @@ restriction that somebody has lifted, nothing goes into the next one.
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from typing import Self
 
 from lab.logs.positions import Record
@@ -21,8 +20,8 @@ from lab.model.deadletters import dead_letter
 from lab.model.group import MAX_KEY
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.words import plain_text
-from lab.restrict.restrictions import Restriction, Restrictions, apply_new_messages
+from lab.restrict.restrictions import Restriction, Subject
+from lab.restrict.standing import BadQuestion, Restrictions, apply_new_messages, comparable
 
 DEAD_LETTERS = "restrictionDeadLetters"  # the log of dead letters
 POLL_S = 0.02  # how often it looks for new records
@@ -148,14 +147,14 @@ class Decider:
         rule = self._rules[alert.rule_id, alert.rule_version]
         if not rule.action:
             return
-        if (group := group_as_text(alert, rule.keys)) is None:
+        if (subject := subject_of(alert, rule.keys, self._schema)) is None:
             self._bad(
-                record, f"its group cannot be told from its text, expected {', '.join(rule.keys)} in `group`"
+                record,
+                f"its group cannot be told from its text, expected {', '.join(rule.keys)} in `group`",
             )
             return
         start = alert.event_time if alert.log_time is None else alert.log_time
-        subject = tuple(sorted(group.items()))
-        implied = Restriction(
+        made = Restriction(
             rule.action,
             subject,
             start,
@@ -164,25 +163,34 @@ class Decider:
             rule_version=alert.rule_version,
             alert_id=alert.alert_id,
         )
-        before = self._said.get(rule.action, subject)
-        after = before.merged(implied)
-        if (after.start, after.until) != (before.start, before.until):
-            self._said.apply(implied)
-            made = replace(after, lifted=-1)
+        if self._said.apply(made):
             decided[made.key] = made
 
 
-def group_as_text(alert: Alert, names: tuple[str, ...]) -> Mapping[str, str] | None:
-    """The fields of an alert's group with their values as text; None if it has no `group` and its `key` is ambiguous.
+def subject_of(alert: Alert, names: tuple[str, ...], schema: Schema) -> Subject | None:
+    """The fields of an alert's group with their values, of the schema's types.
+
+    None if the values are of other types, or if the alert has no `group` and its `key` is ambiguous.
 
     >>> from decimal import Decimal
-    >>> group_as_text(Alert(1, 1, "{userId=7}", Decimal(3), ">", Decimal(2), 1, 0, group=(("userId", 7),)), ("userId",))
-    {'userId': '7'}
+    >>> from lab.model.schema import PAYMENTS
+    >>> alert = Alert(1, 1, "{payeeId=7}", Decimal(3), ">", Decimal(2), 1, 0, group=(("paymentAmount", "2.50"), ("payeeId", 7)))
+    >>> subject_of(alert, ("payeeId", "paymentAmount"), PAYMENTS)
+    (('payeeId', 7), ('paymentAmount', Decimal('2.50')))
     """
     if alert.group is None:
-        return read_key(alert.key, names)
-    group = {name: plain_text(value) for name, value in alert.group}
-    return group if group.keys() == set(names) else None
+        group: Mapping[str, int | str] | None = read_key(alert.key, names)
+    else:
+        group = dict(alert.group)
+    if group is None or group.keys() != set(names):
+        return None
+    try:
+        return tuple(
+            (name, comparable(name, group[name], schema.field(name).is_number_or_time))
+            for name in sorted(names)
+        )
+    except BadQuestion:
+        return None
 
 
 def read_key(key: str, names: tuple[str, ...]) -> dict[str, str] | None:

@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from decimal import Decimal
 from threading import Event, Thread
 from typing import Annotated, Any
 
@@ -27,21 +28,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.logs.positions import Record
 from lab.logs.reading import AT_ONCE
-from lab.model.jsontext import BadRecord, decode_text, is_valid_unicode, parse_json_object
+from lab.model.jsontext import BadRecord
 from lab.model.times import now_ms
-from lab.model.words import expected_message
-from lab.model.words import short_json as as_text
-from lab.restrict.client import AT_ONCE as QUESTIONS_AT_ONCE
+from lab.model.words import plain_text
 from lab.restrict.client import HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
-from lab.restrict.restrictions import (
-    FORBIDS,
-    Restriction,
-    Restrictions,
-    apply_messages,
-    apply_new_messages,
-    end_of,
-)
+from lab.restrict.questions import check_question, read_questions
+from lab.restrict.restrictions import FORBIDS, Restriction
+from lab.restrict.standing import BadQuestion, Restrictions, apply_messages, apply_new_messages, end_of
 from lab.restrict.tokens import read_tokens
 
 POLL_S, AGAIN_S = 0.02, 0.5
@@ -55,29 +49,6 @@ SETTINGS: dict[str, Any] = {
     "timeout_graceful_shutdown": 2,  # s; otherwise an open connection could prevent the service from stopping
     "backlog": ACCEPTED_AT_ONCE,
 }
-
-
-def read_questions(body: bytes) -> list[Any]:
-    """The questions of a request, not validated yet. Raises BadRecord."""
-    asked = parse_json_object(decode_text(body, "request", MAX_BODY))
-    questions = asked.get("questions") if isinstance(asked, dict) and len(asked) == 1 else None
-    if not isinstance(questions, list) or not 1 <= len(questions) <= QUESTIONS_AT_ONCE:
-        raise BadRecord(
-            f'expected {{"questions": [...]}} with 1 to {QUESTIONS_AT_ONCE} questions, and nothing else'
-        )
-    return questions
-
-
-def invalid_reason(question: Any) -> str:
-    """Why a question is invalid; "" if it is valid."""
-    if not isinstance(question, dict):
-        return expected_message("question", question, 'an object such as {"action": "login", "userId": 7}')
-    if not isinstance(question.get("action"), str):
-        return expected_message("action", question.get("action"), "a text such as login")
-    for name, value in question.items():
-        if not (value is None or type(value) is int or isinstance(value, str) and is_valid_unicode(value)):
-            return expected_message(as_text(name), value, "a text of valid Unicode, an integer or null")
-    return ""
 
 
 class Enforcer(Thread):
@@ -116,13 +87,14 @@ class Enforcer(Thread):
 
     def answer(self, event: Any) -> dict[str, Any]:
         """Whether the event may happen; if not, until when and because of which rule, or why the question is invalid."""
-        if why := invalid_reason(event):
-            return {"allowed": False, "refused": why}
-        if found := max(
-            self._restrictions.against(event, now_ms()), key=lambda each: each.until, default=None
-        ):
-            return {"allowed": False} | restriction_answer(found)
-        return {"allowed": True}
+        try:
+            check_question(event)
+            found = self._restrictions.against(event, now_ms())
+        except BadQuestion as error:
+            return {"allowed": False, "refused": str(error)}
+        if not found:
+            return {"allowed": True}
+        return {"allowed": False} | restriction_answer(max(found, key=lambda each: each.until))
 
     def restrictions_in_force(self, at_most: int) -> tuple[int, list[Restriction]]:
         """How many restrictions are in force, and those that last longest, the longest first."""
@@ -133,7 +105,10 @@ def restriction_answer(restriction: Restriction) -> dict[str, Any]:
     """A restriction in the form of the service's answers."""
     return {
         "action": restriction.action,
-        "subject": dict(restriction.subject),
+        "subject": {
+            name: plain_text(value) if isinstance(value, Decimal) else value
+            for name, value in restriction.subject
+        },
         "until": restriction.until,
         "ruleId": restriction.rule_id,
         "ruleVersion": restriction.rule_version,

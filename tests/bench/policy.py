@@ -22,7 +22,6 @@ from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.schema import LOGINS
 from lab.model.times import now_ms
-from lab.restrict.decide import group_as_text
 from lab.restrict.restrictions import parse_restriction
 from lab.rulestore.store import change_in_message
 from lab.stream.player import Player
@@ -128,12 +127,12 @@ def attacked(loop: Loop, attacks: int, rng: random.Random) -> Took:
         sent = now_ms()
         events.append(guesses(user, 10**12 + 100 * number))
         wait_until(partial(refused, loop, user), pause_s=0.005)
-        seen[str(user)] = sent, now_ms()
+        seen[user] = sent, now_ms()
     events.close()
-    alerts: dict[str, tuple[int, int]] = {}
+    alerts: dict[int, tuple[int, int]] = {}
     for record in records(loop, "alerts"):
         alert = Alert.from_json(record.line)
-        alerts.setdefault(group_as_text(alert, ("userId",))["userId"], (alert.log_time, record.log_time_ms))
+        alerts.setdefault(dict(alert.group)["userId"], (alert.log_time, record.log_time_ms))
     said = {
         dict(parse_restriction(record.line).subject)["userId"]: record.log_time_ms
         for record in records(loop, "restrictions")

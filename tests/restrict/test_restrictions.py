@@ -5,6 +5,7 @@ import shlex
 import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -15,22 +16,17 @@ from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert
+from lab.model.field import Field
 from lab.model.group import group_key, shorten_key
-from lab.model.schema import LOGINS, MAX_TIME, PAYMENTS
+from lab.model.schema import LOGINS, MAX_TIME, PAYMENTS, Schema
 from lab.model.times import DAY_MS, now_ms
 from lab.restrict import decide
-from lab.restrict.decide import DEAD_LETTERS, Decider, read_key
-from lab.restrict.restrictions import (
-    MAX_BYTES,
-    BadRestriction,
-    Restriction,
-    Restrictions,
-    fold_restrictions,
-    parse_restriction,
-)
+from lab.restrict.decide import DEAD_LETTERS, Decider, read_key, subject_of
+from lab.restrict.restrictions import MAX_BYTES, BadRestriction, Restriction, parse_restriction
+from lab.restrict.standing import BadQuestion, Restrictions, fold_restrictions
 from tests.rulestore.engine import Engine
 
-ALICE = (("userId", "7"),)
+ALICE = (("userId", 7),)
 GUESSING: dict[str, Any] = {
     "ruleId": 1,
     "ruleState": "ACTIVE",
@@ -78,6 +74,35 @@ def test_a_lift_ends_what_began_in_its_millisecond_too():
     assert forbidden(after(restrict(51, 100), lift(50)), 60)
 
 
+LONG, SHORT, LIFT = restrict(100, 1_000), restrict(200, 500), lift(150)
+
+
+@pytest.mark.parametrize("order", list(permutations((LONG, SHORT, LIFT, LONG))))
+def test_a_lift_ends_what_began_before_it_and_nothing_else_in_any_order(order):
+    """A lift ends 24 hours; the 10 minutes that began after it stay 10 minutes, whichever message is read first."""
+    found = after(*order)
+    assert [forbidden(found, now) for now in (499, 500, 999)] == [True, False, False]
+    assert (found.get("block_login", ALICE).start, found.get("block_login", ALICE).until) == (200, 500)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 5, 7, 10, 60]), st.integers(0, 9)), min_size=1, max_size=8),
+    st.randoms(),
+)
+def test_messages_mean_the_same_in_any_order_repeated_and_compacted(drawn, rng):
+    """A time to live of 0 stands for a lift."""
+    messages = [restrict(at, at + ttl) if ttl else lift(at) for ttl, at in drawn]
+    lifted = max((at for ttl, at in drawn if not ttl), default=-1)
+    until = max((at + ttl for ttl, at in drawn if ttl and at > lifted), default=0)
+    assert after(*messages).get("block_login", ALICE).until == until
+    mixed = messages * 2
+    rng.shuffle(mixed)
+    assert after(*mixed).get("block_login", ALICE) == after(*messages).get("block_login", ALICE)
+    in_time = sorted(messages, key=lambda each: max(each.start, each.lifted))
+    last = {message.key: message for message in in_time}
+    assert after(*last.values()).get("block_login", ALICE) == after(*messages).get("block_login", ALICE)
+
+
 def test_of_two_the_longer_one_counts():
     assert forbidden(after(restrict(10, 100), restrict(20, 50)), 99)
 
@@ -99,11 +124,56 @@ def test_what_is_forbidden_depends_on_the_action_and_on_whose_event_it_is():
         restrict(0, 9, (("country", "KR"), ("device", "mac"))),
         restrict(0, 9, (), "notify"),
     )
+    elsewhere = {"country": "DE", "device": "mac"}
     assert forbidden(restrictions, 1, action="login_failed")
-    assert not forbidden(restrictions, 1, action="payment") and not forbidden(restrictions, 1, userId=8)
+    assert not forbidden(restrictions, 1, action="payment", ip="203.0.113.6")
+    assert not forbidden(restrictions, 1, userId=8, **elsewhere)
     assert forbidden(restrictions, 1, action="payment", ip="203.0.113.5")
     assert forbidden(restrictions, 1, userId=8, country="KR", device="mac")
-    assert not forbidden(restrictions, 1, userId=None, country="KR")
+    assert not forbidden(restrictions, 1, userId=None, country="KR", device=None)
+
+
+def test_what_lacks_a_value_by_which_somebody_is_restricted_cannot_be_judged():
+    """Null is a value: the event has none there. A field that is missing may be misspelt."""
+    restrictions = after(restrict(0, 9), restrict(0, 9, (("country", "KR"), ("device", "mac"))))
+    for fields in ({"userid": 7}, {"user_id": 7, "country": "KR"}, {}):
+        with pytest.raises(BadQuestion, match="userId: missing, expected its value, or null"):
+            restrictions.against({"action": "login", **fields}, 1)
+    with pytest.raises(BadQuestion, match="device: missing"):
+        restrictions.against({"action": "login", "userId": 8, "country": "KR"}, 1)
+    assert restrictions.against({"action": "login", "userId": 7}, 1), "it is forbidden in any case"
+    assert not restrictions.against({"action": "login"}, 9), "nobody is restricted any more"
+    assert not restrictions.against({"action": "payment"}, 1), "no payment is held"
+
+
+def test_a_field_is_needed_until_the_last_restriction_by_it_ends_or_is_lifted():
+    restrictions = after(*(restrict(0, until, (("userId", str(until)),)) for until in (50, 90)))
+    ended = Restriction("block_login", (("userId", "90"),), lifted=20, by="ann")
+    for now, messages in ((60, (ended,)), (30, (ended, restrict(0, 20, (("userId", "1"),))))):
+        with pytest.raises(BadQuestion):
+            restrictions.against({"action": "login"}, 49)
+        for message in messages:
+            restrictions.apply(message)
+        if now == 60:
+            assert not restrictions.against({"action": "login"}, now)
+
+
+@pytest.mark.parametrize(
+    "restricted, same, other, unclear",
+    [
+        (7, [7, "7", "07", "7.0", Decimal("7.00"), Decimal("70E-1")], [8, "70", Decimal("7.01"), None], ["x", "", "7 ", "\uff17", True]),
+        (Decimal("12.50"), [Decimal("12.5"), "12.5", "12.500"], [12, "12.51", 10**39], ["12,5", "12.5 EUR", False]),
+        ("7", ["7", 7], ["07", "7.0", "7 ", "\uff17", 8], [Decimal("7.0")]),
+        ("true", ["true", True], ["True", False, 1], []),
+    ],
+)  # fmt: skip
+def test_a_number_is_compared_as_a_number_and_a_text_as_a_text(restricted, same, other, unclear):
+    restrictions = after(restrict(0, 9, (("userId", restricted),)))
+    assert all(forbidden(restrictions, 1, userId=value) for value in same)
+    assert not any(forbidden(restrictions, 1, userId=value) for value in other)
+    for value in unclear:
+        with pytest.raises(BadQuestion, match="userId: .*, expected a (number|text)"):
+            restrictions.against(LOGIN | {"userId": value}, 1)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +183,10 @@ def test_what_is_forbidden_depends_on_the_action_and_on_whose_event_it_is():
         "[]",
         "nonsense",
         '{"action": "jail", "subject": {}, "from": 1, "until": 2}',
-        '{"action": "notify", "subject": {"userId": 7}, "from": 1, "until": 2}',
+        '{"action": "notify", "subject": {"userId": true}, "from": 1, "until": 2}',
+        '{"action": "notify", "subject": {"userId": null}, "from": 1, "until": 2}',
+        '{"action": "notify", "subject": {"userId": 1e99}, "from": 1, "until": 2}',
+        '{"action": "notify", "subject": {"userId": NaN}, "from": 1, "until": 2}',
         '{"action": "notify", "subject": ["userId"], "from": 1, "until": 2}',
         '{"action": "notify", "subject": {}, "from": "soon", "until": 2}',
         '{"action": "notify", "subject": {}}',
@@ -150,13 +223,13 @@ def test_of_a_long_log_a_part_is_in_memory_at_a_time(tmp_path):
 def test_nobody_is_restricted_before_the_first_message():
     nobody = Restrictions().get("block_login", ALICE)
     assert not nobody.is_in_force(0) and json.loads(nobody.to_json())["lift"] == -1
-    assert nobody.merged(restrict(0, 5)) == restrict(0, 5)
 
 
 def test_a_restriction_that_began_when_it_was_lifted_is_told_as_a_lift_and_by_whom():
     assert json.loads(replace(restrict(5, 100), lifted=5).to_json())["lift"] == 5
     unsigned = replace(lift(5), by="")
-    assert {lift(5).merged(unsigned).by, unsigned.merged(lift(5)).by} == {"ann"}
+    for messages in ((lift(5), unsigned), (unsigned, lift(5))):
+        assert after(*messages).get("block_login", ALICE).by == "ann"
 
 
 def test_the_restriction_that_lasts_longest_is_listed_first():
@@ -254,6 +327,23 @@ def test_an_alert_of_a_rule_with_an_action_restricts_its_group_for_its_time(logs
     assert (found.action, found.subject, found.rule_id, found.rule_version) == ("block_login", ALICE, 1, 1)
     assert (found.start, found.until) == (log_time, log_time + 1_800_000)
     assert decided(logs) == 0, "a second one says nothing that was said"
+
+
+def test_a_subject_has_the_types_of_the_schema():
+    types = {"id": "long", "at": "long", "total": "decimal(9,2)", "code": "string"}
+    schema = Schema("orders", tuple(Field(name, type) for name, type in types.items()), ("id",), "at")
+    names, condition = ("code", "id", "total"), (Decimal(3), ">=", Decimal(3), 9, 0)
+    group = (("code", "007"), ("id", 7), ("total", "12.50"))
+    typed = (("code", "007"), ("id", 7), ("total", Decimal("12.50")))
+    assert subject_of(Alert(1, 1, "", *condition, group=group), names, schema) == typed
+    assert subject_of(Alert(1, 1, "{code=007;id=7;total=12.50}", *condition), names, schema) == typed
+    for wrong in ((("code", "7"), ("id", 7)), (("code", 7), ("id", 7), ("total", "x"))):
+        assert subject_of(Alert(1, 1, "", *condition, group=wrong), names, schema) is None
+    made = Restriction("block_login", typed, 1, 2)
+    assert (
+        '{"code": "007", "id": 7, "total": 12.50}' in made.to_json()
+        and parse_restriction(made.to_json()) == made
+    )
 
 
 def alert_of(line: str) -> Alert:
@@ -544,7 +634,7 @@ def test_a_group_that_an_attacker_disguised_restricts_nobody_else(logs):
     engine.step()
     assert decided(logs) == 1
     (found,) = fold_restrictions(logs.log("restrictions")).all()
-    assert found.subject == (("device", "x;userId=8"), ("userId", "7"))
+    assert found.subject == (("device", "x;userId=8"), ("userId", 7))
     now = found.start
     assert forbidden(fold_restrictions(logs.log("restrictions")), now, device="x;userId=8")
     assert not forbidden(fold_restrictions(logs.log("restrictions")), now, device="x", userId=8)

@@ -2,11 +2,14 @@
 
 import http.client
 import json
+import math
 import shutil
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from datetime import date
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -26,7 +29,7 @@ from lab.restrict.tokens import read_tokens
 from lab.stream.player import Player
 from tests.waiting import PATIENCE_S, wait_until
 
-ALICE = (("userId", "7"),)
+ALICE = (("userId", 7),)
 TOKEN, OTHER = "t" * 32, "o" * 32
 
 
@@ -82,7 +85,7 @@ def test_it_refuses_while_a_restriction_lasts_and_until_it_is_lifted(log, later)
         block(log, seconds=1_000)
         wait_until(lambda: not may(port, action="login", userId=7)[1]["answers"][0]["allowed"])
         _, told = may(port, action="login_failed", userId="7", ip="x")
-        assert told["answers"][0]["ruleId"] == 1 and told["answers"][0]["subject"] == {"userId": "7"}
+        assert told["answers"][0]["ruleId"] == 1 and told["answers"][0]["subject"] == {"userId": 7}
         assert may(port, action="payment", userId=7)[1]["answers"][0]["allowed"]
         later[0] = 1_001
         assert may(port, action="login", userId=7)[1]["answers"][0]["allowed"]  # it expired
@@ -179,13 +182,31 @@ def test_a_request_that_is_wrong_is_refused(log, body):
     [
         ('"login"', 'question: "login", expected an object'),
         ("null", "question: nothing, expected an object"),
-        ('{"userId": 7}', "action: nothing, expected a text such as login"),
-        ('{"action": 7}', "action: 7, expected a text such as login"),
-        ('{"action": "login", "userId": 7.5}', '"userId": 7.5, expected a text of valid Unicode, an integer'),
+        ('{"userId": 7}', "action: nothing, expected one of login, login_failed, password_reset, payment"),
+        ('{"action": 7}', "action: 7, expected one of login, "),
+        ('{"action": "TRANSFER", "userId": 8}', 'action: "TRANSFER", expected one of login, login_failed'),
+        (
+            '{"action": "block_login", "userId": 8}',
+            'action: "block_login", expected one of login, login_failed',
+        ),
+        ('{"action": "Login", "userId": 8}', 'action: "Login", expected one of login, '),
+        ('{"action": "login ", "userId": 8}', 'action: "login ", expected one of login, '),
+        ('{"action": ["login"], "userId": 8}', "action: a list, expected one of login, "),
+        ('{"Action": "login", "userId": 8}', "action: nothing, expected one of login, "),
+        ('{"action": "login"}', "userId: missing, expected its value, or null"),
+        ('{"action": "login", "UserId": 7}', "userId: missing, expected its value, or null"),
+        ('{"action": "login", "user": 7}', "userId: missing, expected its value, or null"),
+        ('{"action": "login", "userId": "seven"}', 'userId: "seven", expected a number'),
+        ('{"action": "login", "userId": true}', "userId: true, expected a number"),
+        ('{"action": "login", "userId": 8, "userId": 9}', '"userId" comes twice'),
+        ('{"action": "login", "action": "payment", "userId": 7}', '"action" comes twice'),
+        ('{"action": "login", "userId": [8]}', '"userId": a list, expected'),
         ('{"action": "login", "userId": {"a": 1}}', '"userId": an object, expected'),
-        ('{"action": "login", "userId": true}', '"userId": true, expected'),
+        ('{"action": "login", "userId": 1e99}', '"userId": 1E+99, expected'),
+        ('{"action": "login", "userId": 1e99999999999999999999}', '"userId": '),
+        ('{"action": "login", "userId": ' + "9" * 50 + "}", '"userId": 999'),
         ('{"action": "login", "userId": 7, "device": "\\ud800"}', '"device": "'),
-        ('{"action": "login", "userId": 7, "\\ud800": 7.5}', "expected a text"),
+        ('{"action": "login", "userId": 7, "\\ud800": []}', "expected a text"),
     ],
 )
 def test_what_is_no_question_is_refused_and_the_others_are_answered(log, question, why):
@@ -196,6 +217,34 @@ def test_what_is_no_question_is_refused_and_the_others_are_answered(log, questio
         first, refused, last = told["answers"]
         assert status == 200 and first == {"allowed": True} and not last["allowed"]
         assert refused["allowed"] is False and why in refused["refused"]
+
+
+def test_a_payment_that_is_held_is_allowed_under_no_other_name(log):
+    block(log, action="hold_payment", subject=(("payeeId", 7),))
+    with serving(log) as port:
+        for action in ("payment", "TRANSFER", "transfer", "hold_payment", "Payment", "", None, 1):
+            (answer,) = may(port, action=action, payeeId=7, paymentAmount=12.5)[1]["answers"]
+            assert answer["allowed"] is False, action
+
+
+def test_amounts_are_judged_exactly(log):
+    block(log, action="hold_payment", subject=(("paymentAmount", Decimal("12.50")),))
+    with serving(log) as port:
+
+        def allowed(amount: str) -> bool:
+            body = f'{{"questions": [{{"action": "payment", "paymentAmount": {amount}}}]}}'
+            return ask(port, "POST", "/may", body)[1]["answers"][0]["allowed"]
+
+        assert not any(map(allowed, ("12.5", "12.50", "1.25e1", '"12.5"')))
+        assert all(map(allowed, ("12.500000000000001", "12.49", "12", '"12.51"', "null")))
+        told = may(port, action="payment", paymentAmount=12.5)[1]["answers"][0]
+        assert told["subject"] == {"paymentAmount": "12.50"}
+
+
+def test_members_that_come_twice_in_a_request_are_refused(log):
+    with serving(log) as port:
+        twice = '{"questions": [{"action": "login"}], "questions": [{"action": "payment"}]}'
+        assert ask(port, "POST", "/may", twice)[0] == 422
 
 
 def test_long_texts_are_compared_like_short_ones(log):
@@ -367,15 +416,47 @@ def test_only_reading_is_offered(log):
 LOGIN, PAYMENT, VISIT = ({"action": action, "userId": 7} for action in ("login", "payment", "visit"))
 
 
+def test_an_event_without_an_action_has_the_one_that_the_shop_names(log):
+    block(log, action="hold_payment")
+    with serving(log) as port:
+        url = f"http://{HOST}:{port}"
+        with closing(Enforcement(url, TOKEN, action="payment")) as shop:
+            assert shop.allowed([{"userId": 7}, {"userId": 8}, {"Action": "login", "userId": 7}]) == [
+                False,
+                True,
+                False,
+            ]
+            assert (shop.refused, shop.unanswered) == (0, 0)
+        with closing(Enforcement(url, TOKEN)) as shop:
+            assert shop.allowed([{"userId": 8}]) == [False] and "action: nothing" in shop.error
+    with pytest.raises(ValueError, match='action: "visit", expected one of login'):
+        Enforcement(url, TOKEN, action="visit")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1.5, Decimal("1.50"), True, 10**5_000, float("nan"), [1], {"a": 1}, object(), date(2024, 1, 1)],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_of_any_type_is_judged_or_not_allowed_and_keeps_nobody_else_out(log, value):
+    block(log, subject=(("userId", 7), ("amount", 9)))
+    with serving(log) as port, closing(Enforcement(f"http://{HOST}:{port}", TOKEN, ALLOWING)) as shop:
+        judged = isinstance(value, bool | float | Decimal) and math.isfinite(value)
+        events = [LOGIN | {"amount": 8, "other": other} for other in (1, value, 2)]
+        assert shop.allowed(events) == [True, judged, True]
+        assert (shop.refused, shop.unanswered) == (not judged, 0)
+
+
 def test_while_there_is_no_answer_what_could_be_forbidden_does_not_happen():
     url = f"http://{HOST}:{ports.free_port()}"
     shop = Enforcement(url, TOKEN)
-    assert shop.allowed([LOGIN, PAYMENT, VISIT, {"userId": 7}]) == [False, False, True, False]
+    assert shop.allowed([LOGIN, PAYMENT, VISIT, {"userId": 7}]) == [False] * 4
     assert shop.unanswered == 4 and "refused" in shop.error
     assert shop.allowed([LOGIN]) == [False]
     assert shop.unanswered == 5 and "refused" in shop.error, "the reason stays while it waits to ask again"
     assert Enforcement(url, TOKEN, {"hold_payment": "allow"}).allowed([LOGIN, PAYMENT]) == [False, True]
     assert Enforcement(url, TOKEN, {"block_login": "allow"}).allowed([LOGIN, PAYMENT]) == [True, False]
+    assert Enforcement(url, TOKEN, ALLOWING).allowed([VISIT, {"userId": 7}]) == [False, False]
     with pytest.raises(ValueError, match="expected the address of `lab restrict serve`"):
         Enforcement("file:///etc/passwd")
     for wrong in ({"block_login": "maybe"}, {"login": "allow"}):
@@ -411,7 +492,7 @@ def test_what_is_no_answer_of_the_service_is_an_outage(body):
     with ThreadingHTTPServer((HOST, 0), Other) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         shop = Enforcement(f"http://{HOST}:{server.server_port}", TOKEN)
-        assert shop.allowed([LOGIN]) == [False] and shop.allowed([VISIT]) == [True]
+        assert shop.allowed([LOGIN]) == [False] and shop.allowed([VISIT]) == [False]
         assert (shop.unanswered, shop.refused) == (2, 0) and shop.error
         shop.close()
         server.shutdown()

@@ -21,7 +21,8 @@ from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.model.times import now_ms
 from lab.restrict.client import HOST
-from lab.restrict.restrictions import FORBIDS, fold_restrictions
+from lab.restrict.restrictions import FORBIDS
+from lab.restrict.standing import fold_restrictions
 from lab.restrict.tokens import read_tokens
 from lab.state.read import read_state
 from lab.stream.simulate import payments, to_json
@@ -216,7 +217,9 @@ def assert_restrictions(loop: Loop, derived: Derived, shop: Shop) -> None:
 
     def restricted() -> dict[Who, Term]:
         standing = fold_restrictions(loop.logs.log("restrictions")).all()
-        return {(each.action, dict(each.subject)["payeeId"]): (each.start, each.until) for each in standing}
+        return {
+            (each.action, str(dict(each.subject)["payeeId"])): (each.start, each.until) for each in standing
+        }
 
     wait_until(lambda: restricted() == derived.terms)
 
