@@ -10,7 +10,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PREFETCHED := $(wildcard prefetched/wheels)
 # what is imported is compiled then, once; the rest, three quarters of all modules, never
 unexport PYTHONDONTWRITEBYTECODE
-PIP_INSTALL := $(PY) -m pip install --quiet --no-compile --disable-pip-version-check $(if $(PREFETCHED),--no-index --find-links $(PREFETCHED))
+PIP_INSTALL := $(PY) -m pip install --quiet --no-compile --disable-pip-version-check --no-build-isolation $(if $(PREFETCHED),--no-index --find-links $(PREFETCHED))
 # for those who only work through the lessons: make setup REQUIREMENTS=requirements.txt
 REQUIREMENTS := requirements-dev.txt
 # the same pins with their hashes, which pip checks; a prefetched folder has wheels that were built there, of other hashes
@@ -20,14 +20,18 @@ WITHOUT_HASHES := $(if $(PREFETCHED),-e 's/ \\$$//' -e '/--hash=/d')
 # by far the largest, of whose source pip builds a wheel; all others
 ENGINE := /^(llvmlite|markdown-it-py|mdurl|numba|numpy|packaging|pandas|prometheus-client|psutil|py4j|pyarrow|pygments|python-dateutil|pytz|pyyaml|rich|tzdata)==/,/[^\\]$$/
 SPARK := /^pyspark==/,/[^\\]$$/
-INSTALL = @sed -E $(foreach pins,$(1),-e '$(pins)') $(WITHOUT_HASHES) $(LOCK) | $(PIP_INSTALL) --no-deps $(if $(WITHOUT_HASHES),,--require-hashes) -r /dev/stdin
+INSTALL = @sed -E $(foreach pins,$(1),-e '$(pins)') $(WITHOUT_HASHES) $(or $(2),$(LOCK)) | $(PIP_INSTALL) --no-deps $(if $(WITHOUT_HASHES),,--require-hashes) -r /dev/stdin
+# what builds wheels: the newest pip and setuptools of an index might be anything
+BUILD_LOCK := requirements-build.lock
 JUPYTER_SETTINGS := .venv/share/jupyter/lab/settings
 NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 READY := Ready. Next: make demo, make lab or make test
 # where measurements draw; to draw those of the docs anew: make cost PICTURES=docs/pictures
 PICTURES := build/pictures
-TOOLS = $(firstword $(PYTHONS)) -m venv build/tools
+TOOLS_INSTALL := build/tools/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --require-hashes
+TOOLS = $(firstword $(PYTHONS)) -m venv build/tools && $(TOOLS_INSTALL) -r $(BUILD_LOCK) && $(TOOLS_INSTALL)
+COMPILE := build/tools/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header
 # a language that lessons and control room are translated into: make lab LANGUAGE=ko, make room LANGUAGE=zh
 FIRST_PAGE := $(firstword $(wildcard $(if $(LANGUAGE),notebooks/$(LANGUAGE)/00-start-here.ipynb) notebooks/00-start-here.ipynb notebooks))
 
@@ -51,18 +55,22 @@ java: .venv/.made
 	  echo "Python 3.11 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
 	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1
 
-.venv/.engine: .venv/.made $(LOCK)
+.venv/.pip: .venv/.made $(BUILD_LOCK)
+	$(call INSTALL,,$(BUILD_LOCK))
+	@touch $@
+
+.venv/.engine: .venv/.pip $(LOCK)
 	$(call INSTALL,$(ENGINE)!d)
 	@touch $@
 
 # without compression, the wheel is built in half the time
 .venv/.spark: export DIST_EXTRA_CONFIG = $(CURDIR)/.venv/.wheel.cfg
-.venv/.spark: .venv/.made $(LOCK)
+.venv/.spark: .venv/.pip $(LOCK)
 	@printf '[bdist_wheel]\ncompression = stored\n' > $(DIST_EXTRA_CONFIG)
 	$(call INSTALL,$(SPARK)!d)
 	@touch $@
 
-.venv/.packages: .venv/.made $(LOCK) pyproject.toml
+.venv/.packages: .venv/.pip $(LOCK) pyproject.toml
 	@echo "Installing the pinned packages (a minute or two the first time)"
 	$(call INSTALL,$(ENGINE)d $(SPARK)d)
 	@$(PIP_INSTALL) --no-deps --editable .
@@ -102,17 +110,17 @@ room: without-java ## open the control room, rules and alerts as one web page (t
 page: without-java ## make the control room as one HTML file that needs no Python: build/control-room.html
 	@$(PY) -m lab.page.build build
 
-build/book-env/.ready: book/requirements.txt
+build/book-env/.ready: book/requirements.lock $(BUILD_LOCK)
 	@echo "Installing the tools that make the book into build/book-env"
 	@$(PY) -m venv --clear build/book-env
-	@build/book-env/bin/pip install --quiet --disable-pip-version-check -r book/requirements.txt
+	@for lock in $^; do build/book-env/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --require-hashes -r $$lock || exit 1; done
 	@touch $@
 
 book: setup build/book-env/.ready ## make the book: all lessons with their outputs, docs and API as one site (20 minutes; ARGS=--no-execute: as last run)
 	@$(PY) -m book.make $(ARGS)
 
 lite: without-java ## make the lessons as a static site that runs in the browser, offline: build/lite (needs npm)
-	@$(TOOLS) && build/tools/bin/pip install --quiet --disable-pip-version-check -r requirements-lite.txt
+	@$(TOOLS) -r requirements-lite.lock
 	@$(PY) -m lab.teach.lite build/lite
 
 lite-test: lite ## run the lessons of build/lite to the end in Chromium, which reaches no other host (5 minutes)
@@ -211,18 +219,22 @@ datasets: setup ## make the committed payments and logins data again: the same b
 flights: setup ## make all twelve months of flight events (January is committed)
 	@$(PY) datasets/make.py flights --months 1-12
 
-hashes: ## write requirements*.lock anew, after a change of a pin
-	@$(TOOLS) && build/tools/bin/pip install --quiet uv==0.13.9
-	@for name in requirements requirements-dev; do build/tools/bin/uv pip compile --quiet --universal --python-version 3.11 --no-deps \
-	  --generate-hashes --no-annotate --no-header $$name.txt --output-file $$name.lock; done
+hashes: ## write all *.lock anew, after a change of a pin
+	@$(TOOLS) -r requirements-tools.lock
+	@for name in requirements requirements-dev requirements-build; do \
+	  $(COMPILE) --python-version 3.11 --no-deps $$name.txt --output-file $$name.lock || exit 1; done
+	@$(COMPILE) --python-version 3.14 --no-deps requirements-page.txt --output-file requirements-page.lock
+	@$(COMPILE) --python-version 3.11.5 --no-deps book/requirements.txt --output-file book/requirements.lock
+	@for name in requirements-tools requirements-lite; do \
+	  $(COMPILE) --python-version 3.11 $$name.txt --output-file $$name.lock || exit 1; done
 
 release: sbom ## build the wheel, the source archive and the list of parts: build/release
-	@build/tools/bin/pip install --quiet build==1.6.1 && rm -rf build/release build/lib
-	@build/tools/bin/python -m build --outdir build/release . > build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@rm -rf build/release build/lib
+	@build/tools/bin/python -m build --no-isolation --outdir build/release . > build/release.log 2>&1 || { cat build/release.log; exit 1; }
 	@cp build/sbom.cdx.json build/release && ls build/release
 
 sbom: ## write the list of Python parts, CycloneDX: build/sbom.cdx.json (jars: lab/machine/jars.txt)
-	@$(TOOLS) && build/tools/bin/pip install --quiet cyclonedx-bom==7.5.0
+	@$(TOOLS) -r requirements-tools.lock
 	@build/tools/bin/python -W ignore::UserWarning -m cyclonedx_py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.cdx.json
 
 lint: .venv/.packages .venv/.engine ## check style with ruff, types with mypy

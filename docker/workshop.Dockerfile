@@ -13,12 +13,12 @@ RUN apt-get update \
 USER lab
 WORKDIR /opt/lab
 # what takes minutes first: a change of a lesson leaves it as it is
-COPY --chown=lab Makefile requirements.txt requirements-dev.txt requirements.lock requirements-dev.lock pyproject.toml README.md LICENSE ./
+COPY --chown=lab Makefile requirements.txt requirements-dev.txt requirements.lock requirements-dev.lock requirements-build.lock pyproject.toml README.md LICENSE ./
 COPY --chown=lab lab lab
 ENV LAB_CACHE=/opt/lab/.cache
 # the second line is what JupyterHub starts in a container; alone, the image does not need it
 RUN make setup REQUIREMENTS=requirements.txt \
-    && .venv/bin/pip install --no-cache-dir --quiet --constraint requirements.txt jupyterhub==6.1.1 \
+    && .venv/bin/pip install --no-cache-dir --quiet --only-binary :all: --constraint requirements.txt jupyterhub==6.1.1 \
     && rm -rf /home/lab/.cache
 COPY --chown=lab docs docs
 COPY --chown=lab datasets datasets

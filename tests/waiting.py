@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from lab.machine.orphans import run_if_killed
+
 # only a test that has failed waits that long; on 2 cores with twenty programs five starts of Java took 300 s
 PATIENCE_S = 400
 
@@ -34,14 +36,14 @@ def wait_until(
 
 @contextmanager
 def program(command: list[str], **options) -> Iterator[subprocess.Popen]:
-    """A program that runs during a block and is killed at its end: a test that fails does not wait for it.
+    """A program that runs during a block and is killed at its end: a test that fails, or is killed, leaves nothing behind.
 
     >>> with program(["sleep", "1000"]) as sleeping:
     ...     sleeping.poll()
     >>> sleeping.returncode
     -9
     """
-    with subprocess.Popen(command, **options) as running:
+    with subprocess.Popen(command, **options) as running, run_if_killed("kill", "-9", str(running.pid)):
         try:
             yield running
         finally:

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from unicodedata import normalize
 
 from lab.apps.target import Target, Usage, open_existing_log
 from lab.model.aggregation import MeasuredCondition
@@ -15,6 +16,9 @@ from lab.model.words import escape_control_characters, plain_text, shorten
 TITLE = 20  # characters that a title keeps in a short line, however long the facts are
 AGAIN_S = 30.0  # how soon after it could not be read
 RULE_UNKNOWN = "0 EQUAL 0, as when nothing came in time"  # the rule is not in the control log
+DOTS = ".\u3002\uff61"  # that separate the parts of a host's name
+# full-width and small forms of these, and a leader of one dot; other signs of these kinds are people's own words
+OTHER_FORMS = re.compile("[\uff20\ufe6b\uff0e\ufe52\u2024\uff1a\ufe55\ufe13\uff0f\uff1c\uff1e\ufe64\ufe65]")
 LOOK_S = 1.0  # how often the control log is read for the rules of alerts
 
 
@@ -86,13 +90,16 @@ def _fitted(parts: Sequence[str], at_most: int) -> list[str]:
 def sanitize_text(text: str) -> str:
     """Makes untrusted text safe for a chat: no mentions, no links, no control characters.
 
+    Signs that programs take for others are treated like them, such as a full-width @ or the dots that names of hosts may have.
+
     >>> sanitize_text("@channel <!here> http://x www.example.com 1.5").replace("\u200b", "|")
     '@|channel ‹!here› http:|//x www.|example.|com 1.5'
     """
+    text = OTHER_FORMS.sub(lambda found: normalize("NFKC", found[0]), escape_control_characters(text))
     for sign, instead in (("@", "@\u200b"), ("://", ":\u200b//"), ("<", "‹"), (">", "›")):
         text = text.replace(sign, instead)
     # a chat makes a link of a bare name of a host, too
-    return escape_control_characters(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
+    return re.sub(rf"([{DOTS}])(?=[^\W\d_])", "\\1\u200b", text)
 
 
 class AbsenceRules:

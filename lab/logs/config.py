@@ -57,6 +57,7 @@ class AlertReceiver:
     """A receiver of `lab notify`: a webhook if it has a secret to sign with, otherwise a URL for apprise.
 
     `min_interval_ms`: the shortest time between two messages to people. `rule_ids`: the rules whose alerts are sent; empty: all rules.
+    `proxy`: the URL of a proxy that requests go through; those that variables of the environment name are not used.
 
     >>> AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush")
     AlertReceiver(name='audit', min_interval_ms=60000, rule_ids=())
@@ -67,6 +68,7 @@ class AlertReceiver:
     webhook_secret: str = field(default="", repr=False)
     min_interval_ms: int = 60_000
     rule_ids: tuple[int, ...] = ()
+    proxy: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def _notify(name: str, table: object, folder: Path) -> AlertReceiver:
     where = f"notify.{name}"
     if not isinstance(table, dict):
         raise BadConfig(f"{where}: expected a table with url")
-    _only(table, ("url", "secret", "every", "rules"), f"{where}.")
+    _only(table, ("url", "secret", "every", "rules", "proxy"), f"{where}.")
     if "url" not in table:
         raise BadConfig(f"{where}.url is missing, expected a URL of apprise's, or with a secret https://…")
     url, secret = (_text(f"{where}.{key}", table.get(key, ""), folder) for key in ("url", "secret"))
@@ -154,6 +156,10 @@ def _notify(name: str, table: object, folder: Path) -> AlertReceiver:
         ):
             raise BadConfig(f"{where}.rules: expected a list of rules' numbers, such as [1, 3]")
         given["rule_ids"] = tuple(rules)
+    if "proxy" in table:
+        given["proxy"] = _text(f"{where}.proxy", table["proxy"], folder)
+        if not re.fullmatch(r"https?://[^/\s]+/?", given["proxy"]):
+            raise BadConfig(f"{where}.proxy: expected http://HOST:PORT")
     return AlertReceiver(name, url, secret, **given)
 
 

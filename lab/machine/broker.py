@@ -8,7 +8,7 @@ The jars come from the cache (`lab.machine.jars`), the logging libraries from Py
     broker.json                             pid and port of the process started last
     broker.log, java.out                    what Kafka logs, and what its Java prints
 
-The broker keeps running when the process that started it ends. `running_broker` gives a temporary broker.
+The broker keeps running when the process that started it ends. `running_broker` gives a temporary broker, which does not.
 """
 
 import base64
@@ -20,6 +20,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -36,6 +37,7 @@ from lab.logs.access import file_lock, make_folder, private_file_opener, read_tr
 from lab.logs.loopback import check_loopback
 from lab.machine import jars, ports
 from lab.machine.java import find_java
+from lab.machine.orphans import run_if_killed
 from lab.model.words import file_named_in_errors
 
 HOST, PORT = "127.0.0.1", 9092
@@ -98,8 +100,7 @@ class Broker:
 
     def stop(self) -> Literal["stopped", "killed"]:
         """Shuts the broker down; kills it if it has not ended after 30 s. Does nothing if it is not running."""
-        process = self._process()
-        if process:
+        if process := self._process():
             process.terminate()
             try:
                 process.wait(STOP_S)
@@ -167,10 +168,9 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
         own = folder / "own.properties"
         properties = PROPERTIES + (own.read_text() if own.exists() else "")
         controller = next(other for other in iter(ports.free_port, None) if other != port)
-        filled = properties.format(host=HOST, port=port, controller=controller)
         (folder / "server.properties").unlink(missing_ok=True)
         with open(folder / "server.properties", "w", opener=private_file_opener) as file:
-            file.write(filled)
+            file.write(properties.format(host=HOST, port=port, controller=controller))
         (folder / "log4j2.properties").write_text(LOGGING)
         if not (folder / "data" / "meta.properties").exists():
             _format(folder, program, class_path)
@@ -226,13 +226,15 @@ def running_broker(folder: Path | str | None = None, port: int = 0) -> Iterator[
     ...     KafkaAdminClient(bootstrap_servers=broker.address)
     """
     place = Path(tempfile.mkdtemp(prefix="lab-broker-")) if folder is None else _resolved(folder)
-    try:
-        yield start(place, port)
-    finally:
-        if broker := status(place):  # also one that was restarted
-            broker.stop()
-        if folder is None:
-            shutil.rmtree(place, ignore_errors=True)
+    clean_up = '"$0" -m lab broker stop --folder "$1"' + '; rm -rf "$1"' * (folder is None)
+    with run_if_killed("sh", "-c", clean_up, sys.executable, str(place)):
+        try:
+            yield start(place, port)
+        finally:
+            if broker := status(place):  # also one that was restarted
+                broker.stop()
+            if folder is None:
+                shutil.rmtree(place, ignore_errors=True)
 
 
 # -- who is there ------------------------------------------------------------------------------------------------------

@@ -3,18 +3,18 @@
     prefetched/wheels/   the pinned packages, for this system and this version of Python; of pure Python ones, for all
     prefetched/jars/     all jars but the large ones
 
-Copied into another clone, it is all that `make setup` needs beside Python and Java. What is there already is not fetched again.
+Copied into another clone, it is all that `make setup` needs beside Python and Java. Jars that are there already are not fetched again.
 """
 
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
 from lab.machine import jars
 
 ROOT = Path(__file__).resolve().parents[2]
+LOCKS = ("requirements-dev.lock", "requirements-build.lock")
 
 
 class PrefetchedCounts(NamedTuple):
@@ -27,28 +27,18 @@ class PrefetchedCounts(NamedTuple):
 def fill_prefetch_folder(folder: Path) -> PrefetchedCounts:
     """Puts wheels and jars into `folder`; returns how many of each are there. Raises CalledProcessError, JarsError."""
     wheels, jar_folder = folder / "wheels", folder / "jars"
-    # `wheel`, not `download`: what comes as source is built here, where compilers and build tools can be fetched
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--prefer-binary",
-    ]
-    pinned = ["--requirement", str(ROOT / "requirements-dev.txt"), *_to_build(ROOT / "pyproject.toml")]
-    subprocess.run([*command, "--find-links", str(wheels), "--wheel-dir", str(wheels), *pinned], check=True)
+    # `wheel`, not `download`: what comes as source is built here, with this environment's setuptools, which is pinned
+    command = (
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--prefer-binary"]
+        + ["--no-build-isolation", "--no-deps", "--require-hashes", "--wheel-dir", str(wheels)]
+        + [word for lock in LOCKS for word in ("--requirement", str(ROOT / lock))]
+    )
+    subprocess.run(command, check=True)
     for group in jars.GROUPS.keys() - jars.LARGE:
         for jar in jars.fetch_jars(group):
             if not (jar_folder / jar.name).exists():
                 jars.copy_jar(jar, jar_folder)
     return PrefetchedCounts(len(list(wheels.glob("*.whl"))), len(list(jar_folder.glob("*.jar"))))
-
-
-def _to_build(project: Path) -> list[str]:
-    """What pip needs to install this package itself."""
-    return tomllib.loads(project.read_text())["build-system"]["requires"]
 
 
 if __name__ == "__main__":

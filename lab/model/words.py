@@ -8,8 +8,12 @@ from decimal import Decimal
 from difflib import get_close_matches
 from html import escape
 
-# moves the cursor, sets colours, or turns text around: C0, DEL, C1, marks and overrides of direction, line ends, half characters
-UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# moves the cursor, sets colours, turns text around or cannot be seen: C0, DEL, C1, marks and overrides of direction, line ends,
+# half characters, signs without width, fillers, tags. Joiners and variation selectors stay: scripts and emoji need them
+UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
 # how OWASP says that formulas begin, also in full width
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
@@ -27,7 +31,7 @@ def escape_control_characters(text: str, keep: str = "") -> str:
 
 
 def _escaped(character: str) -> str:
-    return json.dumps(character)[1:-1] if character < " " else f"\\u{ord(character):04x}"
+    return f"\\u{ord(character):04x}" if "\x7f" <= character <= "\uffff" else json.dumps(character)[1:-1]
 
 
 def spreadsheet_cell(value: object) -> object:

@@ -111,9 +111,10 @@ const byCodePoint = (a, b) => {
 const byNumber = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const sortedValues = (field, values) => [...new Set(values)].sort(field.numeric ? byNumber : byCodePoint);
 
-/** A text with what is obeyed instead of shown as JSON writes it. */
-const visible = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (sign) =>
-  sign < " " ? JSON.stringify(sign).slice(1, -1) : `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+/** A text with what is obeyed instead of shown, or cannot be seen, as JSON writes it. */
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+const visible = (text) => text.replace(UNSEEN, (sign) =>
+  sign < " " ? JSON.stringify(sign).slice(1, -1) : sign.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""));
 
 /** A text in quotes, as JSON has it: whatever is in it, it is one token that reads back as the text. */
 const inQuotes = (text) => visible(JSON.stringify(text));

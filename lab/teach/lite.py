@@ -247,8 +247,9 @@ def _wheels(parts: Path, to: Path) -> list[Path]:
         shutil.rmtree(folder, ignore_errors=True)
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
     pure = ("--no-deps", "--only-binary=:all:", "--platform=any", "--python-version=3.14")
-    _run(*pip, "download", *pure, "--dest", downloaded, "--requirement", ROOT / "requirements-page.txt")
-    _run(*pip, "wheel", "--no-deps", "--wheel-dir", own, ROOT)
+    pinned = ("--require-hashes", "--requirement", ROOT / "requirements-page.lock")
+    _run(*pip, "download", *pure, "--dest", downloaded, *pinned)
+    _run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", own, ROOT)
     wheels = []
     for wheel in sorted([*downloaded.glob("*.whl"), *own.glob("*.whl")]):
         wheels.append(to / wheel.name)

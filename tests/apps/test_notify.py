@@ -2,11 +2,13 @@
 
 import json
 import signal
+import socket
 import sys
 import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.alerttext import sanitize_text
-from lab.apps.notify import (
+from lab.apps.alertmessages import (
     MAX_BODY,
     MAX_LINE,
-    ReceiverFilter,
+    NotAccepted,
     TextBatch,
     WebhookBatch,
-    _collected,
     webhook_signature,
 )
+from lab.apps.alerttext import sanitize_text
+from lab.apps.notify import ReceiverFilter, _collected
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import AlertReceiver, BadConfig, read_config
@@ -89,6 +91,7 @@ def place(tmp_path, monkeypatch, receiver) -> FileLogs:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     Path("secret").write_text(SECRET + "\n")
+    Path("secret").chmod(0o600)
     Path("lab.toml").write_text(
         f'[notify.audit]\nurl = "http://127.0.0.1:{receiver.port}/hook/{SECRET}"\nsecret = {{ file = "secret" }}\n'
         f'[notify.oncall]\nurl = "json://oncall:{SECRET}@127.0.0.1:{receiver.port}"\nevery = "1h"\n'
@@ -145,6 +148,85 @@ def test_a_target_that_refuses_gets_the_alerts_again_and_a_redirect_is_not_follo
     assert receiver.event_ids() == [1]
 
 
+@pytest.mark.parametrize("target", ["audit", "first"])
+def test_nothing_of_the_surroundings_is_sent_along_or_gets_the_alerts(place, receiver, monkeypatch, target):
+    """Neither the user's passwords for that host nor a proxy that a variable names."""
+    Path("netrc").write_text(f"machine 127.0.0.1 login ann password {SECRET}\n")
+    monkeypatch.setenv("NETRC", str(Path("netrc").absolute()))
+    proxy = Webhook()
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    place.log("alerts").append([alert(1).to_json()])
+    with notifying(target, "--from", "0") as process:
+        wait_until(lambda: receiver.requests, alive=lambda: process.poll() is None, said=said)
+    assert not proxy.requests
+    assert all("authorization" not in headers for headers, _ in receiver.requests)
+    proxy.close()
+
+
+def test_the_proxy_that_lab_toml_names_gets_the_requests(place, receiver):
+    for more in ({"webhook_secret": SECRET}, {}):
+        url = "http://audit.invalid/hook" if more else "json://audit.invalid/hook"
+        batch = (WebhookBatch if more else TextBatch)(
+            AlertReceiver("audit", url, proxy=f"http://127.0.0.1:{receiver.port}", **more)
+        )
+        batch.add(alert(1))
+        batch.send()
+    assert len(receiver.requests) == 2
+    assert {headers["host"] for headers, _ in receiver.requests} == {"audit.invalid"}
+
+
+@contextmanager
+def trickling() -> Iterator[int]:
+    """A server that answers with a byte a second, without end; its port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=trickle, args=(server.accept()[0],), daemon=True).start()
+
+        def trickle(client: socket.socket) -> None:
+            with suppress(OSError):
+                client.sendall(b"HTTP/1.1 200 OK\r\nx: ")
+                while True:
+                    client.sendall(b"x")
+                    time.sleep(0.1)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("batch_class", [WebhookBatch, TextBatch])
+def test_a_target_that_answers_slowly_without_end_is_left_at_the_limit(monkeypatch, batch_class):
+    monkeypatch.setattr("lab.apps.alertmessages.ANSWER_S", 0.5)
+    with trickling() as port:
+        is_webhook = batch_class is WebhookBatch
+        url = f"{'http' if is_webhook else 'json'}://127.0.0.1:{port}"
+        batch = batch_class(AlertReceiver("slow", url, webhook_secret=SECRET * is_webhook))
+        batch.add(alert(1))
+        began = time.monotonic()
+        with pytest.raises(NotAccepted, match="does not answer within 0.5 s"):
+            batch.send()
+        assert time.monotonic() - began < 0.5 + PATIENCE_S / 4
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_a_target_that_answers_slowly_keeps_nobody_from_stopping(place):
+    with trickling() as port:
+        with Path("lab.toml").open("a") as file:
+            file.write(f'[notify.slow]\nurl = "http://127.0.0.1:{port}"\nsecret = {{ file = "secret" }}\n')
+        place.log("alerts").append([alert(1).to_json()])
+        with notifying("slow", "--from", "0") as process:
+            started(process)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(6) == 0  # of the 10 s that an answer may take
+    assert "0 alerts sent to slow" in said()
+
+
 def test_an_alert_that_is_too_large_for_its_target_is_left_out_by_name_and_those_behind_it_arrive(
     place, receiver
 ):
@@ -177,6 +259,22 @@ def test_killed_at_any_time_no_alert_is_missing_and_the_order_stays(place, recei
         wait_until(lambda: count - 1 in receiver.event_ids(), alive=lambda: process.poll() is None, said=said)
     first = list(dict.fromkeys(receiver.event_ids()))
     assert first == list(range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\uff20here \ufe6ball", "@|here @|all"),
+        ("evil\u3002com evil\uff0ecom evil\uff61com evil\u2024com", "evil。|com evil.|com evil｡|com evil.|com"),
+        ("https\uff1a\uff0f\uff0fx http:\u2215\u2215x", "https:|//x http:\u2215\u2215x"),
+        ("\uff1c!here\uff1e \ufe64!all\ufe65", "‹!here› ‹!all›"),
+        ("a\u00adb\u200bc\u2060d\ufeffe\U000e0041f\u3164g\u202eh", r"a\u00adb\u200bc\u2060d\ufeffe\udb40\udc41f\u3164g\u202eh"),
+        ("서울 ㅋㅋ。끝 你好。世界 １２．５ ①", "서울 ㅋㅋ。|끝 你好。|世界 １２.５ ①"),
+        ("@\u200bhere", r"@|\u200bhere"),
+    ],
+)  # fmt: skip
+def test_signs_that_look_or_count_like_others_mention_nobody_and_link_nowhere(text, shown):
+    assert sanitize_text(text).replace("\u200b", "|") == shown
 
 
 TWO = (
@@ -442,6 +540,8 @@ def test_a_target_that_is_none_is_named(place, capsys):
         ('url = "https://e.com"\nsecret = "whsec_"', "notify.x.secret: begins with whsec_"),
         ('url = "https://e.com"\nsecret = "hush-hush"\nevery = "1m"', "notify.x.every is for people"),
         ('url = "slack://a"\nevery = "often"', "notify.x.every"),
+        ('url = "slack://a"\nproxy = "hush-hush"', "notify.x.proxy: expected http://HOST:PORT"),
+        ('url = "slack://a"\nproxy = "file:///hush-hush"', "notify.x.proxy: expected http://HOST:PORT"),
         ('url = "slack://a"\nrules = ["1"]', "notify.x.rules: expected a list"),
     ],
 )

@@ -22,6 +22,7 @@ from lab.apps.report import StatsReport
 from lab.apps.watch import PERCENTILES, Latencies
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
+from lab.machine.orphans import run_if_killed
 from lab.model.quantiles import percentile_texts
 from tests.answers import only_answers
 from tests.bench.catchup import catchup
@@ -125,7 +126,8 @@ def process(*arguments: str) -> Iterator[subprocess.Popen]:
     """A Python process that is interrupted at the end."""
     one = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        yield one
+        with run_if_killed("kill", str(one.pid)):
+            yield one
     finally:
         one.send_signal(2)
         with suppress(subprocess.TimeoutExpired):
