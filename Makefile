@@ -66,7 +66,7 @@ java: .venv/.made
 # without compression, the wheel is built in half the time
 .venv/.spark: export DIST_EXTRA_CONFIG = $(CURDIR)/.venv/.wheel.cfg
 .venv/.spark: .venv/.pip $(LOCK)
-	@printf '[bdist_wheel]\ncompression = stored\n' > $(DIST_EXTRA_CONFIG)
+	@printf '[bdist_wheel]\ncompression = stored\n' > "$(DIST_EXTRA_CONFIG)"
 	$(call INSTALL,$(SPARK)!d)
 	@touch $@
 

@@ -53,9 +53,6 @@ def test_nothing_is_built_with_a_setuptools_that_an_index_chooses():
     makefile = scripts[0]
     for stamp in ("engine", "spark", "packages"):
         assert re.search(rf"^\.venv/\.{stamp}: \.venv/\.pip ", makefile, re.MULTILINE)
-    assert pins((ROOT / "requirements-build.txt").read_text()) >= {
-        f"{each}=={metadata.version(each)}" for each in ("pip", "setuptools")
-    }, "make setup"
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     (pinned,) = re.findall(r"^setuptools==([\d.]+)", (ROOT / "requirements-build.txt").read_text(), re.MULTILINE)
     assert [each.name for each in map(Requirement, oldest)] == ["setuptools"]

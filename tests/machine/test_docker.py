@@ -223,9 +223,10 @@ def test_dev_container_and_binder_name_files_and_modules_that_there_are():
     assert (ROOT / ".devcontainer" / container["build"]["dockerfile"]).is_file()
     assert container["postCreateCommand"] == "make setup"
     binder = ROOT / ".binder"
-    assert (
-        binder / (binder / "requirements.txt").read_text().split()[1]
-    ).resolve() == ROOT / "requirements.txt"
+    named = binder / (binder / "requirements.txt").read_text().split()[1]
+    assert named.resolve() == ROOT / "requirements-build.lock"
+    locks = re.findall(r"-r (\S+)", (binder / "postBuild").read_text())
+    assert locks == ["requirements.lock"] and (ROOT / locks[0]).is_file()
     for module in re.findall(r"python -m (lab\.[\w.]+)", (binder / "postBuild").read_text()):
         assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
 
