@@ -73,6 +73,7 @@ def broker_of_users(folder: Path) -> Iterator[broker.Broker]:
     """Runs one in a folder, for `USERS`: `owner` and `ana` may do everything."""
     folder.mkdir()
     (folder / "users").write_text(USERS)
+    (folder / "users").chmod(0o600)
     broker.restrict_to_users(folder / "broker", broker.read_users(folder / "users"))
     own = folder / "broker" / "own.properties"
     own.write_text(own.read_text() + AUTHORIZER)

@@ -54,7 +54,9 @@ def test_nothing_is_built_with_a_setuptools_that_an_index_chooses():
     for stamp in ("engine", "spark", "packages"):
         assert re.search(rf"^\.venv/\.{stamp}: \.venv/\.pip ", makefile, re.MULTILINE)
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    (pinned,) = re.findall(r"^setuptools==([\d.]+)", (ROOT / "requirements-build.txt").read_text(), re.MULTILINE)
+    (pinned,) = re.findall(
+        r"^setuptools==([\d.]+)", (ROOT / "requirements-build.txt").read_text(), re.MULTILINE
+    )
     assert [each.name for each in map(Requirement, oldest)] == ["setuptools"]
     assert all(Requirement(each).specifier.contains(pinned) for each in oldest)
 

@@ -5,7 +5,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.logs.access import make_folder
+from lab.logs.access import make_folder, private_file_opener
 from lab.logs.files import FileLog
 from lab.logs.positions import Positions, parse_positions, position_text
 
@@ -47,5 +47,6 @@ def save_bookmark(log: "FileLog | KafkaLog", tail: "Tail | KafkaTail", reader: s
     make_folder(file.parent)
     aside = file.with_suffix(f".{os.getpid()}")
     lines = log.absolute_name, *([tail.topic_id] if tail.topic_id else []), position_text(tail.positions)
-    aside.write_text("".join(f"{line}\n" for line in lines))
+    with open(aside, "w", opener=private_file_opener) as made:
+        made.writelines(f"{line}\n" for line in lines)
     aside.replace(file)

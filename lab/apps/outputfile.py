@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lab.apps.target import Usage
+from lab.logs.access import private_file_opener
 from lab.model.words import file_named_in_errors
 
 
 def write_output(path: Path, texts: Iterable[str]) -> None:
-    """Writes a file. An OSError names it, also if the disk is full."""
-    with file_named_in_errors(path), path.open("w", encoding="utf-8") as file:
+    """Writes a file; a new one is for this user alone, as what commands say is about people. An OSError names it, also if the disk is full."""
+    with file_named_in_errors(path), open(path, "w", encoding="utf-8", opener=private_file_opener) as file:
         file.writelines(texts)
 
 

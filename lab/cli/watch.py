@@ -123,6 +123,7 @@ example of lab.toml:
   url = "https://fraud.example.com/alerts"
   secret = { file = "/run/secrets/audit" }
   rules = [1, 3]                                    only the alerts of these rules
+  proxy = "http://proxy.example.com:3128"           the way out; variables such as https_proxy are not used
 
 examples:
   lab notify --to oncall --logs logs

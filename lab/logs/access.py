@@ -79,11 +79,15 @@ def file_lock(path: Path, error_if_busy: Exception | None = None) -> Iterator[No
 
 
 class NotTrusted(PermissionError):
-    """A file that another user wrote, or could write. The message says how to fix that."""
+    """A file that another user wrote, or could write or read. The message says how to fix that."""
 
 
-def read_trusted(file: Path) -> str:
-    """Reads a configuration or password file. Raises NotTrusted if anybody but this user and root can write it."""
+def read_trusted(file: Path, is_secret: bool = False) -> str:
+    """Reads a configuration file. Raises NotTrusted if anybody but this user and root can write it.
+
+    `is_secret`: also if everybody may read it, as after `echo … > FILE`. Only of root's files another user's program cannot
+    say this: a container's secrets are such files.
+    """
     with open(file, encoding="utf-8", opener=_nonblocking_opener) as opened:
         for found in (os.fstat(opened.fileno()), os.lstat(file)):
             if found.st_uid not in (0, os.geteuid()):
@@ -93,8 +97,17 @@ def read_trusted(file: Path) -> str:
                 )
             if found.st_mode & stat.S_IWOTH and not stat.S_ISLNK(found.st_mode):
                 raise NotTrusted(f"{file}: everybody may change it: chmod o-w {quote(str(file))}")
+            if is_secret and may_others_read(found) and found.st_uid == os.geteuid():
+                raise NotTrusted(
+                    f"{file}: has a secret, and everybody may read it: chmod o-r {quote(str(file))}"
+                )
         os.set_blocking(opened.fileno(), True)
         return opened.read()
+
+
+def may_others_read(found: os.stat_result) -> bool:
+    """Whether users who are neither the owner nor in the group may read a file."""
+    return bool(found.st_mode & stat.S_IROTH) and stat.S_ISREG(found.st_mode)
 
 
 def _nonblocking_opener(path: str, flags: int) -> int:

@@ -20,10 +20,11 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lab.logs.access import NotTrusted, read_trusted
+from lab.logs.access import NotTrusted, may_others_read, read_trusted
 from lab.logs.places import check_address
 from lab.model.times import parse_duration_ms
 
@@ -118,6 +119,7 @@ def read_config(path: Path) -> Config:
         raise BadConfig(f"{path}: not TOML: {error}") from None
     try:
         _only(tables, ("kafka", "notify"), "")
+        _check_secrets_are_private(path, tables)
         folder = path.absolute().parent
         notify = {name: _notify(name, table, folder) for name, table in _table(tables, "notify", "").items()}
         if notify and "kafka" not in tables:
@@ -125,6 +127,21 @@ def read_config(path: Path) -> Config:
         return Config(*_kafka(_table(tables, "kafka", ""), folder), notify)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
+
+
+def _check_secrets_are_private(path: Path, tables: dict) -> None:
+    """Raises BadConfig if everybody may read this file and it has a secret, not only the name of a variable or a file."""
+    if not may_others_read(path.stat()):
+        return
+    client = dict(_flat(_table(_table(tables, "kafka", ""), "client")))
+    found = {f"kafka.client.{name}": client.get(name) for name in ("sasl.password", "ssl.key.password")}
+    for name, table in _table(tables, "notify", "").items():
+        found[f"notify.{name}.secret"] = table.get("secret") if isinstance(table, dict) else None
+    for name, value in found.items():
+        if isinstance(value, str) and value and "${" not in value:
+            raise BadConfig(
+                f'everybody may read it, and it has {name}: chmod o-r {quote(str(path))}, or write {{ file = "…" }} or "${{NAME}}"'
+            )
 
 
 def _notify(name: str, table: object, folder: Path) -> AlertReceiver:
@@ -246,7 +263,10 @@ def _properties(client: dict, folder: Path) -> Iterator[tuple[str, str]]:
             raise BadConfig(f"kafka.client.{name} is not known, expected one of {', '.join(sorted(known))}")
         text = _text(f"kafka.client.{name}", value, folder)
         if name in PEM:
-            yield PEM[name], _content(f"kafka.client.{name}", text, folder)
+            yield (
+                PEM[name],
+                _content(f"kafka.client.{name}", text, folder, is_secret=name == "ssl.key.location"),
+            )
         else:
             yield name, text
 
@@ -262,7 +282,7 @@ def _flat(table: dict, before: str = "") -> Iterator[tuple[str, object]]:
 def _text(name: str, value: object, folder: Path) -> str:
     """A text with `${NAME}` replaced by environment variables, or the contents of `{ file = "…" }`."""
     if isinstance(value, dict) and list(value) == ["file"]:
-        return _content(name, _text(name, value["file"], folder), folder).rstrip("\r\n")
+        return _content(name, _text(name, value["file"], folder), folder, is_secret=True).rstrip("\r\n")
     if not isinstance(value, str):
         raise BadConfig(
             f'{name}: expected a text, which may have ${{NAME}} of the environment in it, or {{ file = "…" }}'
@@ -276,9 +296,9 @@ def _text(name: str, value: object, folder: Path) -> str:
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", of_environment, value)
 
 
-def _content(name: str, file: str, folder: Path) -> str:
+def _content(name: str, file: str, folder: Path, is_secret: bool) -> str:
     try:
-        return read_trusted(folder / file)
+        return read_trusted(folder / file, is_secret)
     except NotTrusted as error:
         raise BadConfig(f"{name}: {error}") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -180,7 +180,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
 def read_users(file: Path) -> dict[str, str]:
     """Reads names and passwords, one user per line. Raises BrokerError, which shows no password, and NotTrusted."""
     users = {}
-    for number, line in enumerate(read_trusted(file).splitlines(), 1):
+    for number, line in enumerate(read_trusted(file, is_secret=True).splitlines(), 1):
         words = line.split()
         if words and (len(words) != 2 or not all(map(WORD.fullmatch, words)) or words[0] == ITSELF):
             raise BrokerError(

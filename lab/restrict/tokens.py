@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from lab.logs.access import read_trusted
 from lab.model.datafolder import data_folder
 
 VARIABLE = "LAB_RESTRICT_TOKEN"
@@ -24,7 +25,8 @@ def new_token() -> str:
 def read_tokens(file: Path | None = None) -> list[str]:
     """The tokens in a file, in the environment, or in the user's own file, which is created if it is missing.
 
-    Raises ValueError for a file without a token, or a token that is too short; OSError if the file cannot be read.
+    Raises ValueError for a file without a token, or a token that is too short; NotTrusted for a file that others can write or read;
+    OSError if the file cannot be read.
     """
     if file is None and (token := os.environ.get(VARIABLE)):
         return _checked([token], f"${VARIABLE}")
@@ -37,7 +39,7 @@ def read_tokens(file: Path | None = None) -> list[str]:
         with suppress(FileExistsError):  # another process created it first
             os.link(aside, own)
         aside.unlink()
-    return _checked(own.read_text("ascii").split(), str(own))
+    return _checked(read_trusted(own, is_secret=True).split(), str(own))
 
 
 def _for_the_user(path: str, flags: int) -> int:

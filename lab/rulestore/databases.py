@@ -41,7 +41,7 @@ def database_url(given: str) -> URL:
 def create_database_engine(url: URL, **settings: Any) -> Engine:
     """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user; using the engine may raise UnusableDatabase."""
     if (passwords := Path(str(url.query.get("passfile", "")))).is_file():
-        read_trusted(passwords)
+        read_trusted(passwords, is_secret=True)
     engine = create_engine(url, **settings)
     if url.get_backend_name() == "sqlite":
 

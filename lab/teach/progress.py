@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from lab.logs.access import private_file_opener
 from lab.model.datafolder import data_folder as folder
 from lab.model.jsontext import BadRecord, parse_json_object
 from lab.model.language import say
@@ -105,7 +106,8 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
         return Verdict(RIGHT, say("Stumbles are not logged."))
     learner = (_consent() or {}).get("learner") or secrets.token_hex(3)
     folder().mkdir(parents=True, exist_ok=True)
-    (folder() / CONSENT).write_text(json.dumps({"learner": learner, "name": name}))
+    with open(folder() / CONSENT, "w", opener=private_file_opener) as consent:
+        consent.write(json.dumps({"learner": learner, "name": name}))
     _log({"state": "begin"})
     call_after_each_cell(_ran)
     who = say("the name {name}", name=repr(name)) if name else ""
@@ -129,7 +131,8 @@ def hand_in(folder: str | Path = ".") -> Verdict:
         text = say("There is nothing to hand in: run lab.log_stumbles() first, and then the checks.")
         return Verdict(WRONG, text)
     copy = Path(folder).absolute() / f"hand-in-{consent['learner']}.jsonl"
-    copy.write_bytes(log.read_bytes())
+    with open(copy, "wb", opener=private_file_opener) as file:
+        file.write(log.read_bytes())
     checks = [line for line in read_json_lines(copy) if "exercise" in line]
     right = {line["exercise"] for line in checks if line["state"] == RIGHT}
     text = say(

@@ -547,6 +547,7 @@ def test_a_target_that_is_none_is_named(place, capsys):
 )
 def test_what_does_not_fit_in_lab_toml_is_named_without_a_secret(tmp_path, table, reason):
     (tmp_path / "lab.toml").write_text(f"[notify.x]\n{table}\n")
+    (tmp_path / "lab.toml").chmod(0o600)
     with pytest.raises(BadConfig, match=reason) as error:
         read_config(tmp_path / "lab.toml")
     assert SECRET not in str(error.value)

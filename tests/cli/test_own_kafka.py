@@ -59,6 +59,7 @@ def guarded(tmp_path_factory):
 def place(guarded, tmp_path, monkeypatch):
     (tmp_path / "lab.toml").write_text(SASL.format(address=guarded.sasl, folder=guarded.folder))
     (tmp_path / "password").write_text(PASSWORD + "\n")
+    (tmp_path / "password").chmod(0o600)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAFKA_USER", USER)
     return tmp_path

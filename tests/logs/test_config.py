@@ -34,6 +34,7 @@ ssl.endpoint.identification.algorithm = "none"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "password").write_text(SECRET + "\n")
+    (tmp_path / "password").chmod(0o600)
     (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     (tmp_path / "lab.toml").write_text(SASL)
     monkeypatch.setenv("KAFKA_USER", "alice")
@@ -63,6 +64,41 @@ def test_a_file_that_everybody_may_change_is_not_obeyed(folder):
     (folder / "lab.toml").chmod(0o666)
     with pytest.raises(BadConfig, match=r"everybody may change it: chmod o-w "):
         load_config(None)
+
+
+@pytest.mark.parametrize(
+    ("secret", "shown"),
+    [
+        (
+            '[kafka.client]\nsecurity.protocol = "SASL_SSL"\nsasl.password = "hush"',
+            "kafka.client.sasl.password",
+        ),
+        ('[notify.x]\nurl = "https://e.com"\nsecret = "hush"', "notify.x.secret"),
+    ],
+)
+def test_a_file_with_a_secret_that_everybody_may_read_is_not_obeyed(folder, secret, shown):
+    (folder / "lab.toml").write_text(secret)
+    (folder / "lab.toml").chmod(0o644)
+    with pytest.raises(BadConfig, match=f"everybody may read it, and it has {shown}: chmod o-r ") as error:
+        load_config(None)
+    assert "hush" not in str(error.value)
+    (folder / "lab.toml").write_text(SASL)
+    (folder / "lab.toml").chmod(0o644)
+    assert load_config(None).kafka, "it names files and variables"
+    (folder / "password").chmod(0o644)
+    with pytest.raises(
+        BadConfig, match="password: has a secret, and everybody may read it: chmod o-r "
+    ) as error:
+        load_config(None)
+    assert SECRET not in str(error.value)
+
+
+def test_a_container_s_secret_belongs_to_root_and_may_be_read_by_all(folder, monkeypatch):
+    if os.getuid() != 0:
+        pytest.skip("only root can give a file to root")
+    (folder / "password").chmod(0o444)
+    monkeypatch.setattr(os, "geteuid", lambda: 1_000)
+    assert read_trusted(folder / "password", is_secret=True).strip() == SECRET
 
 
 def test_nobody_waits_for_a_pipe_that_somebody_else_made(folder, monkeypatch):

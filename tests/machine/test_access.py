@@ -221,6 +221,7 @@ def test_a_broker_with_users_serves_nobody_else_and_shows_no_password(with_users
         'sasl.mechanism = "PLAIN"\nsasl.username = "ana"\nsasl.password = { file = "word" }\n'
     )
     (tmp_path / "word").write_text("ana-s-word\n")
+    (tmp_path / "word").chmod(0o600)
     monkeypatch.chdir(tmp_path)
     logs = KafkaLogs(read_config(tmp_path / "lab.toml").kafka)
     logs.create()
@@ -230,6 +231,7 @@ def test_a_broker_with_users_serves_nobody_else_and_shows_no_password(with_users
 @pytest.mark.parametrize("text", ["", "ana\n", 'ana "quoted"\n', "ana {word}\n", "lab-broker x\n"])
 def test_a_list_of_users_that_does_not_fit_is_refused_without_its_words(tmp_path, text):
     (tmp_path / "users").write_text(text)
+    (tmp_path / "users").chmod(0o600)
     with pytest.raises(broker.BrokerError, match="expected a name and a password") as error:
         broker.read_users(tmp_path / "users")
     assert "quoted" not in str(error.value)

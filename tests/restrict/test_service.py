@@ -543,6 +543,14 @@ def test_tokens_come_from_a_file_the_environment_or_a_file_of_the_users_own(tmp_
     assert read_tokens() == ["e" * 32]
     file = tmp_path / "tokens"
     file.write_text(f"{TOKEN}\n{OTHER}\n")
+    for mode, why in (
+        (0o602, "everybody may change it: chmod o-w"),
+        (0o644, "everybody may read it: chmod o-r"),
+    ):
+        file.chmod(mode)
+        with pytest.raises(PermissionError, match=why):
+            read_tokens(file)
+    file.chmod(0o640)
     assert read_tokens(file) == [TOKEN, OTHER]
     for text in ("", "short\n", f"{TOKEN}\nshort"):
         file.write_text(text)

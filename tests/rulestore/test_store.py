@@ -384,13 +384,14 @@ def test_a_url_of_another_kind_is_refused_without_its_password(capsys):
             RuleStore(url, PAYMENTS)
 
 
-def test_a_passfile_that_everybody_may_change_is_refused(tmp_path):
+def test_a_passfile_that_everybody_may_change_or_read_is_refused(tmp_path):
     (tmp_path / "pgpass").write_text("*:*:*:lab:hush\n")
-    (tmp_path / "pgpass").chmod(0o666)
     url = f"postgresql://lab@127.0.0.1:1/lab?passfile={tmp_path / 'pgpass'}"
-    with pytest.raises(NotTrusted, match="pgpass: everybody may change it") as error:
-        RuleStore(url, PAYMENTS)
-    assert "hush" not in str(error.value)
+    for mode, why in ((0o602, "everybody may change it"), (0o644, "has a secret, and everybody may read it")):
+        (tmp_path / "pgpass").chmod(mode)
+        with pytest.raises(NotTrusted, match=f"pgpass: {why}") as error:
+            RuleStore(url, PAYMENTS)
+        assert "hush" not in str(error.value)
 
 
 # -- users with few rights ---------------------------------------------------------------------------------------------

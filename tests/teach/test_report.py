@@ -65,6 +65,7 @@ def test_the_page_needs_nothing_else_and_runs_no_code(handed_in):
 def test_the_command_writes_both(handed_in, capsys):
     out = handed_in / "class.html"
     assert main(["class", "report", str(handed_in), "--out", str(out)]) == 0
+    assert out.stat().st_mode & 0o777 == 0o600, "it has people's names"
     said = capsys.readouterr().out
     assert re.search(r"b2 +│ 4 +│ 1 – │ 5", said) and said.index("b2") < said.index("Ada")
     assert "which windows is an event in?, 4 tries, 2 of 2 solved it: These are the <right> ones." in said
