@@ -19,10 +19,11 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import ndiff
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hypothesis
 import numpy as np
@@ -71,7 +72,8 @@ EXAMPLES = hypothesis.settings(
     deadline=None,  # a mutant may stand still beside others
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
-MORE_CPU = 2  # times what the tests take without a fault: then a mutant does not end
+# times what the tests take without a fault: then a mutant does not end, or waits for what never comes
+MORE_CPU, LONGER = 2, 4
 MOST_BYTES = 8 << 30
 KILLED, SURVIVED, EXPLAINED = "killed", "survived", "explained"
 
@@ -123,15 +125,27 @@ class Planted(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self.source
 
 
-def judged(name: str, path: Path, source: str, tests: list[str], cpu_s: float) -> tuple[bool, float]:
-    """Whether the tests pass with this source in the module's place, and the CPU seconds that took."""
+class Verdict(NamedTuple):
+    """Whether the tests pass, and what that took."""
+
+    passed: bool
+    cpu_s: float
+    seconds: float
+
+
+def judged(
+    name: str, path: Path, source: str, tests: list[str], cpu_s: float = 600, seconds: float = 600
+) -> Verdict:
+    """What the tests say of this source in the module's place, in so much CPU time and time at most."""
     sys.stdout.flush()
+    started = time.monotonic()
     child = os.fork()
     if not child:
         code = 3
         try:
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1), os.dup2(silence, 2)
+            signal.alarm(int(seconds))
             resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s), int(cpu_s) + 1))
             resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
             np.seterr(divide="raise")  # as the compiled loop does
@@ -141,19 +155,31 @@ def judged(name: str, path: Path, source: str, tests: list[str], cpu_s: float) -
         finally:
             os._exit(code)
     _, status, used = os.wait4(child, 0)
-    return status == 0, used.ru_utime + used.ru_stime
+    end_servers(os.environ["TMPDIR"])
+    return Verdict(status == 0, used.ru_utime + used.ru_stime, time.monotonic() - started)
+
+
+def end_servers(folder: str) -> None:
+    """Ends the programs that tests have started and left behind, such as a broker: those whose TMPDIR is ours."""
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"TMPDIR={folder}".encode() in place.read_bytes().split(b"\0"):
+                os.kill(int(place.parent.name), signal.SIGKILL)
 
 
 def run_tests(tests: list[str]) -> int:
-    """Short random logs first, as they find most; `direct:60` stands for the first 60 of `tests.engine.direct`."""
+    """Short random logs first, as they find most: `direct:60` stands for the first 60 of `tests.engine.direct`, `blocks:60` for the same with blocks of two events."""
     files = []
     for test in tests:
         kind, _, logs = test.partition(":")
-        if kind != "direct":
+        if kind not in ("direct", "blocks"):
             files.append(test)
             continue
         from tests.engine.direct import difference
+        from tests.engine.test_blocks import set_half
 
+        if kind == "blocks":
+            set_half(2)
         with tempfile.TemporaryDirectory() as folder:
             if any(difference(seed, Path(folder), seed % 4 > 0) for seed in range(int(logs))):
                 return 1
@@ -175,6 +201,7 @@ def main() -> None:
     memory = Path("/dev/shm")
     unexplained = 0
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=memory if memory.is_dir() else None) as folder:
+        Path(folder).chmod(0o755)  # a database of PostgreSQL is another user's
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         for module in config["module"]:
             if not options.modules or module["name"] in options.modules:
@@ -217,21 +244,22 @@ def run(module: dict, share: float, rng: random.Random) -> Counter[str]:
     source = path.read_text()
     if stale := stale_entries(module, source):
         sys.exit(f"{name}: mutants.toml explains what is not there: {stale}")
-    passed, cpu_s = judged(name, path, source, module["tests"], 600)
-    if not passed:
+    whole = judged(name, path, source, module["tests"])
+    if not whole.passed:
         sys.exit(f"{name}: its tests fail without a fault")
     every = places(source)
     drawn = [place for place in every if rng.random() < share]
     print(
-        f"{name}: {len(drawn)} of {len(every)} mutants; the tests take {cpu_s:.1f} s of CPU without a fault"
+        f"{name}: {len(drawn)} of {len(every)} mutants; the tests take {whole.cpu_s:.1f} s of CPU without a fault",
+        flush=True,
     )
     found: Counter[str] = Counter()
     started = time.monotonic()
     for operator, place in drawn:
         mutant = described(source, mutate_code(source, operator, place))
-        passed, _ = judged(name, path, mutant.source, module["tests"], MORE_CPU * cpu_s + 1)
+        most = MORE_CPU * whole.cpu_s + 1, LONGER * whole.seconds + 10
         fate = KILLED
-        if passed:
+        if judged(name, path, mutant.source, module["tests"], *most).passed:
             fate = EXPLAINED if explained(mutant, module.get("equivalent", [])) else SURVIVED
         found[fate] += 1
         if fate == SURVIVED:

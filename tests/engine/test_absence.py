@@ -3,6 +3,7 @@
 import json
 import random
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.waits import OPEN
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.task import task_windows
+from lab.engine.windows import mergeplan, statemerge
 from lab.engine.windows.waits import Waits
 from lab.model.messages import parse_message
 from lab.model.reference import LATE_POLICIES, Reference
@@ -199,3 +201,57 @@ def test_after_a_rescale_alerts_come_when_their_waits_have_ended(after, changed)
             stages.step()
             alerted = sorted(json.loads(line)["eventId"] for line in stages.out["alerts"])
             assert alerted == [*users[:ended]]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("merged", [2, 3])
+@pytest.mark.parametrize("epochs", [5, 6, 7])
+def test_each_wait_outlives_the_merge_of_its_file(tasks, merged, epochs):
+    """A wait starts in each epoch; then memory is lost. Which files are merged by then depends on how many epochs there were."""
+    with (
+        patch.object(mergeplan, "MERGED_AT_ONCE", merged),
+        Clocked(Settings(LOGINS, parallelism=tasks, key_groups=4)) as stages,
+    ):
+        stages.log("control", ORDER, T0)
+        for n in range(epochs):
+            stages.log("events", event(n, 5, user=n), T0 + 10 + n)
+        stages.lose_memory()
+        stages.now = T0 + 9 * MINUTE
+        stages.step()
+        alerts = sorted(
+            (alert["eventId"], alert["logTime"]) for alert in map(json.loads, stages.out["alerts"])
+        )
+        assert alerts == [(n, T0 + 10 + n + MINUTE) for n in range(epochs)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_merges_between_memory_losses_lose_no_wait(seed):
+    rng, at = random.Random(seed), T0
+    reference = Reference(LOGINS)
+    with (
+        patch.object(mergeplan, "MERGED_AT_ONCE", rng.choice([2, 3])),
+        patch.object(statemerge, "SLICE_ROWS", rng.choice([1, 3])),
+        Clocked(Settings(LOGINS, parallelism=rng.choice([1, 2]))) as stages,
+    ):
+        for rule in (ORDER, SILENT.replace(b"7", b"8")):
+            at += 10  # each record comes after the cut before it
+            stages.log("control", rule, at)
+            reference.control(rule, at)
+        for n in range(60):
+            at += rng.choice([10, 1000, 5_000])
+            line = event(n, 5 + n, rng.choice(["order", "order", "pay"]), rng.randrange(12))
+            reference.event(line, log_time=at)
+            stages.log("events", line, at)
+            if rng.random() < 0.1:
+                stages.lose_memory()
+            elif rng.random() < 0.1:
+                rescaled(stages, rng.choice([1, 2, 3]), f"-{n}")
+        stages.lose_memory()
+        stages.now = at + 9 * MINUTE
+        stages.step()
+        reference.advance_to(stages.now)
+        found = [json.loads(line) for line in stages.out["alerts"]]
+    assert Counter((alert["alertId"], alert["logTime"]) for alert in found) == Counter(
+        (alert.alert_id, alert.log_time) for alert in reference.alerts
+    )
+    assert len(found) > 20

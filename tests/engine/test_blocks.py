@@ -75,6 +75,23 @@ def test_late_events_give_the_alerts_of_the_reference(order: str, tmp_path: Path
     assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in alerts)
 
 
+@pytest.mark.parametrize("order", ["any", "between two"])
+def test_alerts_of_late_events_are_counted_in_long_groups_as_well(order: str, tmp_path: Path):
+    """Each alert counts for `atMost` from its own event on, also in the totals of blocks."""
+    log = late_log(order, 700, ("COUNT", "MAX"))
+    for number, (alerts, per) in enumerate(((3, "1m"), (40, "10m"))):
+        said = {"ruleId": 10 + number, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limit": 1}
+        said |= {"aggregatorFunctionType": "COUNT", "limitOperatorType": ">=", "window": "30m"}
+        said |= {"atMost": {"alerts": alerts, "per": per}}
+        log.insert(0, ("control", json.dumps(said).encode()))
+    direct = alerts_of(log, tmp_path, 120 * MINUTE)
+    (held,) = direct.stores.values()
+    assert held.arrays["scalars"][layout.BLOCKS] > 2
+    reference = evaluate_log(LOGINS, log, max_out_of_orderness_ms=120 * MINUTE)
+    assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in reference.alerts)
+    assert direct.suppressed == reference.suppressed and min(reference.suppressed.values()) > 10
+
+
 @pytest.mark.slow
 def test_with_blocks_of_two_events_random_logs_give_the_alerts_of_the_reference_and_reads_stay_few():
     command = [sys.executable, "-m", "tests.engine.test_blocks", str(LOGS)]

@@ -92,3 +92,23 @@ def test_old_files_go_but_not_those_of_the_last_two_changes(tmp_path, monkeypatc
         names.append(save_ledger(folder, names[-1], [Change(number, 0, "", RULE)], after(RULE)))
         assert set(names[-2:]) - {""} <= set((folder / ledger.FOLDER).names())
     assert len((folder / ledger.FOLDER).names()) <= 4
+
+
+FILTERED = RULE.replace(b'{"ruleId": 1', b'{"ruleId": 1, "filter": {"action": "login"}')
+OTHER_KEYS = RULE.replace(b'"userId"', b'"country"')
+
+
+@pytest.mark.parametrize("between", [FILTERED, OTHER_KEYS])
+def test_a_rule_that_was_on_another_route_for_a_moment_joins_anew(between):
+    """Another rule keeps the route, so the store stays."""
+    before, now = (of.plans[0].entry for of in (after(RULE, OTHER), after(RULE, OTHER, between, RULE)))
+    assert between != RULE and now.store == before.store
+    assert now.joined_by_rule_id[1] > before.joined_by_rule_id[1]
+    assert now.joined_by_rule_id[2] == before.joined_by_rule_id[2]
+
+
+def test_a_rule_that_changes_and_keeps_its_route_stays_as_it_joined():
+    paused = b'{"ruleId": 1, "ruleState": "PAUSE"}'
+    wider = RULE.replace(b"5m", b"9m")
+    before, now = (of.plans[0].entry for of in (after(RULE, OTHER), after(RULE, OTHER, paused, wider, RULE)))
+    assert wider != RULE and now.joined_by_rule_id == before.joined_by_rule_id

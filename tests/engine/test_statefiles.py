@@ -15,7 +15,7 @@ import pytest
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
-from lab.engine.windows import mergeplan, shared, windowstate
+from lab.engine.windows import mergeplan, shared, statemerge, windowstate
 from lab.engine.windows.mergeplan import plan_merge
 from lab.engine.windows.statefiles import (
     StaleEpoch,
@@ -360,3 +360,28 @@ def test_one_task_after_two_holds_each_event_once():
             rescaled(stages, 1 if number == 3 else 2, f"{number}")
             stages.run_batch(entries)
         assert_same(stages.out, evaluate_log(LOGINS, log, key_groups=2))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_events_that_tasks_before_a_rescale_gave_one_number_are_merged_in_slices_of_any_size(rows):
+    """Each task numbers its events by itself, so a slice may end within the events of one number."""
+    users = [next(user for user in range(99) if key_group_of((user,), 3) == group) for group in range(3)]
+    log = [count_rule(">", 0, "30m"), *(login(n, 100 + n, user=users[n % 3]) for n in range(27))]
+    with (
+        patch.object(mergeplan, "MERGED_AT_ONCE", 4),
+        patch.object(statemerge, "SLICE_ROWS", rows),
+        InProcessEngine(Settings(LOGINS, parallelism=3, key_groups=3)) as stages,
+    ):
+        stages.run_batch(log[:10])
+        rescaled(stages, 1, "a")
+        for first in range(10, 25, 3):
+            stages.run_batch(log[first : first + 3])
+        one = windowstate.open_windows(
+            stages.settings, stages.job.folder, shared.private_folder(stages.job.start_id), 0, 2
+        )
+        slices = 0
+        while one.merge_slice():
+            assert (slices := slices + 1) < 200, "it comes to an end"
+        stages.lose_memory()
+        stages.run_batch(log[25:])
+        assert_same(stages.out, evaluate_log(LOGINS, log, key_groups=3))

@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -307,3 +308,71 @@ def test_a_value_that_no_event_has_is_absent_though_events_are_taken_back(kind):
     past = kind(RETURNS)
     past.add([event(1, "4"), event(1, "4", "returned")])
     assert past.absent_filter_values((("action", ("login",)),))[0][:2] == ("action", "login")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_updates_among_other_rows_are_decoded_in_the_order_of_their_records(seed):
+    """Of each update the row before comes first; what is read at once and one by one is put together in order."""
+    rng = random.Random(seed)
+    lines = []
+    for n in range(400):
+        before, now = ({"id": n, "at": T0 + n, "amount": amount} for amount in ("4", "7"))
+        lines.append(rng.choice([row("c", None, now), row("u", before, now), row("d", before, None), b"{"]))
+    columns, kept, bad = decode_records(LooseLines(b"\n".join(lines)), ROWS)
+    read = zip(*(columns[name].to_pylist() for name in ("op", "id", "amount")), strict=True)
+    expected = []
+    for n, line in enumerate(lines):
+        for each in ROWS.events(line) if line != b"{" else []:
+            expected.append((n, each["op"], each["id"], int(each["amount"] * 100)))
+    assert [(at, *of) for at, of in zip(np.asarray(kept).tolist(), read, strict=True)] == expected
+    assert len(bad) == lines.count(b"{") > 0
+
+
+def test_a_sum_after_many_updates_counts_each_row_once_as_it_is_now():
+    """Between two updates comes a new row: these are read at once, updates one by one."""
+    lines = [row("c", None, {"id": n, "at": T0, "amount": "1"}) for n in range(60)]
+    for n in range(60):
+        before, now = ({"id": n, "at": T0, "amount": amount} for amount in ("1", "3"))
+        lines += [row("u", before, now), row("c", None, {"id": 60 + n, "at": T0, "amount": "1"})]
+    total = b'1: SUM(amount) over 1 h > 0, when op = "c" or op = "u"'
+    reference = Reference(ROWS)
+    reference.control(total)
+    for line in lines:
+        reference.event(line)
+    with InProcessEngine(Settings(ROWS)) as stages:
+        stages.run_batch([("control", total)])
+        for part in (lines[:60], lines[60:]):
+            stages.run_batch([("event", line) for line in part])
+        told = [each for each in map(json.loads, stages.out["alerts"]) if "withdrawn" not in each]
+    sums = [Decimal(each["aggregate"]) for each in told]
+    assert sums == [alert.aggregate for alert in reference.alerts] and sums[-1] == 240
+
+
+@pytest.mark.parametrize("behind_ms", [-1, 0, 1])
+@pytest.mark.parametrize("loses", [False, True])
+def test_an_event_as_old_as_a_stored_one_may_be_can_be_taken_back(behind_ms, loses):
+    """
+              the widest window + max_out_of_orderness
+        ────┤━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┤
+            1 (and returned, last)                     2
+    """
+    rule, late_ms = b"1: COUNT(events) per userId over 1 min >= 1", 30_000
+    log = [
+        event(1, "9"),
+        event(2, "9", at=T0 + MINUTE + late_ms + behind_ms),
+        event(1, "9", "returned"),
+    ]
+    reference = Reference(RETURNS, max_out_of_orderness_ms=late_ms)
+    reference.control(rule)
+    for line in log:
+        reference.event(line)
+    assert reference.counts["takenBack"] == (behind_ms <= 0)
+    with InProcessEngine(Settings(RETURNS, max_out_of_orderness_ms=late_ms)) as stages:
+        stages.run_batch([("control", rule)])
+        for line in log:
+            if loses:
+                stages.lose_memory()
+            stages.run_batch([("event", line)])
+        counts = [json.loads(line) for line in stages.out["stats"]]
+        for name in ("takenBack", "notHeld", "evaluated"):
+            assert sum(line.get(name, 0) for line in counts) == reference.counts[name]

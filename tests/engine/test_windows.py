@@ -414,3 +414,24 @@ def test_duplicates_in_a_long_run_of_one_time_are_found_in_it(tmp_path, events):
             held._make_room(events=5_000)
         else:
             held.compact()
+
+
+@pytest.mark.parametrize("loses", [False, True])
+@pytest.mark.parametrize("between", [[], [login(3, 112)]])
+def test_a_reset_is_gone_when_the_filter_of_its_rule_has_changed_and_changed_back(between, loses):
+    """Another rule keeps the route, so its events stay: the count begins with all of them."""
+    rule = with_reset(count_rule(">", 1, "5m"))
+    other = ("control", count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2'))
+    filtered = ("control", rule[1].replace(b'{"ruleId": 1', b'{"ruleId": 1, "filter": {"action": "pay"}'))
+    assert filtered != rule
+    log = [rule, other, login(1, 100), login(2, 110)]  # fires and resets at event 2
+    log += [filtered, *between, rule, login(4, 120)]
+    reference = evaluate_log(LOGINS, log)
+    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (4, 3 + len(between))]
+    for at in ([], [4], [5], [4, 5], [4, 5, len(log) - 1]):
+        with InProcessEngine(Settings(LOGINS)) as stages:
+            for entries in batches(log, at):
+                stages.run_batch(entries)
+                if loses:
+                    stages.lose_memory()
+            assert_same(stages.out, reference)

@@ -676,3 +676,22 @@ def test_who_is_listed_can_be_copied_to_the_command_that_lifts_and_a_shell_obeys
     assert len(words) == 2 and "\x1b" not in shown and words[0].startswith("device=x; touch 'pwned' $(id) ")
     assert main(["restrict", "lift", *words, "--logs", str(tmp_path)]) == OK
     assert not fold_restrictions(logs.log("restrictions")).get("block_login", subject).is_in_force(now + 1)
+
+
+def test_a_shorter_restriction_that_began_later_outlives_the_lift_of_the_longer_one(logs):
+    """
+    rule 1   1000 ├──────────────────────────────┤ 24 h
+    rule 2        2000 ├─────┤ 10 min                       it ends first, but began after the lift at 1500
+    """
+    accept(logs, GUESSING | {"ttl": "24h"})
+    accept(logs, GUESSING | {"ruleId": 2, "ttl": "10m"})
+    with Decider(logs, LOGINS) as decider:
+        logs.log("alerts").append([alert(1, log_time=1_000)])
+        assert decider.write_new_restrictions() == 1
+        logs.log("alerts").append([alert(1, log_time=2_000, rule_id=2)])
+        assert decider.write_new_restrictions() == 1, "its beginning is new, though its end is not"
+        logs.log("alerts").append([alert(1, log_time=1_500, rule_id=2)])
+        assert decider.write_new_restrictions() == 0, "it neither begins nor ends later than what is known"
+    assert forbidden(fold_restrictions(logs.log("restrictions")), 3_000)
+    logs.log("restrictions").append([lift(1_500).to_json()])
+    assert forbidden(fold_restrictions(logs.log("restrictions")), 3_000)

@@ -6,7 +6,6 @@ aggregate 0: 6    aggregate 1: 2 / 3        rule 4:  0 > 5  and  1 >= 1/2 · 0  
 import numpy as np
 
 from lab.engine.compiled.aggregates import COUNT_SINCE, HUGE, has_values
-from lab.engine.compiled.blocks import block_at_time, has_blocks
 from lab.engine.compiled.groups import record_reset
 from lab.engine.compiled.layout import (
     ALERTED,
@@ -153,8 +152,7 @@ def count_alert_if_allowed(store, rules, rule_row, group, event):
     offset = np.int64(store.accumulator_starts[group, aggregate])
     if store.events[event, TIME] >= store.events[store.accumulators[offset + START], TIME]:
         store.accumulators[offset + N] += 1
-    if has_blocks(store, group):
-        store.block_totals[block_at_time(store, group, store.events[event, TIME]), aggregate, START] = 0
+    # block totals need no change: those that are computed at an event are of older blocks, and each event makes the total of its own block unknown
     return True
 
 
