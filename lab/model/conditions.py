@@ -180,5 +180,12 @@ def example_conditions(schema: Schema) -> str:
     ]
     if not parts:
         field = next(iter(texts), schema.field(schema.id_fields[0]))
-        parts = [f"{field.name} = {7 if field.is_number_or_time else quote_if_needed('some text')}"]
+        value = (
+            7
+            if field.is_number_or_time
+            else "true"
+            if field.type == "boolean"
+            else quote_if_needed("some text")
+        )
+        parts = [f"{field.name} = {value}"]
     return " and ".join(parts[:2])

@@ -36,7 +36,13 @@ from lab.model.jsontext import BadRecord
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.sentence import MAX_CONDITIONS
-from lab.model.textmessages import LINE_ATTRIBUTES, SENTENCE, line_attributes, sentence_attributes
+from lab.model.textmessages import (
+    LINE_ATTRIBUTES,
+    SENTENCE,
+    attributes_without_id,
+    line_attributes,
+    sentence_attributes,
+)
 from lab.model.when import When
 from lab.model.words import expected_message, unknown_name_message
 
@@ -88,11 +94,12 @@ class Message:
     control: str = ""
 
 
-def parse_message(text: str | bytes, schema: Schema) -> Message:
+def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) -> Message:
     """Read a control message against the schema of its events. Raises BadRule.
 
     It is JSON, or a rule's id, perhaps its state, a colon and the rule as a sentence, or the plain text of
     `com.ververica.field.dynamicrules.RuleParser`: id, state, keys, unique, field, function, operator, limit, minutes.
+    `new_id`: the id of a sentence that has none; if it is not given, such a sentence is refused.
 
     >>> from lab.model.schema import PAYMENTS
     >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
@@ -110,7 +117,7 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
         elif sentence := SENTENCE.match(text):
             given = sentence_attributes(sentence, schema)
         else:
-            given = line_attributes(text)
+            given = attributes_without_id(text, schema, new_id) or line_attributes(text)
         message = build_message(given, schema)
         if message.rule and len(text) > MAX_MESSAGE_BYTES // GROWS:
             _check_reads_back(message.rule)

@@ -21,7 +21,10 @@ LINE_ATTRIBUTES = (
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
 )
 # a sentence without its id, or without the colon after it
-_WITHOUT_ID = re.compile(rf"\s*(?:[0-9]{{1,19}}\s+)?(?:{'|'.join(FUNCTIONS)}|NO)\b\s*[\w(]", re.IGNORECASE)
+_WITHOUT_ID = re.compile(
+    rf"\s*(?P<id>[0-9]{{1,19}}\s+)?(?:(?:{'|'.join(FUNCTIONS)}|NO)\b\s*[\w(]|[A-Z_]{{1,40}}\s*\()",
+    re.IGNORECASE,
+)
 
 
 def sentence_attributes(sentence: re.Match, schema: Schema) -> dict[str, Any]:
@@ -29,6 +32,31 @@ def sentence_attributes(sentence: re.Match, schema: Schema) -> dict[str, Any]:
     rule_id, state = sentence["id"], sentence["state"]
     in_place = " " * sentence.start("rule") + sentence["rule"]  # so that mistakes are told with their places
     return {"ruleId": int(rule_id), "ruleState": state or "ACTIVE"} | parse_rule_sentence(in_place, schema)
+
+
+def lacks_id(text: str) -> bool:
+    """Whether a message can only be a sentence without its id: neither JSON nor a line begins with a letter.
+
+    >>> lacks_id("SUM(amount) over 1 h > 500"), lacks_id("7: SUM(amount) over 1 h > 500"), lacks_id('{"ruleId": 7}')
+    (True, False, False)
+    """
+    return text.lstrip()[:1].isalpha()
+
+
+def attributes_without_id(text: str, schema: Schema, new_id: int | None) -> dict[str, Any] | None:
+    """The attributes of a sentence without its id, which `new_id` stands for; None if the text is no such sentence.
+
+    Without a `new_id`, raises BadConditions for what else is wrong with the sentence, and then BadRule for the missing id.
+    """
+    if new_id and lacks_id(text):
+        return {"ruleId": new_id, "ruleState": "ACTIVE"} | parse_rule_sentence(text, schema)
+    if begins := _WITHOUT_ID.match(text):
+        in_place = " " * begins.end("id") + text[max(begins.end("id"), 0) :]
+        parse_rule_sentence(in_place, schema)
+        raise BadRule(
+            f"{short_json(text)}: expected the rule's id and a colon before the sentence, such as {SENTENCE_EXAMPLE}"
+        )
+    return None
 
 
 def line_attributes(text: str) -> dict[str, Any]:
@@ -39,10 +67,6 @@ def line_attributes(text: str) -> dict[str, Any]:
     """
     cells = [re.sub(r"^\((.*)\)$", r"\1", cell.strip()).strip() for cell in text.split(",")]
     if len(cells) > len(LINE_ATTRIBUTES) or not re.fullmatch("[+-]?[0-9]{1,30}", cells[0]):
-        if _WITHOUT_ID.match(text):
-            raise BadRule(
-                f"{short_json(text)}: expected the rule's id and a colon before the sentence, such as {SENTENCE_EXAMPLE}"
-            )
         raise BadRule(
             f"{short_json(text)} is neither a JSON object, nor a sentence such as {SENTENCE_EXAMPLE}, nor plain text such as {LINE_EXAMPLE}"
         )

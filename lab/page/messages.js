@@ -14,7 +14,7 @@ const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "where", "excl
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
 const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_LABEL_TEXT = 200, AROUND = "without blanks before and after it";
 // a sentence without its id, or without the colon after it
-const WITHOUT_ID = new RegExp(`^[${BLANKS}]*(?:[0-9]{1,19}[${BLANKS}]+)?(?:${[...Object.keys(LAYOUT.running), "NO"].join("|")})(?![\\p{L}\\p{N}_])[${BLANKS}]*[\\p{L}\\p{N}_(]`, "iu");
+const WITHOUT_ID = new RegExp(`^([${BLANKS}]*(?:[0-9]{1,19}[${BLANKS}]+)?)(?:(?:${[...Object.keys(LAYOUT.running), "NO"].join("|")})(?![\\p{L}\\p{N}_])[${BLANKS}]*[\\p{L}\\p{N}_(]|[A-Z_]{1,40}[${BLANKS}]*\\()`, "iu");
 const UNIT_SECONDS = { d: 86400, h: 3600, m: 60, s: 1 };
 const MOST_SECONDS = 3660 * 86400, MOST_KEYS = 16, PLACES = 12, MOST_CONDITIONS = 4, MILLION = 1000000n;
 const FRACTION = 10n ** 12n, MOST_ID = (1n << 63n) - 1n, MOST_MESSAGE = 64 << 10, GROWS = 16; // times that a rule, as it is written, may be as long as its message
@@ -26,7 +26,12 @@ const has = (given, name) => given.get(name) !== undefined && given.get(name) !=
 /** The attributes of a control message, whichever form it has. Throws a Bad. */
 function attributesOf(text, schema) {
   const sentence = SENTENCE.exec(text);
-  return /^[ \t\r\n]*\{/.test(text) ? readJson(text) : sentence ? readWords(text, sentence, schema) : readPlain(text);
+  if (/^[ \t\r\n]*\{/.test(text)) return readJson(text);
+  if (sentence) return readWords(text, sentence, schema);
+  const begins = WITHOUT_ID.exec(text);
+  if (!begins) return readPlain(text);
+  readSentence(" ".repeat(begins[1].length) + text.slice(begins[1].length), schema); // what else is wrong with it comes first
+  throw new Bad(`${shown(text)}: expected the rule's id and a colon before the sentence, such as 7: SUM(amount) per userId over 1 h > 500`);
 }
 
 /** What a control message asks for, read against a schema: its kind (rule, state, delete, control) and the rest. Throws a Bad. */
@@ -62,7 +67,6 @@ function readWords(text, [head, id, state], schema) {
 function readPlain(text) {
   const cells = text.split(",").map((cell) => cell.trim().replace(/^\((.*)\)$/s, "$1").trim());
   if (cells.length > CELLS.length || !/^[+-]?\d{1,30}$/.test(cells[0])) {
-    if (WITHOUT_ID.test(text)) throw new Bad(`${shown(text)}: expected the rule's id and a colon before the sentence, such as 7: SUM(amount) per userId over 1 h > 500`);
     throw new Bad(`${shown(text)} is neither a JSON object, nor a sentence such as 7: SUM(amount) per userId over 1 h > 500, nor plain text such as 1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)`);
   }
   const given = new Map(CELLS.map((name, n) => [name, cells[n]]).filter(([, cell]) => cell));

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, cast
 import ipywidgets as widgets
 
 from lab.apps.backtest import Past
-from lab.model.conditions import quote_if_needed
-from lab.model.hints import condition_hints
+from lab.model.examples import example_sentence, group_fields
 from lab.model.language import say, translated
 from lab.model.rules import (
     BadRule,
@@ -29,8 +28,9 @@ from lab.model.rules import (
     rule_message,
 )
 from lab.model.schema import PAYMENTS, Schema
-from lab.model.textmessages import SENTENCE_EXAMPLE
+from lab.model.textmessages import lacks_id
 from lab.widgets.backtest import Backtest
+from lab.widgets.drafthints import DraftHints
 from lab.widgets.look import sentence_html
 from lab.widgets.panel import Panel
 from lab.widgets.ruleform import RuleForm
@@ -39,7 +39,6 @@ from lab.widgets.table import SelectableTable
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
-SHOWN_ABSENT = 2  # values that never occurred
 MAX_ID = (1 << 63) - 1
 BACKTEST_EVERY = 4  # updates
 MESSAGES = {
@@ -47,8 +46,6 @@ MESSAGES = {
     "delete": "A message that deletes a rule",
     "control": "A control message",
 }
-ABSENT = "{condition} occurs in none of the {events} events in memory"
-ABSENT_FREQUENT = "{condition} occurs in none of the {events} events in memory; frequent values: {frequent}"
 IN_FORCE = "Rule {id} is in force: {rule}. Replace it? The next free id is {free}."
 NO_RULE = "No rule is in force. Press New rule to create one."
 
@@ -58,7 +55,7 @@ class RuleDesk(Panel):
     answers, so that it works on recorded data.
 
     >>> desk = RuleDesk(PAYMENTS)
-    >>> desk.text.value = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
+    >>> desk.text.value = "SUM(paymentAmount) per payeeId over 20 min > 50"
     >>> desk.publish.click()
     >>> desk.table.rows
     [['1', '1 v1', 'ACTIVE', 'SUM(paymentAmount) per payeeId over 20 min > 50']]
@@ -75,20 +72,19 @@ class RuleDesk(Panel):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
         self._acks_seen, self._fired, self._suppressed, self._updates = 0, Counter(), Counter(), 0
-        self._hinted: tuple = ()  # what the hint that is shown is about
         self._place = ""  # of what was published here last
         self._draft: Rule | None = None
-        self._proposed: str | None = (
-            None  # the text of a proposal; while it is untouched, its id follows the book
-        )
         # rule id -> the newest version that was chosen or published here: to replace it needs no question
         self._known: Counter[int] = Counter()
         columns = [say("rule"), say("state"), say("alerts when")]
         columns += [say("alerts")] * bool(publish)  # nothing fires without an engine
         self.table = SelectableTable(columns, say("Rules"), (3,), (2,), say(NO_RULE))
         self.table.observe(self._chosen, "selected")
-        self.backtest = Backtest(Past(schema) if past is None else past, self._load)
-        self.said, self.hints, self.acks = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self.backtest = Backtest(
+            Past(schema) if past is None else past, lambda rule: self._load(rule, self._is_new)
+        )
+        self.hints = DraftHints(self.schema, self.backtest.past)
+        self.said, self.acks = widgets.HTML(), widgets.HTML()
         self._make_controls()
         change = widgets.HBox([self.publish, self.replace, self.keep, self.activate, self.pause, self.delete])
         change.add_class("lab-tools")
@@ -102,7 +98,9 @@ class RuleDesk(Panel):
     def _make_controls(self) -> None:
         self.form = RuleForm(self.schema, self._form_changed)
         self.text = widgets.Textarea(
-            placeholder=say("{text}   or JSON: {json}", text=SENTENCE_EXAMPLE, json='{"ruleId": 1, …}'),
+            placeholder=say(
+                "{text}   or JSON: {json}", text=example_sentence(self.schema), json='{"ruleId": 1, …}'
+            ),
             rows=5,
             description=say("text"),
         )
@@ -134,7 +132,7 @@ class RuleDesk(Panel):
         self._updates += 1
         if self._updates % BACKTEST_EVERY == 1 and self.detail and self.detail.layout.display != "none":
             self.backtest.recompute_if_due()
-            self._hint()
+            self.hints.show(self._draft)
 
     def _alerts_of(self, rule_id: int) -> str:
         """How many alerts a rule gave, and how many more it would have given without `atMost`."""
@@ -159,10 +157,8 @@ class RuleDesk(Panel):
         rows = [row[: 1 + len(self.table.columns)] for row in rows]
         if rows != self.table.rows:
             self.table.rows = rows
-        if self.text.value == self._proposed and self._draft and self._draft.rule_id in self.book.versions:
-            answer = self.acks.value
-            self._propose()
-            self.acks.value = answer  # nobody has gone on
+        if self._is_new and self._draft and self._draft.rule_id in self.book.versions:
+            self._judge()  # somebody else took its id
         rule = self.book.rules.get(int(self.table.selected or 0))
         for button, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
             button.disabled = rule is None or rule.state == state
@@ -216,15 +212,10 @@ class RuleDesk(Panel):
 
     def _propose(self) -> None:
         """A new rule to begin with: the next free id, and what the schema offers."""
-        ids = self.schema.id_fields
-        # of several fields that are the id, the others are as a device and its number
-        roles = (self.schema.time_field, ids[-1])
-        kinds = ("long", "string", "boolean")
-        keys = [field.name for field in self.schema.fields if field.name not in roles and field.type in kinds]
-        message = rule_message(self._free_id(), keys[:1], None, "COUNT", ">", 10, "1m")
+        keys = group_fields(self.schema)[:1]
+        message = rule_message(self._free_id(), keys, None, "COUNT", ">", 10, "1m")
         self.table.selected = ""
-        self._load(cast(Rule, parse_message(json.dumps(message), self.schema).rule))
-        self._proposed = self.text.value
+        self._load(cast(Rule, parse_message(json.dumps(message), self.schema).rule), is_new=True)
 
     def _free_id(self) -> int:
         """The number after the highest one used, or a gap if that is the last there is."""
@@ -232,16 +223,26 @@ class RuleDesk(Panel):
         after = max(used, default=0) + 1
         return after if after <= MAX_ID else next(number for number in count(1) if number not in used)
 
-    def _load(self, rule: Rule) -> None:
-        """Makes a rule the draft: one that was chosen, or that the backtest's sliders made."""
-        message = {name: value for name, value in rule.to_dict().items() if name != "version"}
-        text = json.dumps(message, indent=1)
+    @property
+    def _is_new(self) -> bool:
+        """Whether the draft has no id of its own: it gets the next free one."""
+        return lacks_id(self.text.value)
+
+    def _load(self, rule: Rule, is_new: bool = False) -> None:
+        """Makes a rule the draft: one that was chosen, or that the form or the backtest's sliders made."""
+        said = rule.describe()
+        state = f" {rule.state}" if rule.state != "ACTIVE" else ""  # which takes an id before it
+        text = said if is_new and not state else f"{rule.rule_id}{state}: {said}"
         if self.text.value == text:
             self._judge()
         self.text.value = text
 
     def _form_changed(self) -> None:
-        self.text.value = self.form.message()
+        message = self.form.message()
+        try:
+            self._load(cast(Rule, parse_message(message, self.schema).rule), self.form.is_new)
+        except BadRule:
+            self.text.value = message
 
     def _written(self, change: dict) -> None:
         """Judges another draft; the answer to the one before would be read as its own."""
@@ -250,50 +251,35 @@ class RuleDesk(Panel):
 
     def _judge(self) -> None:
         """Says whether the draft is a rule, and tries it on past events."""
+        self.form.rule_id.placeholder = str(self._free_id())
         try:
-            message = parse_message(self.text.value, self.schema)
+            message = parse_message(self.text.value, self.schema, self._free_id())
             self._draft, problem = message.rule, ""
         except BadRule as error:
             self._draft, problem = None, str(error)
-        if problem:
+        if not self.text.value.strip():
+            self._say(say("Write a rule, such as {example}", example=example_sentence(self.schema)), "bad")
+        elif problem:
             self._say(say("Not a rule yet: {problem}", problem=translated(problem)), "bad")
         elif self._draft:
             self._say(self._means(self._draft), "good")
-            self.form.fill(self._draft)
+            self.form.fill(self._draft, self._is_new)
         else:
             self._say(say(MESSAGES[message.kind]), "good")
         self.publish.disabled = bool(problem)
-        self._hint()
+        self.hints.show(self._draft)
         self._ask(False)
         self.backtest.show(self._draft)
 
-    def _hint(self) -> None:
-        """Says what the draft hardly means as it is written, when that has changed; it can be published all the same."""
-        past, rule = self.backtest.past, self._draft
-        said = condition_hints(rule, self.schema) if rule else []
-        absent = past.absent_filter_values(rule.filter)[:SHOWN_ABSENT] if rule else []
-        about = (*said, *((name, value) for name, value, _ in absent))
-        if about == self._hinted:
-            return
-        self._hinted = about
-        said = list(map(translated, said))
-        for name, value, frequent in absent:
-            there = {"frequent": ", ".join(map(quote_if_needed, frequent)), "events": f"{len(past):,}"}
-            condition = f"{name} = {quote_if_needed(value)}"
-            said.append(say(ABSENT_FREQUENT if frequent else ABSENT, condition=condition, **there))
-        self.hints.value = (
-            sentence_html(say("Hint: {hint}.", hint=". ".join(said)), "warning") if said else ""
-        )
-
     def _means(self, draft: Rule) -> str:
-        """What the draft says, and which rule it would replace."""
-        before = self.book.rules.get(draft.rule_id)
-        if before is None:
-            return readable_rule_sentence(draft)
-        replaced = {"id": before.rule_id, "version": before.version}
-        return say(
-            "{rule} · replaces rule {id} version {version}", rule=readable_rule_sentence(draft), **replaced
-        )
+        """What the draft says, and which rule it would become or replace."""
+        said = readable_rule_sentence(draft)
+        if self._is_new:
+            return say("{rule} · becomes rule {id}", rule=said, id=draft.rule_id)
+        if before := self.book.rules.get(draft.rule_id):
+            replaced = {"id": before.rule_id, "version": before.version}
+            return say("{rule} · replaces rule {id} version {version}", rule=said, **replaced)
+        return said
 
     def _publish_draft(self) -> None:
         """Asks before a version of a rule is replaced that was neither chosen nor published here."""
@@ -309,9 +295,12 @@ class RuleDesk(Panel):
             self._replace()
 
     def _replace(self) -> None:
-        """Publishes the draft."""
+        """Publishes the draft, which has its id from then on."""
         rule = self._draft
         before = self.book.versions.get(rule.rule_id, 0) if rule else 0
+        if rule and self._is_new:
+            self.text.value = f"{rule.rule_id}: {self.text.value.lstrip()}"
+            self.opens(say("Rule {id}", id=rule.rule_id))
         if self._publish(self.text.value) and rule:
             self._known[rule.rule_id] = max(before, self._known[rule.rule_id]) + 1
 

@@ -2,25 +2,25 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from html import escape
 from typing import Any
 
 import ipywidgets as widgets
-import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
 from lab.model.conditions import BadConditions, example_conditions
+from lab.model.examples import example_further_conditions, example_limits, example_when
 from lab.model.filters import filter_json_value, filter_text
 from lab.model.language import say, translated
 from lab.model.numberreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
-from lab.model.refusals import EXAMPLES as WHEN_EXAMPLES
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.sentence import parse_at_most, parse_further_conditions, parse_labels, parse_limit
 from lab.model.whenreader import parse_filter, parse_when
+from lab.widgets.orderedtoggles import OrderedToggles
 
 CONTEXT = 80  # characters shown around a mistake
 SEES = "which events the rule sees at all: {examples}"
@@ -29,49 +29,10 @@ ONLY = "only events with {examples}"
 ABSENCE = "such as no payment within 15 min after an order: the function is COUNT of events, alert if = 0"
 COUNTING = "which events count for the aggregate, all if this is empty; “{filter}” keeps events from the rule altogether"
 MORE = "further conditions: {example}, {other}"
-AND, OR = "and UNIQUE_COUNT(ip) over 1 d >= 3", "or SUM(amount) over 1 h > 500"
 AT_MOST = "how many alerts of a group the rule gives at events within how long; the others are counted as suppressed"
 MULTIPLE = "a number, or what another aggregate says: {example}, {other}"
-MULTIPLE_OF, AND_MORE = "5 × SUM(amount) over 30 d ÷ 30", "MIN(amount) over 10 min + 5"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")  # commas where a sentence has them; 1,5 is no number
-
-
-class OrderedToggles(widgets.HBox):
-    """Buttons that stay down, in the order in which they were pressed: `value`.
-
-    >>> picks = OrderedToggles("grouped by", "group by this field", ["payeeId", "beneficiaryId"])
-    >>> picks.buttons["beneficiaryId"].value = picks.buttons["payeeId"].value = True
-    >>> picks.value
-    ('beneficiaryId', 'payeeId')
-    """
-
-    value = traitlets.Tuple()
-
-    def __init__(self, label: str, tooltip: str, names: Sequence[str], rare: Sequence[str] = ()):
-        self._rare = rare  # shown only where they are pressed
-        self.buttons = {name: widgets.ToggleButton(description=name, tooltip=tooltip) for name in names}
-        for name, button in self.buttons.items():
-            button.observe(lambda change, name=name: self._pressed(name, change["new"]), "value")
-        self._show_rare()
-        row = widgets.HBox(list(self.buttons.values()))
-        super().__init__([widgets.Label(label), row])
-        self.add_class("lab-picks")
-
-    def _pressed(self, name: str, down: bool) -> None:
-        if down != (name in self.value):
-            others = tuple(other for other in self.value if other != name)
-            self.value = (*others, name) if down else others
-
-    @traitlets.observe("value")
-    def _set(self, change: dict) -> None:
-        for name, button in self.buttons.items():
-            button.value = name in self.value
-        self._show_rare()
-
-    def _show_rare(self) -> None:
-        for name in self._rare:
-            self.buttons[name].layout.display = "" if name in self.value else "none"
 
 
 EVENTS = ""  # instead of a field; with None a dropdown shows nothing
@@ -92,9 +53,9 @@ class RuleForm(widgets.VBox):
     def __init__(self, schema: Schema, on_change: Callable[[], None]):
         self.schema, self._notify, self._filling = schema, on_change, True
         roles = (schema.time_field, schema.id_fields[-1])
-        self.rule_id = widgets.Text(
-            "1", description=say("rule id")
-        )  # a number of the browser has 53 bits only
+        # a number of the browser has 53 bits only; its placeholder is the id of a new rule, which counts if this is empty
+        self.rule_id = widgets.Text(description=say("rule id"), placeholder="1")
+        self.rule_id.tooltip = say("empty: the next free id")
         self.state = widgets.Dropdown(options=["ACTIVE", "PAUSE"], description=say("state"))
         self.state.tooltip = say("PAUSE: the rule keeps its events but does not alert")
         self.group_by = OrderedToggles(say("grouped by"), say("group by this field"), schema.names, roles)
@@ -102,24 +63,27 @@ class RuleForm(widgets.VBox):
             say("unique"), say("count distinct values of this field"), schema.names, roles
         )
         self.filter = widgets.Text(description=say("only where"), placeholder=example_conditions(schema))
-        self.filter.tooltip, self.filter_said = say(SEES, examples=WHEN_EXAMPLES), widgets.HTML()
-        self.when = widgets.Text(description=say("and when"), placeholder=WHEN_EXAMPLES)
-        self.when.tooltip, self.when_said = say(WHICH_EVENT, examples=WHEN_EXAMPLES), widgets.HTML()
-        self.where = widgets.Text(description=say("counting"), placeholder=say(ONLY, examples=WHEN_EXAMPLES))
+        examples = example_when(schema)
+        self.filter.tooltip, self.filter_said = say(SEES, examples=examples), widgets.HTML()
+        self.when = widgets.Text(description=say("and when"), placeholder=examples)
+        self.when.tooltip, self.when_said = say(WHICH_EVENT, examples=examples), widgets.HTML()
+        self.where = widgets.Text(description=say("counting"), placeholder=say(ONLY, examples=examples))
         self.where.tooltip, self.where_said = say(COUNTING, filter=say("only where")), widgets.HTML()
         self.exclude = widgets.Checkbox(description=say("without the current event"), indent=False)
         self.absence = widgets.Checkbox(
             description=say("alert if none comes within that time after it"), indent=False
         )
         self.absence.tooltip = say(ABSENCE)
-        more = say(MORE, example=AND, other=OR)
+        and_example, or_example = example_further_conditions(schema)
+        more = say(MORE, example=and_example, other=or_example)
         self.more = widgets.Text(description=say("and / or"), placeholder=more)
         self.more.tooltip, self.more_said = more, widgets.HTML()
         self.function = widgets.Dropdown(options=FUNCTIONS, description=say("function"))
         self.field = widgets.Dropdown(options=[(say("events"), EVENTS)], description=say("of"))
         self.operator = widgets.Dropdown(options=SYMBOLS, description=say("alert if"))
+        multiple, and_more = example_limits(schema)
         self.limit = widgets.Text(
-            description=say("limit"), tooltip=say(MULTIPLE, example=MULTIPLE_OF, other=AND_MORE)
+            description=say("limit"), tooltip=say(MULTIPLE, example=multiple, other=and_more)
         )
         self.limit_said = widgets.HTML()
         self.window = widgets.Text(description=say("within"), placeholder="10s, 20m, 24h, 30d")
@@ -214,9 +178,9 @@ class RuleForm(widgets.VBox):
         if not filling:
             self._notify()
 
-    def fill(self, rule: Rule) -> None:
-        """Shows a rule, unless the form already means this rule; does not call `on_change`."""
-        if self._means(rule):
+    def fill(self, rule: Rule, is_new: bool = False) -> None:
+        """Shows a rule, unless the form already means this rule; does not call `on_change`. `is_new`: it has no id of its own."""
+        if self._means(rule) and self.is_new == is_new:
             return
         for said in (
             *(self.filter_said, self.where_said, self.limit_said, self.more_said),
@@ -226,7 +190,7 @@ class RuleForm(widgets.VBox):
         self._filling = True
         try:
             attributes = rule.to_dict()
-            self.rule_id.value, self.state.value = str(rule.rule_id), rule.state
+            self.rule_id.value, self.state.value = "" if is_new else str(rule.rule_id), rule.state
             self.group_by.value, self.unique.value = rule.keys, rule.unique
             self.function.value, self.operator.value = rule.function, rule.symbol
             self.field.value = self.field.options[0][1] if rule.unique else rule.field or EVENTS
@@ -255,6 +219,11 @@ class RuleForm(widgets.VBox):
         finally:
             self._filling = False
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nobody gave the rule an id."""
+        return not self.rule_id.value.strip()
+
     def _means(self, rule: Rule) -> bool:
         try:
             return parse_message(self.message(), self.schema).rule == rule
@@ -280,7 +249,7 @@ class RuleForm(widgets.VBox):
         if in_words or POINTS_BETWEEN_THOUSANDS.fullmatch(self.limit.value.strip()):
             limit = self._read(self.limit, self.limit_said, parse_limit) or {"limit": None}
         message = {
-            "ruleId": _number(self.rule_id.value),
+            "ruleId": _number(self.rule_id.placeholder if self.is_new else self.rule_id.value),
             "ruleState": self.state.value,
             "groupingKeyNames": list(self.group_by.value),
             "filter": filter_json_value(filter) if filter else self.filter.value.strip() or None,
