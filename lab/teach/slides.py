@@ -2,15 +2,19 @@
 
     heading                 a slide; ### one below it
     picture, list, table    on the slide
-    paragraph               its first sentence on the slide, all of it in the speaker's notes (key S)
+    paragraph               its first sentence and its questions on the slide, all of it in the speaker's notes (key S)
+    exercise                its paragraphs, whole
     lab.predict(…)          the question and its options; the answer at the next key
-    other code              is run in the notebook, beside the slides
+    code that draws         the picture of a scope; for a plot, when to run its cell in the notebook, beside the slides
+    other code              is run in the notebook
 
 The full text stays in the notes, so that the slides say no more than a room can read.
 """
 
+import ast
 import re
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -26,7 +30,10 @@ REVEAL = FOLDER / "slides" / "reveal"  # as its authors publish it, with its lic
 LEFT_OUT = ("When you are done", "Where this comes from")
 FENCE, HEADING, LIST = "```", re.compile(r"(#+) (.*)"), re.compile(r"([-*]|\d+\.) ")
 ENTRY = re.compile(r"\n(?=[-*] |\d+\. )")
-SENTENCE = re.compile(r".*?[.:?!](?=\s|$)")
+SENTENCE = re.compile(r".+?(?:[.?!][*_)]*(?=\s|$)|$)\s*")
+EXERCISE = "Exercise "
+PICTURES = FOLDER.parent / "docs" / "pictures"  # of scopes, as a browser showed them
+SCOPES = {"WindowScope": "window-scope.png", "KeyGroupScope": "key-group-scope.png"}
 # that a slide holds, that a line holds; a picture's line beside one of text
 LINES, LETTERS, SMALL = 14, 76, 0.62
 WIDTH, HEIGHT = 1366, 768
@@ -64,10 +71,27 @@ def _cells(source: Path) -> Iterator[NotebookNode]:
             listed = "\n".join(f"- {option}" for option in options)
             yield _cell("subslide", f"### What do you think?\n\n{question}\n\n{listed}")
             yield _cell("fragment", f"**{right}** {because}")
+        else:
+            yield from _drawn(cell.source)
 
 
 def _cell(kind: str, text: str) -> NotebookNode:
     return nbformat.v4.new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}})
+
+
+def _drawn(code: str) -> Iterator[NotebookNode]:
+    """A slide for each picture that code draws: `lab.pictures.bars(…, "Alerts")`, `lab.WindowScope(…)`, …"""
+    for call in (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)):
+        name = ast.unparse(call.func).removeprefix("lab.")
+        if file := SCOPES.get(name):
+            data = b64encode((PICTURES / file).read_bytes()).decode()
+            yield _cell("subslide", f'<img class="scope" alt="{name}" src="data:image/png;base64,{data}">')
+        elif name.startswith("pictures.") or name in ("compare_rules", "RuleTuningScope"):
+            texts = [each.value for each in call.args if isinstance(each, ast.Constant)]
+            title = next((text for text in texts if isinstance(text, str)), "A plot")
+            yield _cell(
+                "subslide", f"### {title}\n\nRun the cell in the notebook, and look at its plot together."
+            )
 
 
 def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:
@@ -110,7 +134,7 @@ def _section(level: int, title: str, blocks: list[str]) -> Iterator[NotebookNode
     page: list[str] = []
     notes: list[str] = []
     for block in chain.from_iterable(map(_pieces, blocks)):
-        shown = _shown(block)
+        shown = _shown(block, whole=title.startswith(EXERCISE))
         if page and shown and sum(map(_height, page)) + _height(shown) > LINES:
             yield from _slide(kind, heading, page, notes)
             kind, heading, page, notes = "subslide", heading.removesuffix(MORE) + MORE * bool(heading), [], []
@@ -131,14 +155,20 @@ def _pieces(block: str) -> list[str]:
     return ENTRY.split(block) if LIST.match(block) else [block]
 
 
-def _shown(block: str) -> str:
-    """What of a block a room sees: pictures, lists and tables whole, the first sentence of a paragraph; no table of words."""
+def _shown(block: str, whole: bool = False) -> str:
+    """What of a block a room sees: pictures, lists and tables whole; of a paragraph the first sentence and all questions,
+    or the `whole` of it; no table of words.
+
+    >>> _shown("One: a *pair*. Two. *Which one?* It is said below.")
+    'One: a *pair*. *Which one?*'
+    """
     if block.startswith((FENCE, "|")) or LIST.match(block):
         return "" if block.startswith(("| term", "| word")) else block
     if block.startswith(("**Words**", "*Time needed", "<")):
         return ""
-    sentence = SENTENCE.match(" ".join(block.split()))
-    return sentence[0] if sentence else ""
+    first, *others = SENTENCE.findall(" ".join(block.split()))
+    shown = [first, *(each for each in others if whole or each.rstrip(" *_)").endswith("?"))]
+    return "".join(f"{each.rstrip()} " for each in shown).rstrip()
 
 
 def _height(block: str) -> float:

@@ -22,6 +22,7 @@ from lab.widgets.slider import TextSlider
 WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))
 WINDOWS = (*(n * 1_000 for n in WINDOWS), *(n * DAY_MS for n in (1, 3, 7, 14, 30, 60, 90)))
 POINTS = 200
+CURVE_S = 0.3  # for a curve whose points are counted one by one
 NOTHING_YET = (
     "No past events yet. Once there are some, this shows how many alerts the rule would have raised."
 )
@@ -45,14 +46,21 @@ class Backtest(widgets.VBox):
         self._known: dict[tuple, Aggregates] = {}  # by what they depend on
         self._arrived = -1  # events, when they were computed
         self._rests_until = 0.0
-        self.limit = TextSlider(say("limit"), self._limit_moved)
-        self.window = TextSlider(say("window"), self._window_moved)
+        self.limit = TextSlider(say("limit"), lambda limit: self._change(limit=limit))
+        self.window = TextSlider(say("window"), lambda window_ms: self._change(window_ms=window_ms))
         self._limits: list[Decimal] = []  # of the limit's slider
         self._kind: tuple = ()  # of these limits
-        self._windows: list[int] = []  # ms, of the window's slider
+        self._curve: tuple[list[float], list[int]] = (
+            [],
+            [],
+        )  # of a rule whose alerts are counted anew for each limit
+        self._curve_of: tuple = ()  # what that curve depends on
+        self._curve_rests_until = 0.0
         self.said = widgets.HTML()
         self.figure = figure("", x=say("limit"), y=say("alerts"), height=150)
-        self.figure.layout.yaxis.tickformat = ","  # in full, also on a logarithmic scale
+        self.figure.update_layout(
+            yaxis={"tickformat": ",", "nticks": 4}, xaxis={"nticks": 6}
+        )  # no SI units of counts
         self.figure.add_scatter(
             x=[], y=[], mode="lines", name=say("alerts at a limit"), line={"color": BLUE, "shape": "hv"}
         )
@@ -85,7 +93,9 @@ class Backtest(widgets.VBox):
             return
         found = self._aggregates([rule] if rule.absence else [rule, without_limit(rule)])
         self._follow(rule, found[-1])
-        self._tell(rule, found[0])
+        alerts = int(found[0].alert_mask(rule, rule.limit).sum())
+        self._tell(rule, alerts)
+        self._draw(rule, found[-1], alerts)
 
     def _aggregates(self, rules: list[Rule]) -> list[Aggregates]:
         """Those of rules; computes only what the last call did not."""
@@ -100,14 +110,12 @@ class Backtest(widgets.VBox):
     def _follow(self, rule: Rule, at_any_limit: Aggregates) -> None:
         """Puts the sliders where the rule is."""
         self.limit.layout.display = "none" if rule.absence else ""
-        self._windows = sorted({*WINDOWS, rule.window_ms})
-        self.window.texts = [duration_words(ms) for ms in self._windows]
-        with self.limit.hold_sync(), self.window.hold_sync():
-            if not rule.absence:
-                self._offer_limits(rule, at_any_limit)
-            self.window.position = self._windows.index(rule.window_ms)
-            self.window.text = duration_words(rule.window_ms)
-        self.limit.disabled, self.window.disabled = rule.absence, False
+        windows = sorted({*WINDOWS, rule.window_ms})
+        self.window.offer({duration_words(ms): ms for ms in windows}, windows.index(rule.window_ms))
+        if rule.absence:
+            self.limit.disabled = True
+        else:
+            self._offer_limits(rule, at_any_limit)
 
     def _offer_limits(self, rule: Rule, found: Aggregates) -> None:
         """Limits that the rule's aggregate reaches. Those on the slider stay if they do, so that it stays as it is while events come."""
@@ -120,15 +128,9 @@ class Backtest(widgets.VBox):
         covers = before[0] <= limits[0] and limits[-1] <= before[-1]
         if not covers or before[-1] - before[0] > 2 * (limits[-1] - limits[0]):
             self._limits, self._kind = limits, kind
-            self.limit.texts = [f"{limit:,f}" for limit in limits]
+        plain = {f"{limit:,f}": Decimal(f"{limit.normalize():f}") for limit in self._limits}
         # a slider knows round numbers only, a rule keeps its own until it is moved
-        self.limit.position, self.limit.text = nearest(self._limits, rule.limit), f"{rule.limit:,f}"
-
-    def _limit_moved(self, position: int) -> None:
-        self._change(limit=Decimal(f"{self._limits[position].normalize():f}"))
-
-    def _window_moved(self, position: int) -> None:
-        self._change(window_ms=self._windows[position])
+        self.limit.offer(plain, nearest(self._limits, rule.limit), f"{rule.limit:,f}")
 
     def _change(self, **changes: Any) -> None:
         if self._rule:
@@ -136,8 +138,7 @@ class Backtest(widgets.VBox):
             self.show(rule)
             self._on_change(rule)
 
-    def _tell(self, rule: Rule, found: Aggregates) -> None:
-        alerts = int(found.alert_mask(rule, rule.limit).sum())
+    def _tell(self, rule: Rule, alerts: int) -> None:
         events, first, last = self.past.evaluated_count_and_time_range_ms(rule)
         of_rule = {
             "limit": rule.conditions[0].describe_limit(f"{rule.limit:,}"),
@@ -150,21 +151,58 @@ class Backtest(widgets.VBox):
         else:
             said = say(ONE_ALERT if alerts == 1 else ALERTS, **of_rule, **past)
         self.said.value = sentence_html(said, "good")
+
+    def _draw(self, rule: Rule, at_any_limit: Aggregates, alerts: int) -> None:
         at = [] if rule.absence else [float(rule.limit)]
-        if not rule.can_count_alerts_at_other_limits or not len(found.values):
-            limits, counts = at, [alerts] * len(at)  # what it counts depends on the limit: no curve
+        exact = rule.can_count_alerts_at_other_limits
+        if exact:
+            limits, counts = _steps(rule, at_any_limit.ascending())
+        elif rule.absence:
+            limits, counts = [], []
         else:
-            values = found.ascending()
-            evenly = [n / (POINTS - 1) for n in range(POINTS)]
-            quantiles = percentiles(values, [100 * share for share in evenly])
-            across = (values[0] + share * (values[-1] - values[0]) for share in evenly)
-            limits = sorted({*quantiles, *across})
-            counts = [alerts_at(values, rule.operator, limit) for limit in limits]
+            curve = self._counted_one_by_one(rule, at_any_limit) | {at[0]: alerts}
+            limits, counts = sorted(curve), [curve[limit] for limit in sorted(curve)]
+        is_wide = bool(counts) and max(counts) > 1000
         with self.figure.batch_update():
-            self.figure.data[0].update(x=limits, y=counts)
+            drawn = {"mode": "lines" if exact else "lines+markers", "line.shape": "hv" if exact else "linear"}
+            self.figure.data[0].update(x=limits, y=counts, **drawn)
             self.figure.data[1].update(x=at, y=[alerts] * len(at))
-            self.figure.layout.yaxis.type = "log" if counts and max(counts) > 1000 else "linear"
+            # of a logarithmic axis only the powers of ten: there is no room for labels between them
+            self.figure.layout.yaxis.update(type="log" if is_wide else "linear", dtick=1 if is_wide else None)
         hide_axes_if_empty(self.figure)
+
+    def _counted_one_by_one(self, rule: Rule, at_any_limit: Aggregates) -> dict[float, int]:
+        """Alerts at some limits of the slider, of a rule whose alerts at one limit do not tell those at another.
+
+        The rule is evaluated for each, for about `CURVE_S`; when only events come, the curve stays ten times as long.
+        """
+        essence = (_essence(replace(rule, limit=Decimal(1))), tuple(self._limits))
+        if essence == self._curve_of and time.monotonic() < self._curve_rests_until:
+            return self._curve
+        began, values, last = time.monotonic(), at_any_limit.ascending(), len(self._limits) - 1
+        evenly = [round(share * last) for share in (0, 1, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)]
+        quantiles = percentiles(values, [25, 50, 75, 90, 97]) if values and not rule.limit_of else []
+        places = [*evenly[:3], *(nearest(self._limits, Decimal(each)) for each in quantiles), *evenly[3:]]
+        self._curve = {}
+        for place in dict.fromkeys(places):
+            if len(self._curve) >= 3 and time.monotonic() > began + CURVE_S:
+                break
+            at_limit = replace(rule, limit=Decimal(f"{self._limits[place].normalize():f}"))
+            found = self.past.aggregates(at_limit)
+            self._curve[float(at_limit.limit)] = int(found.alert_mask(at_limit, at_limit.limit).sum())
+        self._curve_of, self._curve_rests_until = essence, time.monotonic() + 9 * (time.monotonic() - began)
+        return self._curve
+
+
+def _steps(rule: Rule, ascending: list[float]) -> tuple[list[float], list[int]]:
+    """Limits across some values and at their quantiles, and how many alerts each gives."""
+    if not ascending:
+        return [], []
+    evenly = [n / (POINTS - 1) for n in range(POINTS)]
+    quantiles = percentiles(ascending, [100 * share for share in evenly])
+    across = (ascending[0] + share * (ascending[-1] - ascending[0]) for share in evenly)
+    limits = sorted({*quantiles, *across})
+    return limits, [alerts_at(ascending, rule.operator, limit) for limit in limits]
 
 
 def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:

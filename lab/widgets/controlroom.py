@@ -42,6 +42,10 @@ class Room(widgets.VBox):
         super().__init__([self.head, *self.layout_of(panels)])
         self.add_class("lab")
         self.add_class("lab-room")
+        if (
+            studio.player
+        ):  # its engine ends with the kernel; where the kernel ends with the page, the browser asks
+            self.add_class("lab-lost-with-page")
         self.status.start()
 
     def title(self) -> list[widgets.Widget]:
@@ -61,6 +65,7 @@ class Room(widgets.VBox):
         try:
             self.studio.close()
         finally:  # also if the engine cannot be stopped any more, as when its Java was killed
+            self.remove_class("lab-lost-with-page")
             self.status.stop()
             self.status.refresh_now()
             self.stop.disabled = True

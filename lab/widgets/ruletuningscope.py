@@ -53,9 +53,8 @@ class RuleTuningScope(widgets.VBox):
         self._unit = next((unit for unit, ms in UNITS.items() if longest >= 2 * ms), "minutes")
         texts = list(map(str, values))
         self.slider = TextSlider(label or say("limit"), self._show)
-        self.slider.texts, self.slider.disabled = texts, False
-        self.slider.position = 0 if value is None else texts.index(str(value))
-        self.slider.text = texts[self.slider.position]
+        at = 0 if value is None else texts.index(str(value))
+        self.slider.offer(dict(zip(texts, range(len(texts)))), at)
         self.sentence, self.facts = widgets.HTML(), widgets.HTML()
         self.curves, self.lanes = self._draw_curves(texts), self._draw_lanes()
         halves = (widgets.VBox([picture], layout={"width": "50%"}) for picture in (self.curves, self.lanes))

@@ -1,4 +1,5 @@
 // A range whose page tells the kernel when a person moves it, and never otherwise: what the kernel sets stays as it is.
+// Until the kernel has answered the newest move, the page shows what the person chose: an older answer does not pull it back.
 const EVERY_MS = 40;
 function render({ model, el }) {
   const row = document.createElement("label");
@@ -11,7 +12,8 @@ function render({ model, el }) {
   track.append(range, ends);
   row.append(name, track, text);
   el.append(row);
-  let pressed = false, waiting = null;
+  const view = Math.random().toString(36).slice(2);
+  let moves = 0, newest = null, waiting = null; // newest: the move that is not answered yet
 
   const show = () => {
     name.textContent = model.get("label");
@@ -23,19 +25,21 @@ function render({ model, el }) {
       place.textContent = end;
       return place;
     }));
-    if (pressed) return;
+    if (newest === model.get("answered")) newest = null;
+    if (newest) return;
     range.value = model.get("position");
     text.textContent = model.get("text");
     range.setAttribute("aria-valuetext", model.get("text"));
   };
-  const sendPosition = () => {
+  const send = () => {
     waiting = null;
-    model.send({ position: Number(range.value) });
+    model.send({ text: text.textContent, move: newest });
   };
   range.oninput = () => {
     text.textContent = model.get("texts")[range.value];
     range.setAttribute("aria-valuetext", text.textContent);
-    waiting ??= setTimeout(sendPosition, EVERY_MS);
+    newest = `${view} ${++moves}`;
+    waiting ??= setTimeout(send, EVERY_MS);
   };
   range.onkeydown = (event) => {  // a notebook keeps the browser from doing it
     const last = Number(range.max), page = Math.max(Math.round(last / 10), 1);
@@ -43,12 +47,11 @@ function render({ model, el }) {
     if (!(event.key in by)) return;
     event.preventDefault();
     event.stopPropagation();
-    range.value = Math.min(Math.max(Number(range.value) + by[event.key], 0), last);
-    range.oninput();
+    const before = range.value;
+    range.value = Math.min(Math.max(Number(before) + by[event.key], 0), last);
+    if (range.value !== before) range.oninput();
   };
-  range.onpointerdown = () => { pressed = true; };
-  range.onpointerup = range.onpointercancel = () => { pressed = false; };
-  model.on("change:label change:disabled change:texts change:position change:text", show);
+  model.on("change:label change:disabled change:texts change:position change:text change:answered", show);
   show();
   return () => clearTimeout(waiting);
 }

@@ -58,17 +58,15 @@ class StreamPanel(Panel):
         if player is None:
             return [widgets.HTML(f"<p>{say(ELSEWHERE)}</p>")]
         self.paused.observe(lambda change: (player.pause if change["new"] else player.resume)(), "value")
-        self._rates = sorted({*RATES, player.target_rate})
-        self.rate.texts = [f"{rate:,.0f}" for rate in self._rates]
-        self.rate.position = self._rates.index(player.target_rate)
-        self.rate.text, self.rate.disabled = f"{player.target_rate:,.0f}", False
+        rates = sorted({*RATES, player.target_rate})
+        self.rate.offer({f"{rate:,.0f}": rate for rate in rates}, rates.index(player.target_rate))
         bursts = widgets.HBox([widgets.Label(say("plant")), *self.bursts])
         bursts.add_class("lab-tools")
         return [self.rate, bursts, self.planted] if self.bursts else [self.rate]
 
-    def _set_rate(self, position: int) -> None:
+    def _set_rate(self, rate: float) -> None:
         if player := self.studio.player:
-            player.target_rate = self._rates[position]
+            player.target_rate = rate
 
     def _burst(self, kind: str) -> widgets.Button:
         button = widgets.Button(description=say(kind.replace("_", " ")), icon="bolt")

@@ -80,6 +80,31 @@ def test_other_code_and_how_to_shut_down_are_no_slides(cells):
     assert len(cells) == 6 and not any("code" in text or "Go." in text for _, text in cells)
 
 
+def deck_of(tmp_path, source: str) -> list[str]:
+    (tmp_path / "01-a.md").write_text(source)
+    deck = slides.slide_notebook(tmp_path / "01-a.md").cells
+    return [cell.source for cell in deck if cell.metadata.slideshow.slide_type != "notes"]
+
+
+def test_questions_are_on_the_slides_also_those_of_exercises(tmp_path):
+    text = "A job has 50 tasks: many. It is long. On how many can it *run?*\nA sentence.\n\n*Goal*: find it. *Input*: none."
+    shown = deck_of(
+        tmp_path, f"# A\n\n{text}\n\n### Exercise 4 · The ceiling\n\n{text}\n\n<details>a hint</details>"
+    )
+    assert shown[0].endswith("A job has 50 tasks: many. On how many can it *run?*\n\n*Goal*: find it.")
+    assert "It is long. On how many" in shown[1] and shown[1].endswith("*Goal*: find it. *Input*: none.")
+
+
+def test_every_plot_has_a_slide(tmp_path):
+    code = 'lab.pictures.bars({"": [1]}, "Alerts in January", y="alerts")\nlab.WindowScope()\nprint(1)'
+    shown = deck_of(tmp_path, f"# A\n\n```python\n{code}\n```\n")
+    assert (
+        shown[1].startswith("### Alerts in January")
+        and "data:image/png;base64," in shown[2]
+        and len(shown) == 3
+    )
+
+
 LESSONS = [source for source in lesson_sources() if source.stem[0].isdigit()]
 
 
@@ -98,6 +123,7 @@ def test_every_slide_fits_a_small_projector_and_asks_nobody_for_anything(source,
         page = watched.page
         page.goto(page_file.as_uri())
         page.wait_for_function("window.Reveal && Reveal.isReady()")
+        total, seen = page.evaluate("Reveal.getTotalSlides()"), 1
         while True:
             *size, text = page.evaluate(
                 "(() => { const s = Reveal.getCurrentSlide(); return [Math.max(s.scrollWidth,"
@@ -107,7 +133,10 @@ def test_every_slide_fits_a_small_projector_and_asks_nobody_for_anything(source,
                 too_big.append((size, text))
             if page.evaluate("Reveal.isLastSlide()"):
                 break
-            page.evaluate("Reveal.next()")
+            before = page.evaluate("Reveal.getSlidePastCount()")
+            page.keyboard.press("ArrowRight")  # shows what is on the slide first
+            seen += page.evaluate("Reveal.getSlidePastCount()") > before
+    assert seen == total
     assert too_big == [] and watched.errors == []
     assert [address for address in watched.elsewhere if not address.startswith("file:")] == []
 

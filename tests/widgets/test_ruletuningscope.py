@@ -19,7 +19,7 @@ def test_the_slider_changes_the_sentence_the_figures_and_the_alerts(past):
     scope = RuleTuningScope(past, "account takeover", TAKEOVER, range(1, 13), value=5)
     assert "&gt;= 5, when" in scope.sentence.value
     assert list(scope.lanes.data[-1].y) == [f"case {n}" for n in range(1, 6)]
-    scope.slider.move(11)
+    scope.slider.move("12")
     assert "&gt;= 12, when" in scope.sentence.value
     assert not scope.lanes.data[-1].y and "<b>0.00</b>" in scope.facts.value
     assert scope.curves.layout.shapes[0].x0 == 11

@@ -102,7 +102,7 @@ def test_each_limit_of_the_slider_shows_the_alerts_of_the_rule_that_it_makes(pas
     assert is_said(desk, alerts_of_reference(desk.text.value))
     for share in (0, 0.1, 0.4, 1):
         assert not slider.disabled
-        slider.move(round(share * (len(slider.texts) - 1)))
+        slider.move(slider.texts[round(share * (len(slider.texts) - 1))])
         assert "Not a rule yet" not in desk.said.value and not desk.publish.disabled
         rule = parse_message(desk.text.value, LOGINS).rule
         assert rule.limit == Decimal(slider.text.replace(",", ""))
@@ -138,6 +138,29 @@ def test_the_curve_has_the_alerts_at_other_limits(opened, sentence):
             assert count == alerts_of_reference(json.dumps(message)), limit
 
 
+@pytest.mark.parametrize("sentence", [COUNTS[2], *COUNTS[4:7], *AMOUNTS[-2:], *MULTIPLES])
+def test_the_curve_of_a_rule_that_is_evaluated_for_each_limit_has_several_points_which_are_right(
+    opened, sentence
+):
+    desk = opened(sentence)
+    limits, counts = (desk.backtest.figure.data[0][name] for name in ("x", "y"))
+    assert len(limits) >= 3 and len(set(counts)) > 1 and list(limits) == sorted(limits)
+    rule = parse_message(desk.text.value, LOGINS).rule
+    assert float(rule.limit) in limits
+    for limit, count in zip(limits, counts):
+        message = {name: value for name, value in rule.to_dict().items() if name != "version"}
+        assert count == alerts_of_reference(json.dumps(message | {"limit": str(limit)})), limit
+
+
+def test_a_logarithmic_axis_has_labels_at_powers_of_ten_only(past):
+    backtest = desk_of(past, COUNTS[0]).backtest
+    assert backtest.figure.layout.yaxis.dtick is None
+    many = columnpast.Past(LOGINS)
+    many.add(b'{"eventId": %d, "eventTime": %d, "userId": 1}' % (n, n) for n in range(2_000))
+    axis = desk_of(many, "COUNT(events) per userId over 5 min > 4").backtest.figure.layout.yaxis
+    assert axis.type == "log" and axis.dtick == 1
+
+
 @pytest.mark.parametrize("sentence", MULTIPLES)
 def test_a_multiple_has_a_range_of_multiples_and_never_zero(opened, sentence):
     desk = opened(sentence)
@@ -153,7 +176,7 @@ def test_absence_has_no_limit_to_tune_and_says_so(past):
     assert backtest.limit.disabled and backtest.limit.layout.display == "none"
     assert "Such a rule has no limit" in backtest.said.value
     assert is_said(desk, alerts_of_reference(desk.text.value))
-    backtest.window.move(backtest.window.texts.index("5 min"))
+    backtest.window.move("5 min")
     assert parse_message(desk.text.value, LOGINS).rule.window_ms == 300_000
     assert is_said(desk, alerts_of_reference(desk.text.value))
     desk.text.value = f"7: {COUNTS[0]}"
@@ -175,7 +198,7 @@ def test_no_limit_is_too_large_for_a_rule():
     )
     desk = desk_of(past, "VARIANCE(amount) per userId over 1 min > 5")
     slider = desk.backtest.limit
-    slider.move(len(slider.texts) - 1)
+    slider.move(slider.texts[-1])
     assert not desk.publish.disabled and parse_message(desk.text.value, LOGINS).rule.limit > 10**23
 
 
