@@ -16,6 +16,7 @@ UNSEEN = re.compile(
 )
 # how OWASP says that formulas begin, also in full width
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+CODE = re.compile(r"`([^`\n]+)`")
 NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
 
 
@@ -32,6 +33,15 @@ def escape_control_characters(text: str, keep: str = "") -> str:
 
 def _escaped(character: str) -> str:
     return f"\\u{ord(character):04x}" if "\x7f" <= character <= "\uffff" else json.dumps(character)[1:-1]
+
+
+def html_with_code(text: str) -> str:
+    """A text as HTML, in which what is between backticks is code.
+
+    >>> html_with_code("`a < b` and b")
+    '<code>a &lt; b</code> and b'
+    """
+    return CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def spreadsheet_cell(value: object) -> object:

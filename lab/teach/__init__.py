@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from lab.teach import progress as _progress
 from lab.teach.judge import (
     OPEN,
     RIGHT,
-    WRONG,
     FunctionExercise,
     ValueExercise,
     Verdict,
@@ -97,30 +95,13 @@ def solution(exercise: str | float) -> Verdict:
 
 
 def predict(question: str, options: Sequence[str]) -> "VBox":
-    """Radio buttons for a prediction: the reader chooses an answer before the next cell shows it, and learns whether it is right, and why.
+    """Radio buttons for a prediction: the reader chooses what the next cell will show, and learns with that cell whether it is so, and why.
 
-    Raises KeyError if no lesson has this question.
+    Run again, it shows the choice so far. Raises KeyError if no lesson has this question.
     """
-    import ipywidgets as widgets
+    from lab.teach.predictions import ask
 
-    from lab.widgets.look import StylesAndAccessibility
-
-    right, because = _answers()["predictions"][question]
-    buttons = widgets.RadioButtons(
-        options=list(options), value=None, layout={"width": "max-content"}, description_allow_html=False
-    )
-    said = widgets.HTML()
-
-    def judge(change: dict) -> None:
-        state = RIGHT if buttons.value == right else WRONG
-        answer = _say("Yes.") if state == RIGHT else _say("Not quite: {right}.", right=right)
-        said.value = Verdict(state, f"{answer} {because}")._repr_html_()
-
-    buttons.observe(judge, "value")
-    label = widgets.HTML(f"<b>{_say('Before you run the next cell:')}</b> {escape(question)}")
-    asked = widgets.VBox([label, buttons, said, StylesAndAccessibility()])
-    asked.add_class("lab-asked")
-    return asked
+    return ask(question, options, *_answers()["predictions"][question])
 
 
 class NoExercise(KeyError):

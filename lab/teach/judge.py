@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from lab.model.language import say
+from lab.model.words import html_with_code
 from lab.teach.comparing import (
     KINDS,
     correct_slips,
@@ -74,9 +75,10 @@ class Verdict:
             f"border-left:6px solid {COLOURS[self.state]};padding:.5em 1em;margin:.5em 0;white-space:pre-wrap"
             f"{CODE * self.is_code}"
         )
+        text = escape(self.text) if self.is_code else html_with_code(self.text)
         heard = f'role="img" aria-label="{say("wrong")}"' if self.state == WRONG else 'aria-hidden="true"'
         return (
-            f'<div role="status" aria-live="polite" style="{style}"><b {heard}>{MARKS[self.state]}</b> {escape(self.text)}</div>'
+            f'<div role="status" aria-live="polite" style="{style}"><b {heard}>{MARKS[self.state]}</b> {text}</div>'
             f"{self.picture_html}"
         )
 

@@ -1,10 +1,11 @@
 """Stores a learner's solved exercises on this machine, and an optional log of stumbles.
 
+    lab.predict ──► choices.jsonl          a line for each choice of a prediction
     lab.check ──┬─► solved.jsonl           a line when an exercise is solved
                 └─► stumbles-7f3a9c.jsonl  a line for each check and each error, if `lab.log_stumbles()` was called
                     └─► hand-in-7f3a9c.jsonl  a copy for an instructor, beside the notebook: `lab.hand_in()`
 
-A line is one append, so that several kernels can write at once, and a kernel that is killed leaves complete lines. Both files are in
+A line is one append, so that several kernels can write at once, and a kernel that is killed leaves complete lines. The files are in
 `$LAB_DATA`, else in `lab` in `$XDG_DATA_HOME` or `~/.local/share`. Nothing leaves the machine.
 """
 
@@ -26,7 +27,7 @@ from lab.model.language import say
 from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.teach.replay import answer_to_text
 
-SOLVED, CONSENT, STUMBLES = "solved.jsonl", "log.json", "stumbles-{}.jsonl"
+SOLVED, CHOICES, CONSENT, STUMBLES = "solved.jsonl", "choices.jsonl", "log.json", "stumbles-{}.jsonl"
 SAID, ANSWER = 200, 100  # characters of each that a line of the log has at most
 LARGEST = 1 << 20  # bytes of a saved file that are read
 LONGEST_ANSWER = 48 << 10  # characters of a right answer; a longer one cannot be checked again
@@ -48,6 +49,18 @@ def record_result(exercise: str, verdict: Verdict, answer: str) -> None:
         _log(line | ({"replay": replayed} if 0 < len(replayed) <= LONGEST_ANSWER else {}))
     for board in list(_boards):
         board.update()
+
+
+def record_choice(question: str, option: str) -> None:
+    """Records what was chosen in a prediction. Does not fail if the folder is not writable."""
+    with suppress(OSError):
+        _append(folder() / CHOICES, {"question": question, "option": option})
+
+
+def choices() -> dict[str, Any]:
+    """The newest choice in each prediction, by its question."""
+    lines = read_json_lines(folder() / CHOICES)
+    return {line["question"]: line.get("option") for line in lines if isinstance(line.get("question"), str)}
 
 
 def register_board(board: Any) -> None:
@@ -74,13 +87,13 @@ def load_progress(content: bytes, known_exercises: Container[str]) -> int:
 
 
 def forget_progress_and_stop_log() -> str:
-    """Forgets the solved exercises, and stops the log of stumbles; says what it did. Does not delete the log.
+    """Forgets solved exercises and predictions, and stops the log of stumbles; says what it did. Does not delete the log.
 
     >>> forget_progress_and_stop_log()  # doctest: +SKIP
     'Forgot 5 solved exercises. Stumbles are not logged.'
     """
     count = len(solved_exercises())
-    for name in (SOLVED, CONSENT):
+    for name in (SOLVED, CHOICES, CONSENT):
         (folder() / name).unlink(missing_ok=True)
     for board in list(_boards):
         board.update()

@@ -10,6 +10,7 @@ import sys
 from html import escape
 from pathlib import Path
 
+from lab.model.words import html_with_code
 from lab.teach import glossary
 from lab.teach.lessons import lesson_sources
 
@@ -72,8 +73,7 @@ def _marked(text: str) -> str:
     >>> _marked("the *fields* `a & b`")
     'the <i>fields</i> <code>a &amp; b</code>'
     """
-    text = re.sub(r"`(.+?)`", r"<code>\1</code>", escape(text, quote=False))
-    return re.sub(r"\*(.+?)\*", r"<i>\1</i>", text)
+    return re.sub(r"\*(.+?)\*", r"<i>\1</i>", html_with_code(text))
 
 
 def print_to_pdf(html: Path) -> Path | None:

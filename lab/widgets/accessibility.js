@@ -3,6 +3,19 @@ const STATUS = "[role=status][aria-live=polite]", TOGGLE = ".widget-toggle-butto
 const UNSEEN = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap";
 
 function press(button) { button.setAttribute("aria-pressed", String(button.classList.contains("mod-active"))); }
+// ipywidgets shows an option as plain text
+function markCode(label) {
+  for (const text of label.childNodes) {
+    const parts = text.nodeType === Node.TEXT_NODE ? text.data.split("`") : [];
+    if (parts.length < 3) continue;
+    text.replaceWith(...parts.map((part, place) => {
+      if (place % 2 === 0) return part;
+      const code = document.createElement("code");
+      code.textContent = part;
+      return code;
+    }));
+  }
+}
 function name() {
   for (const slider of document.querySelectorAll(".widget-slider")) {
     const label = slider.querySelector("label")?.textContent ?? "";
@@ -11,6 +24,7 @@ function name() {
   for (const box of document.querySelectorAll(CHOICES)) {
     box.setAttribute("role", "radiogroup");
     box.setAttribute("aria-label", box.closest(".lab-asked").querySelector(".widget-html").textContent.trim());
+    box.querySelectorAll("label").forEach(markCode);
   }
   document.querySelectorAll(TOGGLE).forEach(press);
   for (const untitled of document.querySelectorAll("[title=null]")) untitled.removeAttribute("title");  // ipywidgets' own

@@ -90,8 +90,10 @@ def test_lesson_0_is_done_with_keyboard_and_screen_reader(learner):
     assert learner.focus == "only the fourth"
     assert page.locator(".lab-asked input:checked").count() == 0  # to move is not to choose
     learner.press("Space")
-    learner.hears("Yes. The third payment's window sums to")
+    learner.hears("Your choice is noted")
     learner.press("Escape", "ArrowDown")
+    learner.run_cell()
+    learner.hears("Yes. The third payment's window sums to")
     learner.run_to("rule_1 = ...")
     learner.answers("rule_1 = 49")
     learner.hears("wrong: 49 is a limit.")
@@ -142,9 +144,10 @@ def test_lesson_3_is_done_with_keyboard_and_screen_reader(learner):
     page.wait_for_selector(".lab-asked [role=radiogroup] input")
     learner.back_to("none")
     learner.press("Space")
-    learner.hears("Yes. The edge between the windows at 11:00")
+    learner.hears("Your choice is noted")
     learner.press("Escape", "ArrowDown")
     learner.run_to("Tumbling windows miss")
+    learner.hears("Yes. The edge between the windows at 11:00")
     learner.hears("tumbling: missed it; sliding: saw it 8 min after")
     page.wait_for_selector("[role=slider][aria-label^='slide S']")
     learner.back_to("slide S")

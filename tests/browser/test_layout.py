@@ -222,6 +222,21 @@ def test_arrows_go_from_choice_to_choice_and_beyond_the_last_one_they_are_the_no
     page.close()
 
 
+def test_code_in_an_option_is_shown_as_code(browser):
+    page = browser.new_page()
+    label = "<label>without `when` and `<b>`<input type=radio></label><label>a ` alone</label>"
+    fitted(
+        page,
+        f"<div class='lab-asked'><div class='widget-html'></div><div class='widget-radio-box'>{label}</div></div>".replace(
+            "<b>", "&lt;b&gt;"
+        ),
+    )
+    assert page.locator("code").all_inner_texts() == ["when", "<b>"]
+    assert page.locator("label").all_inner_texts() == ["without when and <b>", "a ` alone"]
+    assert page.get_by_role("radio", name="without when and <b>").count() == 1
+    page.close()
+
+
 def test_a_sentence_that_comes_is_said_by_a_region_that_was_there(browser):
     page = browser.new_page()
     page.add_init_script(LISTENS)
