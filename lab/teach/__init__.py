@@ -19,11 +19,10 @@ from lab.teach.judge import (
     FunctionExercise,
     ValueExercise,
     Verdict,
-    describe_wrong_call,
-    function_name,
 )
-from lab.teach.learner import answer_text, limited_output, plain_value_or_failure
+from lab.teach.learner import answer_text, function_name, limited_output, plain_value_or_failure
 from lab.teach.unruncells import note_definitions, unrun_definition
+from lab.teach.wrongcalls import describe_wrong_call
 
 if TYPE_CHECKING:
     from ipywidgets import VBox

@@ -11,6 +11,7 @@ from lab.teach.learner import FailureText, answer_text
 TRUTHS = {"True": True, "False": False}
 KINDS = {int: "a number", float: "a number", list: "a list", tuple: "a list", dict: "a dictionary"}
 SHOWN = 3  # differing entries
+SHORT = 60  # characters of a list that is shown whole
 NUMBERS = (int, float, Decimal, Fraction)
 
 
@@ -57,35 +58,58 @@ def correct_slips(answer: object, expected: object) -> tuple[object, str]:
 def equal_answers(got: object, expected: object) -> bool:
     """Equal, also as floats are equal, or as a tuple equals a list.
 
+    What is listed, such as a place or a key-group, is a whole number without a decimal point, where it is expected as one.
+
     >>> equal_answers(0.1 + 0.2, 0.3), equal_answers((1, 2), [1, 2]), equal_answers(True, 1)
     (True, True, False)
+    >>> equal_answers(2.0, 2), equal_answers([2.0], [2])
+    (True, False)
     """
     if isinstance(got, bool) != isinstance(expected, bool):
         return False
     try:
         if isinstance(expected, float) and isinstance(got, NUMBERS):
             return math.isclose(got, expected, rel_tol=1e-9)
-        got, expected = tuple_to_list(got), tuple_to_list(expected)
-        if isinstance(got, list) and isinstance(expected, list):
-            return len(got) == len(expected) and all(map(equal_answers, got, expected))
+        if isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)):
+            equal = _equal_entries if isinstance(expected, list) else equal_answers
+            return len(got) == len(expected) and all(map(equal, got, expected))
         return type(got) in (type(expected), *NUMBERS) and got == expected
     except (OverflowError, ValueError, ArithmeticError):  # no float is as large as an integer may be
         return False
 
 
+def _equal_entries(got: object, expected: object) -> bool:
+    return (type(got) is int or type(expected) is not int) and equal_answers(got, expected)
+
+
+def in_order(answer: object) -> object:
+    """What was listed in any order, or is a set, as an ascending list; anything else as it is.
+
+    >>> in_order((3, 1)), in_order({2, 1}), in_order([1, "a"])
+    ([1, 3], [1, 2], [1, 'a'])
+    """
+    try:
+        return sorted(answer) if isinstance(answer, (list, tuple, set)) else answer  # type: ignore[type-var]
+    except TypeError:
+        return tuple_to_list(answer)
+
+
 def describe_difference(got: object, expected: object) -> str:
     """What a call gave and what was expected; of long lists only what differs.
 
-    >>> describe_difference([1, 2, 3, 4, 5], [1, 2, 4, 4, 5])
-    'gave different entries: at index 2 it has 3, expected 4'
-    >>> describe_difference([1, 2, 3, 4, 5], [1, 2, 3, 4])
-    'gave 5 entries, expected 4: 5 is not expected'
+    >>> describe_difference([1, 2, 2, 3], [1, 2, 3])
+    'gave [1, 2, 2, 3], expected [1, 2, 3]'
     >>> describe_difference({8, 4}, [4, 8])
     'gave {8, 4}, expected a list: [4, 8]'
+    >>> describe_difference([*range(39), 0], list(range(40)))
+    'gave different entries: at index 39 it has 0, expected 39'
+    >>> describe_difference([*range(40), 7], list(range(40)))
+    'gave 41 entries, expected 40: 7 is not expected'
     """
     if isinstance(got, FailureText):
         return say("{did}; expected {expected}", did=got, expected=answer_text(expected))
-    if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
+    shown = max(len(answer_text(got)), len(answer_text(expected)))
+    if not (isinstance(got, list) and isinstance(expected, list) and shown > SHORT):
         kind = KINDS.get(type(expected))
         a_kind = f"{say(kind)}: " if kind and kind != KINDS.get(type(got)) else ""
         return say(
@@ -107,8 +131,7 @@ def describe_difference(got: object, expected: object) -> str:
         ]
         differ = "; ".join(differences) + "; …" * (len(places) > SHOWN)
         return say("gave different entries: {differ}", differ=differ)
-    extra = [entry for entry in got if entry not in expected]
-    missing = [entry for entry in expected if entry not in got]
+    extra, missing = _left_over(got, expected), _left_over(expected, got)
     parts = [
         say(
             "{entries} is not expected" if len(extra) == 1 else "{entries} are not expected",
@@ -126,8 +149,17 @@ def describe_difference(got: object, expected: object) -> str:
         else "gave {count} entries, expected {expected}: {differs}",
         count=len(got),
         expected=len(expected),
-        differs="; ".join(parts) or say("some are repeated"),
+        differs="; ".join(parts),
     )
+
+
+def _left_over(entries: list, others: list) -> list:
+    """The entries that others lack, or have less often."""
+    left = list(entries)
+    for entry in others:
+        if entry in left:
+            left.remove(entry)
+    return left
 
 
 def first_entries_text(entries: Sequence) -> str:

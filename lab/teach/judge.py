@@ -24,6 +24,7 @@ from lab.teach.comparing import (
     describe_difference,
     equal_answers,
     first_entries_text,
+    in_order,
     is_unanswered,
     tuple_to_list,
 )
@@ -34,10 +35,13 @@ from lab.teach.learner import (
     answer_text,
     call_with_time_limit,
     error_suffix,
+    function_name,
     limited_output,
     plain_result_or_failure,
+    plain_value,
     plain_value_or_failure,
 )
+from lab.teach.shrinking import shrink
 
 RIGHT, OPEN, WRONG = "right", "open", "wrong"
 MARKS = {RIGHT: "✓", OPEN: "…", WRONG: "✗"}
@@ -47,8 +51,7 @@ COLOURS = {RIGHT: "#009E73", OPEN: "#E69F00", WRONG: "#D55E00"}
 CODE = ";font-family:var(--jp-code-font-family,monospace)"
 
 GROUPED = 10_000  # a number from here on is written with commas
-MAX_NAME = 60  # characters of a function's name
-DRAWS = 100  # cases drawn at random
+SIZES = (*range(1, 101), 1_000, 5_000)  # of the cases drawn at random
 
 Case = tuple  # (arguments, expected) or (arguments, expected, why)
 
@@ -98,6 +101,7 @@ class ValueExercise:
     `right`: the right value, or a function of `given`, the arguments of `lab.check` after the answer. `read(answer, *given)` returns the
     value to compare; both may raise AnswerRefused. `needs`: for each argument in `given`, its name in the lesson and a method or attribute that
     it has. `given_on_recheck`: replaces `given` when a hand-in is checked again; None if nothing can.
+    `any_order`: the right list in another order is right, too.
     """
 
     right: object
@@ -108,6 +112,7 @@ class ValueExercise:
     read: Callable = field(default=lambda answer, *given: answer)
     needs: Mapping[str, str] = field(default_factory=dict)
     given_on_recheck: tuple | None = ()
+    any_order: bool = False
 
     def judge(self, answer: object, *given: object) -> Verdict:
         """Judges an answer; no answer makes it raise."""
@@ -122,7 +127,7 @@ class ValueExercise:
         try:
             expected = self.right(*given) if callable(self.right) else self.right
             answer, word = correct_slips(answer, expected)
-            got = self.read(answer, *given)
+            got = self.read(in_order(answer) if self.any_order else answer, *given)
         except AnswerRefused as error:
             return Verdict(WRONG, self._typical(answer, None, given) or str(error))
         except Exception as error:  # noqa: BLE001  (a learner's answer may be anything)
@@ -194,7 +199,8 @@ class ValueExercise:
 class FunctionExercise:
     """An exercise whose answer is a function: it is called with each case's arguments, and with drawn ones.
 
-    `right` answers the arguments that `draw(random, size)` draws, from small to large, with sizes from 1 to `DRAWS`.
+    `right` answers the arguments that `draw(random, size)` draws, from small to large, with the sizes in `SIZES`.
+    `any_order`: a right list in another order is right, too. A function that changes what it is given is wrong.
     `extra_check` returns what else is wrong with a function whose answers are right, or nothing.
     """
 
@@ -205,11 +211,12 @@ class FunctionExercise:
     right: Callable
     draw: Callable[[Random, int], tuple]
     extra_check: Callable[[Callable], str] = field(default=lambda function: "")
+    any_order: bool = False
 
     @cached_property
     def all_cases(self) -> list[Case]:
         """The cases that explain something, then the drawn ones."""
-        drawn = [self.draw(Random(size), size) for size in range(1, DRAWS + 1)]
+        drawn = [self.draw(Random(size), size) for size in SIZES]
         return [*self.cases, *((arguments, self.right(*deepcopy(arguments))) for arguments in drawn)]
 
     @cached_property
@@ -228,7 +235,7 @@ class FunctionExercise:
                     "expected a function, not {answer}", answer=answer_text(plain_value_or_failure(function))
                 ),
             )
-        verdict = self.judge_answers(self._answers(function), function_name(function))
+        verdict = self.judge_answers(self._answers(function), function_name(function), function)
         if verdict.state == RIGHT:
             with limited_output(0):
                 slow = self._limited(lambda: self.extra_check(function))
@@ -236,8 +243,8 @@ class FunctionExercise:
                 return Verdict(WRONG, slow)
         return verdict
 
-    def judge_answers(self, answers: list, name: str) -> Verdict:
-        """Judges what a function gave for the cases that are tried."""
+    def judge_answers(self, answers: list, name: str, function: Callable | None = None) -> Verdict:
+        """Judges what a function gave for the cases that are tried; the function itself is there to make the first difference small."""
         if all(answer is None for answer in answers):
             nothing = say(
                 "{name} returns nothing: write return before the answer (print only displays it)", name=name
@@ -254,11 +261,14 @@ class FunctionExercise:
                 "right in all {count} cases. {because}", count=len(self.all_cases), because=say(self.because)
             )
             return Verdict(RIGHT, text, plain_answer=answers)
-        arguments, expected, *why = self.all_cases[wrong]
+        case, answer = self.all_cases[wrong], answers[wrong]
+        if wrong >= len(self.cases) and function and not isinstance(answer, FailureText):
+            case, answer = self._shrunk(function, case, answer)
+        arguments, expected, *why = case
         call = f"{name}({', '.join(map(answer_text, arguments))})"
-        shown = f"{call} {describe_difference(answers[wrong], expected)}"
+        shown = f"{call} {describe_difference(answer, expected)}"
         for mistake, its_answers in zip(self.mistakes, self._known):
-            if equal_answers(its_answers, answers):
+            if all(map(equal_answers, its_answers, answers)):
                 return Verdict(WRONG, f"{say(mistake.says)}\n{shown}")
         return Verdict(WRONG, shown + (f" ({say(why[0])})" if why else ""))
 
@@ -267,14 +277,55 @@ class FunctionExercise:
         answers: list = []
 
         def ask(cases: Sequence[Case]) -> None:
-            for arguments, *_ in cases:
-                answers.append(tuple_to_list(plain_result_or_failure(function, *deepcopy(arguments))))
+            answers.extend(self._answer(function, case) for case in cases)
 
         late = self._limited(lambda: ask(self.cases))
         if not late:
             with limited_output(0):
                 late = self._limited(lambda: ask(self.all_cases[len(self.cases) :]))
         return answers + [FailureText(late)] * (len(self.all_cases) - len(answers))
+
+    def _answer(self, function: Callable, case: Case) -> Any:
+        """What it gives for a case; a right answer does not count if the function has changed what it was given."""
+        arguments, expected, *_ = case
+        given = deepcopy(arguments)
+        answer = plain_result_or_failure(function, *given)
+        answer = in_order(answer) if self.any_order else tuple_to_list(answer)
+        for before, after in zip(arguments, map(plain_value, given)):
+            if after != before and equal_answers(answer, expected):
+                changed = say(
+                    "gave the right answer, but changed what it was given: {before} became {after}",
+                    before=answer_text(before),
+                    after=answer_text(after),
+                )
+                return FailureText(changed)
+        return answer
+
+    def _shrunk(self, function: Callable, case: Case, answer: Any) -> tuple[Case, Any]:
+        """A smaller case that the function answers wrongly, with its answer: entries of the longest lists are left out."""
+        arguments = case[0]
+        longest = max((len(each) for each in arguments if isinstance(each, list)), default=0)
+        found = case, answer
+
+        def is_wrong(places: list[int]) -> bool:
+            nonlocal found
+            fewer = tuple(
+                [each[place] for place in places] if isinstance(each, list) and len(each) == longest else each
+                for each in arguments
+            )
+            try:
+                smaller: Case = (fewer, self.right(*deepcopy(fewer)))
+            except (ArithmeticError, ValueError):  # of no entries there is no answer
+                return False
+            its = self._answer(function, smaller)
+            if equal_answers(its, smaller[1]):
+                return False
+            found = smaller, its
+            return True
+
+        with limited_output(0):
+            self._limited(lambda: shrink(range(longest), is_wrong) and None)
+        return found
 
     def _limited(self, does: Callable[[], str | None]) -> str:
         try:
@@ -284,44 +335,3 @@ class FunctionExercise:
                 "did not finish within {seconds} s: is there a loop that never ends?",
                 seconds=f"{COMPUTING_S:g}",
             )
-
-
-def function_name(function: object) -> str:
-    """The name of a function; "it" if it has none.
-
-    >>> function_name(len), function_name(3)
-    ('len', 'it')
-    """
-    name = vars(type(function)).get("__name__") and getattr(function, "__name__", "")
-    return name[:MAX_NAME] if type(name) is str and name else "it"
-
-
-def describe_wrong_call(name: str, exercise: object, given: tuple) -> str:
-    """How the check of an exercise is called, if what came after the answer is not what it needs; empty if it is.
-
-    >>> from lab.teach import exercise_of
-    >>> describe_wrong_call("5.5", exercise_of("5.5"), ())
-    'the check also needs plan, from this lesson, after the answer: lab.check("5.5", …, plan)'
-    >>> describe_wrong_call("3.5", exercise_of("3.5"), (8,))
-    'the check takes one answer, lab.check("3.5", …): write several values as a list, such as [1, 2]'
-    """
-    needs = exercise.needs if isinstance(exercise, ValueExercise) else {}
-    if len(given) == len(needs) and all(map(_has, given, needs.values())):
-        return ""
-    if not needs:
-        return say(
-            'the check takes one answer, lab.check("{exercise}", …): write several values as a list, such as [1, 2]',
-            exercise=name,
-        )
-    return say(
-        'the check also needs {names}, from this lesson, after the answer: lab.check("{exercise}", …, {names})',
-        exercise=name,
-        names=", ".join(needs),
-    )
-
-
-def _has(value: object, attribute: str) -> bool:
-    try:
-        return hasattr(value, attribute)
-    except Exception:  # noqa: BLE001  (a learner's object may raise anything)
-        return False

@@ -20,12 +20,15 @@ from itertools import islice
 from typing import Any
 
 from lab.model.language import say
+from lab.model.messages import Message
+from lab.model.rule import Rule
 
 COMPUTING_S = 2.0  # for all calls of a check; a right answer takes a hundredth of it
 WAITING_S = 60.0  # of the clock: for what sleeps instead of computing
 LOOK_S = 0.02
 BROWSER_SLOWER, WATCH = 5, 4  # times; the number of a tool of sys.monitoring
 DEEP, MOST = 20, 10_000  # levels and entries of an answer
+MAX_NAME = 60  # characters of a function's name
 MAX_SHOWN = 120  # characters of an answer
 AS_IT_IS = (type(None), type(...), bool, int, float, str, bytes, Decimal, Fraction)
 BASES: tuple[tuple[type, Callable], ...] = ((int, int.__int__), (float, float.__float__), (str, str.__str__))
@@ -178,8 +181,18 @@ def error_suffix(error: BaseException) -> str:
     return f": {text[:MAX_SHOWN]}" if text else ""
 
 
+def function_name(function: object) -> str:
+    """The name of a function; "it" if it has none.
+
+    >>> function_name(len), function_name(3)
+    ('len', 'it')
+    """
+    name = vars(type(function)).get("__name__") and getattr(function, "__name__", "")
+    return name[:MAX_NAME] if type(name) is str and name else "it"
+
+
 def plain_value(answer: object) -> Any:
-    """An answer of Python's own types only.
+    """An answer of Python's own types only; a rule is a dictionary then.
 
     >>> import numpy as np
     >>> plain_value(np.arange(3)), plain_value({"a": (np.int64(1), range(2))}), plain_value(object).text
@@ -210,6 +223,10 @@ def _plain(answer: object, deeper: int, room: Iterator[int]) -> Any:
     if issubclass(kind, dict):
         items = list(islice(dict.items(answer), MOST))  # type: ignore[arg-type]
         return dict(zip(each(_hashable(key) for key, _ in items), each(value for _, value in items)))
+    if kind is Message:
+        return _plain(answer.rule, deeper, room)  # type: ignore[attr-defined]
+    if kind is Rule:
+        return _plain(answer.to_dict(), deeper, room)  # type: ignore[attr-defined]
     if kind in (set, frozenset):
         return set(each(answer))  # type: ignore[arg-type, call-overload]
     if kind.__module__.partition(".")[0] in ARRAYS and hasattr(kind, "tolist"):

@@ -1,12 +1,15 @@
 """An exercise whose answer is a rule: known by the events at which it alerts, in logs drawn at random.
 
 answer ──► rule ──► reference, on each log ──► events at which it alerts ──┐
-                                         the right rule ──► the same ──────┴── differ? ──► the shortest such log, as text
+                                         the right rule ──► the same ──────┴── differ? ──► the shortest such log, shrunk, as text
+
+Each log is there twice: as it is drawn, which is easy to read; and at another time, of other accounts, with fields that do not
+matter filled in, and with the largest or smallest amount far away, for rules that hold only in the small world of these logs.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cache, cached_property
 from random import Random
 from typing import Any
@@ -18,12 +21,23 @@ from lab.model.schema import Schema
 from lab.model.times import DAY_MS
 from lab.teach.exercises.given import rule_from_message
 from lab.teach.judge import AnswerRefused, ValueExercise
+from lab.teach.shrinking import shrink
 
 LOGS = 60
 BEGIN_MS = 1_704_067_200_000  # a Monday, 00:00
 END_MS = 800 * DAY_MS  # after the begin: all that a rule waits for has passed
-WITH_ID = re.compile(r"\s*(\{|[0-9]+\s*(,|:|PAUSE|ACTIVE))", re.IGNORECASE)
+YEAR_MS = 365 * DAY_MS
+OTHER_IDS = 1_000_000
+LEAST, MOST = Decimal("0.01"), Decimal("9999999.99")
 Log = Sequence[tuple[int, dict[str, Any]]]  # ms since the begin, fields
+
+
+@dataclass(frozen=True)
+class JudgedRule:
+    """A rule and, for each log, the numbers of the events at which it alerts; equal to another rule that alerts at the same."""
+
+    rule: Rule = field(compare=False)
+    alerts: list[list[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +55,8 @@ class AlertsOnRandomLogs:
     @cached_property
     def logs(self) -> list[list[dict[str, Any]]]:
         """Events as the schema reads them."""
-        return [self._events(self.draw_log(Random(size), size)) for size in range(1, LOGS + 1)]
+        drawn = [self._events(self.draw_log(Random(size), size)) for size in range(1, LOGS + 1)]
+        return drawn + [self._elsewhere(log, Random(number)) for number, log in enumerate(drawn)]
 
     def _events(self, log: Log) -> list[dict[str, Any]]:
         empty: dict[str, Any] = dict.fromkeys(self.schema.names)
@@ -51,14 +66,35 @@ class AlertsOnRandomLogs:
             for number, (time, fields) in enumerate(steps, 1)
         ]
 
-    def __call__(self, answer: object) -> list[list[int]]:
-        """For each log, the numbers of the events at which the rule alerts. Raises AnswerRefused."""
-        if isinstance(answer, str) and not WITH_ID.match(answer):
-            answer = f"1: {answer}"
+    def _elsewhere(self, log: list[dict[str, Any]], random: Random) -> list[dict[str, Any]]:
+        """The log as somebody else's at another time, with one amount that is far larger, or smaller, than all others."""
+        shift, others = random.randrange(YEAR_MS), random.randrange(1, OTHER_IDS)
+        extreme, limit = random.choice(((min, LEAST), (max, MOST)))
+        amounts = [value for event in log for value in event.values() if isinstance(value, Decimal)]
+        edge = extreme(amounts, default=limit)
+
+        def moved(name: str, value: Any) -> Any:
+            if name in ("eventId", "eventTime"):
+                return value + shift * (name == "eventTime")
+            if value is None and self.schema.field(name).type == "string":
+                return random.choice("abc")
+            if isinstance(value, Decimal):
+                return limit if value == edge else value
+            return value + others if isinstance(value, int) else value
+
+        return [{name: moved(name, value) for name, value in event.items()} for event in log]
+
+    def __call__(self, answer: object) -> JudgedRule:
+        """The rule with its alerts in each log. Raises AnswerRefused."""
+        rule = self.rule(answer)
+        return JudgedRule(rule, self._alerts(rule))
+
+    def rule(self, answer: object) -> Rule:
+        """The rule, without what does not matter here. Raises AnswerRefused."""
         rule = rule_from_message(answer, self.name, self.schema)
         if rule.state != "ACTIVE":
             raise AnswerRefused(say("{name} is paused, so it never alerts", name=self.name))
-        return self._alerts(replace(rule, severity=None, title=None, labels=(), event_fields=()))
+        return replace(rule, rule_id=1, severity=None, title=None, labels=(), event_fields=())
 
     @cache  # noqa: B019  (there is one of these for each exercise)
     def _alerts(self, rule: Rule) -> list[list[int]]:
@@ -71,17 +107,29 @@ class AlertsOnRandomLogs:
             engine.evaluate_event(event)
         return sorted(int(str(alert.event_id)) for alert in engine.alerts)
 
-    def describe_shortest_difference(self, got: list[list[int]], right: list[list[int]]) -> str:
-        """The shortest log in which two rules differ, with what is wrong at its events."""
-        differing = [
-            (log, set(mine), set(its)) for log, mine, its in zip(self.logs, got, right) if mine != its
-        ]
-        log, mine, its = min(differing, key=lambda each: len(each[0]))
+    def describe_shortest_difference(self, answer: JudgedRule, right: JudgedRule) -> str:
+        """The shortest log in which two rules differ, without the events that do not matter, and with what is wrong at the others."""
+
+        def alerts_in(log: list[dict[str, Any]]) -> list[set[int]]:
+            return [set(self._alerts_in([*log, last], each.rule)) for each in (answer, right)]
+
+        def is_wrong(log: list[dict[str, Any]]) -> bool:
+            mine, its = alerts_in(log)
+            return mine != its
+
+        differing = [log for log, mine, its in zip(self.logs, answer.alerts, right.alerts) if mine != its]
+        *log, last = min(differing, key=len)
+        log = shrink(log, is_wrong)
+        mine, its = alerts_in(log)
         marks = dict.fromkeys(mine & its, say("   alerts, and should"))
         marks |= dict.fromkeys(mine - its, say("   ← alerts, but should not"))
         marks |= dict.fromkeys(its - mine, say("   ← should alert, but does not"))
-        shown = [event_line(event) + marks.get(event["eventId"], "") for event in log[:-1]]
+        shown = [event_line(event) + marks.get(event["eventId"], "") for event in log]
         head = say("not yet: in these events {name} is wrong where the arrow is", name=self.name)
+        if not any(answer.alerts):
+            head += "\n" + say(
+                "({name} alerts in none of the {count} logs)", name=self.name, count=len(self.logs)
+            )
         return "\n".join([head, *shown])
 
 
@@ -89,7 +137,16 @@ class AlertsOnRandomLogs:
 class RuleExercise(ValueExercise):
     """A `ValueExercise` whose `read` is an `AlertsOnRandomLogs`."""
 
-    def _differs(self, got: Any, expected: Any) -> str:
+    def _typical(self, answer: object, got: JudgedRule | None, given: tuple) -> str:
+        """As for any answer; but a rule that never alerts does what many others do, so it must be the same but for its `when`."""
+        if got is None or any(got.alerts):
+            return super()._typical(answer, got, given)
+        for mistake in self.mistakes:
+            if replace(self.read.rule(mistake.answer), when=got.rule.when) == got.rule:  # type: ignore[attr-defined]
+                return say(mistake.says)
+        return ""
+
+    def _differs(self, got: JudgedRule, expected: JudgedRule) -> str:
         return self.read.describe_shortest_difference(got, expected)  # type: ignore[attr-defined]
 
 

@@ -92,6 +92,7 @@ def test_lesson_0_is_done_with_keyboard_and_screen_reader(learner):
     learner.press("Space")
     learner.hears("Your choice is noted")
     learner.press("Escape", "ArrowDown")
+    learner.run_to("def judged")
     learner.run_cell()
     learner.hears("Yes. The third payment's window sums to")
     learner.run_to("rule_1 = ...")

@@ -1,27 +1,47 @@
 """Rules that learners write."""
 
 import json
+import re
+from contextlib import suppress
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 
+from lab.model import jsontext
 from lab.model.aggregates import AGGREGATES
+from lab.model.jsontext import BadRecord
 from lab.model.language import say, translated
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.teach.judge import AnswerRefused
 from lab.teach.learner import answer_text
 
+WITH_ID = re.compile(r"\s*(\{|[0-9]+\s*(,|:|$|PAUSE|ACTIVE))", re.IGNORECASE)
 
-def control_message_text(message: object, variable_name: str) -> str:
+
+def control_message_text(message: object, variable_name: str, rule_id: int = 1) -> str:
     """A learner's control message as text; a dictionary becomes JSON. Raises AnswerRefused, which names the variable.
 
-    >>> control_message_text({"ruleId": 1}, "rule_1")
-    '{"ruleId": 1}'
+    `rule_id`: the id of a rule that has none. A dictionary without a state is an active rule, as a sentence without one is.
+
+    >>> control_message_text({"groupingKeyNames": []}, "rule_1")
+    '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": []}'
+    >>> control_message_text("COUNT(events) per account over 1 h > 5", "rule_6", 6)
+    '6: COUNT(events) per account over 1 h > 5'
     """
+    if isinstance(message, str) and jsontext.looks_like_json_object(message):
+        with suppress(BadRecord):  # the rule book says what is wrong with it
+            message = jsontext.parse_json_object(message)
     if isinstance(message, dict):
-        return json.dumps(message, default=str)
+        known = "controlType" in message
+        return json.dumps(
+            message if known else {"ruleId": rule_id, "ruleState": "ACTIVE"} | message, default=str
+        )
     if isinstance(message, str):
-        return message
+        return (
+            message
+            if WITH_ID.match(message)
+            else f"{rule_id}{',' if message.strip().startswith('(') else ':'} {message}"
+        )
     raise AnswerRefused(
         say(
             "{name} must be a whole rule, a string or a dictionary, not {answer}",
@@ -31,10 +51,12 @@ def control_message_text(message: object, variable_name: str) -> str:
     )
 
 
-def rule_from_message(message: object, variable_name: str, schema: Schema = PAYMENTS) -> Rule:
-    """The rule that a learner's control message adds. Raises AnswerRefused, with the rule book's reason."""
+def rule_from_message(
+    message: object, variable_name: str, schema: Schema = PAYMENTS, rule_id: int = 1
+) -> Rule:
+    """The rule that a learner's control message adds; `rule_id`: its id if it has none. Raises AnswerRefused, with the rule book's reason."""
     try:
-        rule = parse_message(control_message_text(message, variable_name), schema).rule
+        rule = parse_message(control_message_text(message, variable_name, rule_id), schema).rule
     except BadRule as error:
         raise AnswerRefused(
             say("{name} is rejected: {reason}", name=variable_name, reason=translated(str(error)))

@@ -51,7 +51,7 @@ def _cards(random: Random, size: int) -> Log:
         1,
         random.choice(("pay", "pay", "pay", "withdraw")),
         random.choice(("200.00", "200.01", "480.00")),
-        903,
+        random.choice((901, 903)),
     )
     return [*steps, (after, large)]
 
@@ -162,6 +162,13 @@ EXERCISES = {
                 "That counts every event of the account. Only small payments count: COUNT(events where …).",
             ),
             Mistake(
+                CARD_TESTING.replace(
+                    " where action = pay and amount <= 2)", ") where action = pay and amount <= 2"
+                ),
+                "After the brackets, where is a filter: the rule does not see the large payment at all, and never alerts. "
+                "Which events count goes into the brackets.",
+            ),
+            Mistake(
                 CARD_TESTING.replace(">= 4", "> 4"),
                 "That asks for five small payments. Four are enough: >= 4.",
             ),
@@ -194,6 +201,7 @@ EXERCISES = {
         ),
         right=_far_above,
         draw=_amounts,
+        any_order=True,
         because="Each payment is compared with what was usual before it.",
         hints=(
             "The payments before payment n are amounts[:n]. If there are fewer than `least` of them, there is no alert.",
@@ -241,8 +249,11 @@ EXERCISES = {
             ),
             Mistake(
                 f"{NO_PAYMENT} and {LITTLE}, {LARGE}",
-                "That never alerts. With and, no payment meets both conditions. If the current event counts, its own amount is part of the sum, "
-                "and the count is never 0.",
+                "That never alerts. With and, no payment meets both conditions.",
+            ),
+            Mistake(
+                NEW_PAYEE.replace(" without the current event", ""),
+                "That never alerts. The current event counts as well: its own amount is part of the sum, and the count is never 0.",
             ),
             Mistake(
                 NEW_PAYEE.replace("account, payee", "account"),
@@ -309,6 +320,7 @@ EXERCISES = {
         ),
         right=_raised,
         draw=_alert_times,
+        any_order=True,
         because="Only alerts that were raised count.",
         hints=(
             "Go through the times, and keep a list of the alerts that were raised. Look at this list, not at all times.",

@@ -21,7 +21,7 @@ def rule_texts_of_messages(messages: object) -> dict[str, str]:
         raise AnswerRefused(f"expected a list of the three corrected messages{count}")
     read = {}
     for number, message in enumerate(messages, 1):
-        rule = rule_from_message(message, f"message {number}")
+        rule = rule_from_message(message, f"message {number}", rule_id=number)
         without_field: dict[str, Any] = {"field": None} if rule.function == "COUNT" else {}
         read[f"message {number}"] = canonical_rule_text(replace(rule, **without_field))
     return read

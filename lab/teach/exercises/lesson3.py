@@ -137,6 +137,7 @@ EXERCISES = {
     ),
     "3.5": ValueExercise(
         right=[4, 8],
+        any_order=True,
         because="After each alert the count starts from 1 again.",
         hints=(
             "A plain count would alert at 4, 5, 6, 7, 8 and 9. With reset, the count at payment 5 is 1.",

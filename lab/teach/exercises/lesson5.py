@@ -89,6 +89,7 @@ EXERCISES = {
         ),
         right=lambda task, G, p: [g for g in range(G) if g * p // G == task],
         draw=_task_key_groups_parallelism,
+        any_order=True,
         because="Each task has neighbouring key-groups, and together the tasks have all of them.",
         hints=(
             "Try every key-group in range(G), and keep those that the formula gives to the task.",
@@ -129,6 +130,7 @@ EXERCISES = {
             random.randint(1, 3 + size // 10),
             random.randint(1, 3 + size // 10),
         ),
+        any_order=True,
         because="With modulo, most of the state moves when a task is added.",
         hints=(
             "A key-group moves if its old task is not its new task.",
@@ -167,6 +169,7 @@ EXERCISES = {
         right=_key_groups_of_task_3,
         needs={"plan": "after"},
         given_on_recheck=(SimpleNamespace(after=SimpleNamespace(rows=_rows_after)),),
+        any_order=True,
         because="Task 3 gets the last quarter: neighbouring key-groups, like every task.",
         hints=(
             "Find the row of task 3 in the plan's table for after the rescale.",

@@ -1,5 +1,6 @@
 """Live."""
 
+from dataclasses import replace
 from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,12 @@ from lab.teach.exercises.given import canonical_rule_text, control_message_text,
 from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 
 RULE = "6,(active),(payeeId),,(paymentAmount),(MAX),(>=),(15),(1)"
+SAME_AS_LIMIT = [
+    rule_from_message(
+        f"MAX(paymentAmount) per payeeId over 1 min >= 15, when paymentAmount {limit}", "it"
+    ).when
+    for limit in (">= 15", "> 14.99")
+]
 A, B, AGAIN = {"alertId": "1.1.7", "n": 1}, {"alertId": "1.1.8", "n": 2}, {"alertId": "1.1.7", "n": 3}
 
 
@@ -19,13 +26,18 @@ def _once(alerts: list[dict]) -> list[dict]:
 
 
 def publish_rule_6(message: object, studio: Any) -> str:
-    """Publishes rule 6 and returns its canonical text if the engine accepts it. It never sends a rule that would replace another one."""
-    rule = rule_from_message(message, "rule_6")
+    """Publishes rule 6 and returns its canonical text if the engine accepts it. It never sends a rule that would replace another one.
+
+    A `when` that lets the payments alert that reach the limit themselves is right, too.
+    """
+    rule = rule_from_message(message, "rule_6", rule_id=6)
     if rule.rule_id != 6:
         raise AnswerRefused(f"rule_6 must have the id 6, not {rule.rule_id}")
-    answer = studio.ask(control_message_text(message, "rule_6"))
+    answer = studio.ask(control_message_text(message, "rule_6", 6))
     if answer["status"] != "accepted":
         raise AnswerRefused(f"the engine rejected it: {answer['reason']}")
+    if rule.when in SAME_AS_LIMIT:
+        rule = replace(rule, when=None)
     return canonical_rule_text(rule)
 
 
