@@ -3,14 +3,15 @@
 import re
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 from lab.model.jsontext import BadRecord, exact_decimal, is_valid_unicode, parse_integer
-from lab.model.times import UNITS, expected_time, time_ms
+from lab.model.times import EPOCH, UNITS, expected_time, time_ms
 from lab.model.words import escape_control_characters, expected_message, short_json
+from lab.model.zones import check_zone, local_to_utc_ms
 
 Value = int | Decimal | str | None
 Id = int | str | tuple[int | str, ...]  # of an event; a tuple where several fields are the id
@@ -22,7 +23,6 @@ MAX_NAME = 100  # characters of a field's name
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL_TYPE = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 _TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BOOLEANS = {True: "true", False: "false", "true": "true", "false": "false"}
 
 
@@ -36,10 +36,11 @@ class Field:
     | `decimal(P,S)` | a number or its text, P <= 18 digits, S of them after the point | Decimal |
     | `string` | a string of at most 2,000 characters | str |
     | `boolean` | true or false | the text "true" or "false" |
-    | `time` | as `unit` says: `s`, `ms`, `us`, `ns` since the epoch; `iso`: with a zone; `utc`: without | int, ms since the epoch |
+    | `time` | as `unit` says: `s`, `ms`, `us`, `ns`, `m`, `h`, `d` since the epoch; `iso`: with a zone; `utc`, `local`: without | int, ms since the epoch |
 
     `path`: the names of the objects around it, then its own; without one, it is at the top under its name. Of other types
     than time, `unit` is for people, like `doc`. `examples`: some of its values as text, for people and simulated events.
+    `zone`: of the clocks that local times are on. If these show a time twice, it is the first of the two.
 
     >>> amount = Field("amount", "decimal(18,2)", path=("order", "total", "amount"))
     >>> amount.parse("21.5"), amount.parse(20), amount.parse(None)
@@ -55,6 +56,7 @@ class Field:
     path: tuple[str, ...] = ()
     unit: str = ""
     examples: tuple[str, ...] = dataclass_field(default=(), compare=False)
+    zone: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"[\w.-]{{1,{MAX_NAME}}}", self.name):
@@ -64,6 +66,11 @@ class Field:
             raise ValueError(
                 expected_message(f"unit of {self.name}", self.unit or None, f"one of {', '.join(UNITS)}")
             )
+        if (self.type == "time" and self.unit == "local") != bool(self.zone):
+            allowed = 'a time zone with unit = "local", such as Europe/Berlin, and none with any other unit'
+            raise ValueError(expected_message(f"zone of {self.name}", self.zone or None, allowed))
+        if self.zone:
+            check_zone(self.zone)
         if self.type not in ("long", "string", "boolean", "time"):
             match = _DECIMAL_TYPE.fullmatch(self.type)
             if not match or not int(match[2]) <= int(match[1]) <= 18 or int(match[1]) == 0:
@@ -145,11 +152,18 @@ class Field:
             case "boolean":
                 return _BOOLEANS.get(value) if isinstance(value, bool | str) else None, "true or false"
             case "time":
-                return time_ms(value, self.unit), expected_time(self.unit)
+                return self._time(value)
             case _:
                 whole = self.precision - self.scale
                 allowed = f"a number with at most {whole} digits before the point and {self.scale} after it"
                 return exact_decimal(value, self.precision, self.scale), allowed
+
+    def _time(self, value: Any) -> tuple[int | None, str]:
+        allowed, ms = expected_time(self.unit), time_ms(value, self.unit)
+        if ms is None or not self.zone:
+            return ms, allowed
+        found = local_to_utc_ms(ms, self.zone)
+        return found, f"{allowed}, that clocks in {self.zone} show; these are turned forward over it"
 
     def parse_csv_cell(self, cell: str) -> Value:
         """One CSV cell; an empty one is null. Raises BadRecord."""
@@ -163,7 +177,7 @@ def parse_time_text_or_ms(field: Field, cell: str) -> Value:
     """`yyyy-MM-dd HH:mm:ss[.SSS]` in UTC, or an integer, as ms since the epoch. Raises BadRecord."""
     try:
         if _TIME_TEXT.fullmatch(cell):
-            return (datetime.fromisoformat(cell + "+00:00") - _EPOCH) // timedelta(milliseconds=1)
+            return (datetime.fromisoformat(cell + "+00:00") - EPOCH) // timedelta(milliseconds=1)
         return field.parse_csv_cell(cell)
     except ValueError:
         allowed = "yyyy-MM-dd HH:mm:ss[.SSS] (UTC) or an integer of ms"

@@ -25,7 +25,7 @@ from lab.model.rules import (
 )
 from lab.model.schema import MAX_ID, Schema
 from lab.model.sentence import MAX_CONDITIONS
-from lab.model.times import NUMBERS, PATTERNS, expected_time
+from lab.model.times import PATTERNS, TEXTS, expected_time
 
 
 def event_json_schema(schema: Schema) -> Json:
@@ -60,11 +60,12 @@ def _value(field: Field, schema: Schema, required: bool) -> Json:
             )
         case "boolean":
             made = {"enum": [True, False, "true", "false"]}
-        case "time" if field.unit not in NUMBERS:
+        case "time" if field.unit in TEXTS:
             made = {"type": "string", "pattern": PATTERNS[field.unit]}
         case _:
             made = {"type": ["number", "string"]}
     said = field.doc or (expected_time(field.unit) if field.type == "time" else field.unit)
+    said = f"{said}, on the clocks of {field.zone}" if field.zone else said
     said = f"{field.type}: {said}" if field.is_decimal and said else said or field.type
     if not required:
         made = {"anyOf": [made, {"type": "null"}]}

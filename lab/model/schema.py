@@ -273,9 +273,12 @@ class Schema:
                 ("type", field.type, past.type),
                 ("path", ".".join(field.record_path), ".".join(past.record_path)),
                 ("unit", field.unit, past.unit),
+                ("zone", field.zone, past.zone),
             ):
                 if now != then and (what != "unit" or field.type == "time"):
-                    return f"the {what} of {past.name} is {now}, before it was {then}"
+                    return (
+                        f"the {what} of {past.name} is {now or 'missing'}, before it was {then or 'missing'}"
+                    )
         return None
 
     def _repr_html_(self) -> str:

@@ -14,7 +14,7 @@ type = "string"              # long, decimal(P,S), string, boolean or time: see 
 [fields.placed]
 path = "order.placedAt"
 type = "time"
-unit = "iso"                 # of a time: s, ms, us, ns, iso or utc
+unit = "iso"                 # of a time: s, ms, us, ns, m, h, d, iso, utc, or local with a zone = "Europe/Berlin"
 example = "2024-05-01T10:00:00+09:00"
 """
 
@@ -35,7 +35,7 @@ MAX_DOTS = 200  # of a line: names inside each other take TOML's reader the squa
 
 TOP = ("name", "id", "time", "fields", "records", "nan", "taken_back")
 OPTIONS = TOP[4:]
-OF_A_FIELD = ("path", "type", "unit", "doc", "example", "examples")
+OF_A_FIELD = ("path", "type", "unit", "zone", "doc", "example", "examples")
 
 
 def schema(name: str | Path) -> Schema:
@@ -102,7 +102,7 @@ def _field(name: str, table: dict) -> Field:
         if key not in OF_A_FIELD:
             raise ValueError(f"fields.{name}: {unknown_name_message('name', key, OF_A_FIELD)}")
     where = f"fields.{name}."
-    type, unit, doc = (_text_at(table, key, where) for key in ("type", "unit", "doc"))
+    type, unit, doc, zone = (_text_at(table, key, where) for key in ("type", "unit", "doc", "zone"))
     path = table.get("path", [name])
     path = path.split(".") if isinstance(path, str) else path
     if not isinstance(path, list) or not path or not all(isinstance(key, str) and key for key in path):
@@ -113,12 +113,12 @@ def _field(name: str, table: dict) -> Field:
     examples = [table["example"]] if "example" in table else table.get("examples", [])
     if not isinstance(examples, list) or not all(isinstance(example, str) for example in examples):
         raise ValueError(expected_message(f"{where}examples", examples, 'texts, such as ["web", "app"]'))
-    return Field(name, type, doc, path, unit, tuple(examples))
+    return Field(name, type, doc, path, unit, tuple(examples), zone)
 
 
 def _text_at(table: dict, key: str, where: str = "") -> str:
-    """A text, "" for a unit or doc that is not there. Raises ValueError."""
-    value = table.get(key, "" if key in ("unit", "doc") else None)
+    """A text, "" for a unit, zone or doc that is not there. Raises ValueError."""
+    value = table.get(key, "" if key in ("unit", "zone", "doc") else None)
     if type(value) is not str:
         raise ValueError(expected_message(where + key, value, "a text"))
     return value
@@ -152,7 +152,7 @@ def schema_to_toml(
                 else _text(".".join(field.record_path))
             )
             lines.append(f"path = {path}")
-        values = {"type": field.type, "unit": field.unit, "doc": field.doc}
+        values = {"type": field.type, "unit": field.unit, "zone": field.zone, "doc": field.doc}
         lines += [f"{key} = {_text(value)}" for key, value in values.items() if value]
         if len(field.examples) == 1:
             lines.append(f"example = {_text(field.examples[0])}")

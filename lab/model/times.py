@@ -1,6 +1,7 @@
-"""Times as records write them, in ms since the epoch: integer and fractional numbers of s, ms, us or ns, and ISO 8601.
+"""Times as records write them, in ms since the epoch: numbers of ns to days, and ISO 8601.
 
-All are read exactly to the nanosecond, and then rounded down to a millisecond, towards the past.
+Numbers of s, ms, us or ns and texts are read exactly to the nanosecond, and then rounded down to a millisecond, towards
+the past. Numbers of m (minutes), h or d have at most three digits after the point.
 """
 
 import re
@@ -11,21 +12,30 @@ from datetime import UTC, datetime, timedelta
 from lab.model.jsontext import exact_decimal
 
 NUMBERS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # unit -> digits after the point down to a nanosecond
-TEXTS = {"iso": "2024-05-01T10:00:00.123+09:00", "utc": "2024-05-01 10:00:00.123"}  # unit -> an example
-UNITS = (*NUMBERS, *TEXTS)
+# unit -> an example; a local text is on the clocks of a field's zone
+TEXTS = {
+    "iso": "2024-05-01T10:00:00.123+09:00",
+    "utc": "2024-05-01 10:00:00.123",
+    "local": "2024-05-01 10:00:00.123",
+}
 DIGITS = 19  # that a number of nanoseconds has at most
 NS_PER_MS = 1_000_000
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
+STEPS = {"m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}  # unit -> ms
+STEP_DIGITS, STEP_SCALE = 12, 3  # that a number of them has at most; how many of these after the point
+UNITS = (*NUMBERS, *STEPS, *TEXTS)
 DURATION_MS = {"ms": 1, "s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 FINER_THAN_MS = r"(\.[0-9]{3})[0-9]+"
 
 _LARGEST_FIRST = tuple(reversed(DURATION_MS.items()))
 _WORDS = {"m": "min"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 _ZONE = r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
-PATTERNS = {"utc": rf"^[1-9][0-9]{{3}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}$"}
-PATTERNS["iso"] = PATTERNS["utc"][:-1] + _ZONE + "$"
+_DATE = r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
+ONLY_DATE = f"^({_DATE})$"  # its midnight
+PATTERNS = {"iso": f"^{_DATE}[T ]{_CLOCK}{_ZONE}$", "utc": f"^{_DATE}([T ]{_CLOCK})?$"}
+PATTERNS["local"] = PATTERNS["utc"]
 
 
 def now_ms() -> int:
@@ -84,25 +94,30 @@ def rounded_duration_words(ms: float) -> str:
 
 def expected_time(unit: str) -> str:
     """What a time in a unit looks like, for errors."""
-    if unit in NUMBERS:
+    if unit not in TEXTS:
         return f"a time: a number of {unit} since the epoch"
-    zone = "with its zone" if unit == "iso" else "without a zone, UTC"
+    zone = {"iso": "with its zone", "utc": "without a zone, UTC", "local": "without a zone"}[unit]
     return f"a time of ISO 8601 {zone}, such as {TEXTS[unit]}"
 
 
 def time_ms(value: object, unit: str) -> int | None:
-    """A JSON value as ms since the epoch; None if it is no time in that unit.
+    """A JSON value as ms since the epoch; None if it is no time in that unit. A local one is read as if it were UTC.
 
     >>> time_ms("2024-05-01T10:00:00.1239+09:00", "iso"), time_ms(1714525200, "s"), time_ms("2024-05-01", "iso")
     (1714525200123, 1714525200000, None)
+    >>> time_ms("2024-05-01", "utc"), time_ms(744, "h")
+    (1714521600000, 2678400000)
     """
+    if unit in STEPS:
+        number = exact_decimal(value, STEP_DIGITS, STEP_SCALE)
+        return None if number is None else int(number * STEPS[unit])
     if unit in NUMBERS:
         number = exact_decimal(value, DIGITS, NUMBERS[unit])
         return None if number is None else int(number.scaleb(NUMBERS[unit])) // NS_PER_MS
     if not isinstance(value, str) or not re.fullmatch(PATTERNS[unit][1:-1], value):
         return None
     try:
-        found = datetime.fromisoformat(value + "Z" * (unit == "utc"))
-        return (found - _EPOCH) // timedelta(milliseconds=1)
+        found = datetime.fromisoformat(value)
+        return (found.replace(tzinfo=found.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):  # 30 February
         return None

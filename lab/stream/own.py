@@ -9,7 +9,7 @@ example = "853.34"
 import json
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -17,13 +17,13 @@ from typing import Any
 from lab.model.field import Field
 from lab.model.jsontext import DECIMAL_TEXT
 from lab.model.schema import Schema
-from lab.model.times import NUMBERS
+from lab.model.times import EPOCH, NUMBERS, STEP_SCALE, STEPS
+from lab.model.zones import offset_ms
 from lab.stream.simulate import EpisodeLabel, Event, Script, json_text, random_generators
 
 POOL = 100  # number of different values of a text or an id with one example
 CODE = 3  # characters: such a short text without digits is a constant code, such as a currency
 SURGE, SURGE_MS = 60, 2_000  # events of a burst, and how long it takes
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class OwnSchemaScripts:
@@ -77,7 +77,7 @@ class OwnSchemaScripts:
 
     def _written(self, field: Field, value: Any, time: int) -> Any:
         if field.type == "time":
-            return _time(time, field.unit)
+            return _time(time, field.unit, field.zone)
         if field is self._id and not field.is_number_or_time:
             example = field.examples[0] if field.examples else f"{field.name}-0"
             text, found = re.subn(r"(?<![0-9])[0-9]++(?=[^0-9]*$)", str(value), example)
@@ -148,11 +148,14 @@ def _amounts(field: Field, typical: float) -> Callable[[Random], Decimal]:
     return draw
 
 
-def _time(ms: int, unit: str) -> Any:
+def _time(ms: int, unit: str, zone: str) -> Any:
     if unit in NUMBERS:
         digits = NUMBERS["ms"] - NUMBERS[unit]  # of s: -3
         return ms * 10**digits if digits >= 0 else Decimal(ms).scaleb(digits)
-    text = (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+    if unit in STEPS:
+        return Decimal(ms * 10**STEP_SCALE // STEPS[unit]).scaleb(-STEP_SCALE)
+    ms += offset_ms(zone, ms) if zone else 0
+    text = (EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
     return f"{text}Z" if unit == "iso" else text
 
 

@@ -25,7 +25,16 @@ ORDERS = Schema(
         Field("gift", "boolean", path=("order", "gift")),
         Field("city", "string", path=("customer", "address", "city.name")),
         Field("customerId", "long", path=("customer", "id")),
-        *(Field(f"in_{unit}", "time", path=("times", unit), unit=unit) for unit in UNITS),
+        *(
+            Field(
+                f"in_{unit}",
+                "time",
+                path=("times", unit),
+                unit=unit,
+                zone="Europe/Berlin" * (unit == "local"),
+            )
+            for unit in UNITS
+        ),
     ),
     id_fields=("id",),
     time_field="at",
@@ -59,12 +68,16 @@ DATES = [
     "0999-12-31",
     "2024-13-01",
 ]
+DATES += ["2024-03-31", "2024-10-27"]  # on which clocks in Berlin are set
 DATES += ["2300-01-01", "2200-12-31", "2024-5-1", "2024-04-31"]
 CLOCKS = [
     "10:00:00",
     "10:00",
     "23:59:59.999",
     "23:59:59.9999999",
+    "02:30",
+    "03:00:00",
+    "",
     "00:00:60",
     "24:00:00",
     "10:00:00.",
@@ -196,9 +209,9 @@ def test_any_value_at_a_path_reads_alike(path):
         agree(text_of(members | {path: value}).encode(), ORDERS)
 
 
-@pytest.mark.parametrize("unit", ["iso", "utc"])
+@pytest.mark.parametrize("unit", ["iso", "utc", "local"])
 def test_each_time_that_can_be_written_reads_alike(unit):
-    dates = product(DATES, ["T"], ["10:00:00"], ["", "Z"])
+    dates = product(DATES, ["T", ""], ["10:00:00", "02:30", ""], ["", "Z"])
     for date, gap, clock, zone in [*dates, *product(["2024-05-01"], ["T", " ", ""], CLOCKS, ZONES)]:
         agree(text_of(GOOD | {("times", unit): f'"{date}{gap}{clock}{zone}"'}).encode(), ORDERS)
 
@@ -210,8 +223,12 @@ def test_nested_records_are_read_at_once(monkeypatch):
         "ms": 7,
         "us": "8000",
         "ns": None,
+        "m": 1,
+        "h": 1.5,
+        "d": "2",
         "iso": "2024-05-01 10:00Z",
         "utc": "2024-05-01T10:00:00.1239",
+        "local": "2024-05-01 12:00",
     }
     order = {
         "id": "A-1",
@@ -241,7 +258,11 @@ def test_nested_records_are_read_at_once(monkeypatch):
         7,
         8,
         None,
+        60_000,
+        5_400_000,
+        172_800_000,
         1714557600000,
         1714557600123,
+        1714557600000,
     ]
     assert list(first.values()) == expected

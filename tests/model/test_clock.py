@@ -13,6 +13,7 @@ from lab.model.conditions import BadConditions
 from lab.model.schema import LOGINS, MAX_TIME
 from lab.model.when import is_true, when_text
 from lab.model.whenreader import parse_when
+from lab.model.zones import is_shown_twice, local_to_utc_ms, offset_ms, offset_of_local_hour
 from tests.model.test_when import TYPES
 
 ZONES = ("UTC", "+09:00", "-03:30", "Asia/Seoul", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe")
@@ -99,3 +100,27 @@ def test_what_cannot_be_read_says_where(text, wrong, reason):
     with pytest.raises(BadConditions) as refused:
         parse_when(text, LOGINS)
     assert reason in str(refused.value) and text[refused.value.start : refused.value.end] == wrong
+
+
+# -- local times -------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, MAX_TIME - 1), st.sampled_from(ZONES))
+@example(SPRING - 1, "Europe/Berlin")
+@example(AUTUMN - 1, "Europe/Berlin")
+@example(AUTUMN, "Europe/Berlin")
+def test_a_local_time_is_the_first_at_which_clocks_show_it(time_ms, zone):
+    shown = time_ms + offset_ms(zone, time_ms)
+    found = local_to_utc_ms(shown, zone)
+    assert found is not None and found + offset_ms(zone, found) == shown
+    assert found == time_ms or (is_shown_twice(shown, zone) and found < time_ms)
+    hourly = offset_of_local_hour(shown // 3_600_000, zone)
+    assert hourly is None or shown - hourly == found == time_ms
+
+
+def test_what_clocks_never_show_is_no_local_time():
+    shown = SPRING + 3_600_000  # 2:00, and a minute before, and an hour after it
+    found = [local_to_utc_ms(shown + more, "Europe/Berlin") for more in (-60_000, 0, 3_599_999, 3_600_000)]
+    assert found == [SPRING - 60_000, None, None, SPRING]
+    assert offset_of_local_hour(shown // 3_600_000, "Europe/Berlin") is None
+    assert local_to_utc_ms(shown, "+01:00") == SPRING

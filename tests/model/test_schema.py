@@ -304,7 +304,9 @@ def test_a_schema_refuses_equal_names_paths_inside_each_other_and_an_id_or_time_
 
 
 def test_a_time_needs_a_unit():
-    with pytest.raises(ValueError, match="unit of t: nothing, expected one of s, ms, us, ns, iso, utc"):
+    with pytest.raises(
+        ValueError, match="unit of t: nothing, expected one of s, ms, us, ns, m, h, d, iso, utc, local"
+    ):
         Field("t", "time")
 
 
@@ -331,6 +333,15 @@ def test_a_time_needs_a_unit():
         ("iso", 1714525200, None),
         ("utc", "2024-05-01T01:00:00", 1714525200000),
         ("utc", "2024-05-01T01:00:00Z", None),
+        ("utc", "2024-05-01", 1714521600000),
+        ("iso", "2024-05-01", None),
+        ("utc", "2024-05-01Z", None),
+        ("m", 1, 60_000),
+        ("h", 744, 2_678_400_000),
+        ("h", Decimal("1.5"), 5_400_000),
+        ("h", Decimal("0.0001"), None),
+        ("h", "744", 2_678_400_000),
+        ("d", 19844, 1714521600000),
     ],
 )
 def test_a_time_is_read_in_the_unit_of_its_field_and_no_other(unit, value, ms):
@@ -340,6 +351,39 @@ def test_a_time_is_read_in_the_unit_of_its_field_and_no_other(unit, value, ms):
             field.parse(value)
     else:
         assert field.parse(value) == ms
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2024-05-01 12:00", 1714557600000),
+        ("2024-05-01", 1714514400000),
+        ("2024-10-27 02:30:00.5", 1729989000500),  # the first of two
+        ("2024-10-27 03:00", 1729994400000),
+        ("2024-03-31 02:30:00", None),  # clocks go from 2:00 to 3:00
+        ("2024-05-01 12:00Z", None),
+    ],
+)
+def test_a_local_time_is_on_the_clocks_of_its_zone(text, ms):
+    field = Field("t", "time", unit="local", zone="Europe/Berlin")
+    if ms is None:
+        with pytest.raises(BadRecord, match="t: .*, expected a time of ISO 8601 without a zone"):
+            field.parse(text)
+    else:
+        assert field.parse(text) == ms
+
+
+@pytest.mark.parametrize(
+    ("unit", "zone", "reason"),
+    [
+        ("local", "", "zone of t: nothing, expected a time zone with unit"),
+        ("utc", "Europe/Berlin", 'zone of t: "Europe/Berlin", expected a time zone with unit = "local"'),
+        ("local", "Berlin", 'unknown time zone "Berlin"'),
+    ],
+)
+def test_a_zone_belongs_to_local_times(unit, zone, reason):
+    with pytest.raises(ValueError, match=reason):
+        Field("t", "time", unit=unit, zone=zone)
 
 
 def test_a_boolean_is_its_text_so_that_filters_and_groups_name_it():
@@ -420,6 +464,7 @@ def changed(number: int, **attributes) -> Schema:
         ),
         (changed(2, path=("total",)), "the path of amount is total, before it was order.total.amount"),
         (changed(1, unit="utc"), "the unit of at is utc, before it was iso"),
+        (changed(1, unit="local", zone="Asia/Seoul"), "the unit of at is local, before it was iso"),
         (replace(ORDERS, fields=ORDERS.fields[:3]), "there is no field gift any more"),
         (PAYMENTS, "the id is transactionId, before it was id"),
         (replace(ORDERS, records="either", nan="dead letter", taken_back="amount < 0"), None),

@@ -123,7 +123,7 @@ def test_a_file_may_say_what_records_and_nan_are():
         (
             'unit = "iso"',
             'unit = "seconds"',
-            'unit of placed: "seconds", expected one of s, ms, us, ns, iso, utc',
+            'unit of placed: "seconds", expected one of s, ms, us, ns, m, h, d, iso, utc, local',
         ),
         (
             'path = "order.id"',

@@ -14,7 +14,19 @@ import pyarrow.json
 
 from lab.model.field import Field
 from lab.model.schema import Schema
-from lab.model.times import DIGITS, FINER_THAN_MS, NS_PER_MS, NUMBERS, PATTERNS
+from lab.model.times import (
+    DIGITS,
+    FINER_THAN_MS,
+    HOUR_MS,
+    NS_PER_MS,
+    NUMBERS,
+    ONLY_DATE,
+    PATTERNS,
+    STEP_DIGITS,
+    STEP_SCALE,
+    STEPS,
+)
+from lab.model.zones import local_to_utc_ms, offset_of_local_hour
 
 ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
 
@@ -53,6 +65,8 @@ def _written(field: Field) -> pa.DataType:
             return pa.bool_()
         case "time" if field.unit in NUMBERS:
             return pa.decimal128(DIGITS, NUMBERS[field.unit])
+        case "time" if field.unit in STEPS:
+            return pa.decimal128(STEP_DIGITS, STEP_SCALE)
         case "string" | "time":
             return pa.string()
     return pa.decimal128(field.precision, field.scale)
@@ -85,14 +99,34 @@ def typed_columns(records: pa.Table, schema: Schema) -> tuple[pa.Table, np.ndarr
 
 def _typed(column: pa.Array, field: Field) -> tuple[pa.Array, np.ndarray | bool]:
     if pa.types.is_decimal(column.type):
-        return _minor_units(column, NS_PER_MS if field.type == "time" else 1)
+        if field.unit in STEPS and field.type == "time":
+            return _minor_units(column, times=STEPS[field.unit] // 10**STEP_SCALE)
+        return _minor_units(column, per=NS_PER_MS if field.type == "time" else 1)
     if field.type != "time":
         return column.cast(pa.string()) if field.type == "boolean" else column, True
     written = column.is_valid()
     column = pc.if_else(pc.match_substring_regex(column, PATTERNS[field.unit]), column, None)
     column = pc.replace_substring_regex(column, FINER_THAN_MS, r"\1")
-    times = _instants(pc.binary_join_element_wise(column, "Z", "") if field.unit == "utc" else column)
+    if field.unit != "iso":
+        column = pc.replace_substring_regex(column, ONLY_DATE, r"\1T00:00")
+        column = pc.binary_join_element_wise(column, "Z", "")
+    times = _instants(column)
+    if field.zone:
+        times = _local_to_utc(times, field.zone)
     return times, pc.equal(times.is_valid(), written).to_numpy(zero_copy_only=False)
+
+
+def _local_to_utc(times: pa.Array, zone: str) -> pa.Array:
+    """Local times as ms since the epoch; null for those that clocks never show. The offset is looked up once for an hour."""
+    local = times.fill_null(0).to_numpy()
+    hours, which = np.unique(local // HOUR_MS, return_inverse=True)
+    of_hours = [offset_of_local_hour(hour, zone) for hour in hours.tolist()]
+    nulls = times.is_null().to_numpy(zero_copy_only=False)
+    utc = local - np.array([offset or 0 for offset in of_hours], np.int64)[which]
+    for row in np.flatnonzero(np.array([offset is None for offset in of_hours], bool)[which]).tolist():
+        found = local_to_utc_ms(int(local[row]), zone)
+        utc[row], nulls[row] = found or 0, nulls[row] or found is None
+    return pa.array(utc, mask=nulls)
 
 
 def _instants(texts: pa.Array) -> pa.Array:
@@ -108,14 +142,15 @@ def _instants(texts: pa.Array) -> pa.Array:
         )
 
 
-def _minor_units(column: pa.Array, per: int) -> tuple[pa.Array, np.ndarray]:
-    """A decimal column as int64, so many units in one; and what has no more digits than it may: Arrow counts those written."""
+def _minor_units(column: pa.Array, per: int = 1, times: int = 1) -> tuple[pa.Array, np.ndarray]:
+    """A decimal column as int64, `times` its units and so many of these in one; and what has no more digits than it may: Arrow counts those written."""
     first, end = column.offset, column.offset + len(column)
     halves = np.frombuffer(column.buffers()[1], np.int64)[2 * first : 2 * end]
     low, high = halves[::2], halves[1::2]
     nulls, most = column.is_null().to_numpy(zero_copy_only=False), 10**column.type.precision
     fit = nulls | (-most < low) & (low < most) & (low >> 63 == high)
-    return pa.array(low if per == 1 else low // per, mask=nulls if column.null_count else None), fit
+    units = low if per == 1 else low // per
+    return pa.array(units if times == 1 else units * times, mask=nulls if column.null_count else None), fit
 
 
 def quote_json(texts: pa.Array) -> pa.Array:
