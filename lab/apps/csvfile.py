@@ -3,7 +3,7 @@
     id;at;amount                            {"id": 7, "at": "2024-05-01 10:00:00", "amount": "1234.50"}
     7;2024-05-01 10:00:00;1.234,50    ──►
 
-Decided once, by the beginning of the file: what divides cells (, ; tab or |), and whether numbers have a decimal comma.
+Decided once, by the beginning of the file: what divides cells (, ; tab or |), and how numbers and dates of each column are written.
 """
 
 import csv
@@ -15,28 +15,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import IO
 
+from lab.apps.csvcolumns import ColumnStyle, column_styles, take_apart
+from lab.apps.csvrows import DATE, read_rows
 from lab.apps.records import Format, UnreadableFile
-from lab.model.deadletters import BEGINNING
 from lab.model.field import Field
-from lab.model.jsontext import DECIMAL_TEXT, MAX_LINE_BYTES, BadRecord, LongLine, is_valid_unicode
-from lab.model.longlines import CHUNK
+from lab.model.jsontext import DECIMAL_TEXT, BadRecord, LongLine, is_valid_unicode
 from lab.model.schema import CONSTANTS, Schema
 from lab.model.times import TEXTS
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-SAMPLE = 1_000  # rows that say whether numbers have a decimal comma
-DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\b.*|[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}\b.*", re.DOTALL)
-COMMA = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+),([0-9]{1,2}|[0-9]{4,})")  # 1.234,50; not 1,234
-WITH_COMMA = re.compile(r"[+-]?([0-9]+,[0-9]+|[0-9]{1,3}(\.[0-9]{3})+(,[0-9]+)?)")
-DOTTED = re.compile(
-    r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})[ T]+([0-9]{1,2})(:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)"
-)
+SAMPLE = 1_000  # rows that say how numbers and dates are written
 NAN = re.compile(r"[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
 
@@ -65,61 +58,9 @@ def looks_like_header(cells: Sequence[str]) -> bool:
     >>> looks_like_header(["id", "at"]), looks_like_header(["1", "CSH"])
     (True, False)
     """
-    values = (
-        cell
-        for cell in cells
-        if DECIMAL_TEXT.fullmatch(cell) or COMMA.fullmatch(cell) or DATE.fullmatch(cell)
+    return any(cells) and not any(
+        DECIMAL_TEXT.fullmatch(cell) or take_apart(cell) or DATE.fullmatch(cell) for cell in cells
     )
-    return any(cells) and not any(values)
-
-
-class RowTooLong(csv.Error):
-    """A row of more than 1 MiB; `line` stands for it."""
-
-    def __init__(self, line: LongLine):
-        super().__init__(line.reason)
-        self.line = line
-
-
-class _Lines:
-    """The lines of a CSV file for its reader. A row may have several lines; raises RowTooLong if it has more than 1 MiB."""
-
-    def __init__(self, text: io.TextIOWrapper):
-        self._text, self._number = text, 0
-        self._row: list[str] = []
-        self._size = 0  # characters of the row
-
-    def next_row(self) -> int:
-        """The number of the line with which the next row begins."""
-        self._row, self._size = [], 0
-        return self._number + 1
-
-    def __iter__(self) -> "_Lines":
-        return self
-
-    def __next__(self) -> str:
-        line = self._text.readline(MAX_LINE_BYTES + 1)
-        if not line:
-            raise StopIteration
-        self._number += 1
-        self._row.append(line)
-        self._size += len(line)
-        if self._size > MAX_LINE_BYTES:
-            raise RowTooLong(self._long())
-        return line
-
-    def _long(self) -> LongLine:
-        """The row as far as it was read and the rest of its line, hashed."""
-        digest, size, row = sha256(), 0, "".join(self._row)
-        part = row
-        while part:
-            data = part.encode(errors="surrogateescape")
-            digest.update(data)
-            size += len(data)
-            part = "" if part.endswith(("\n", "\r")) else self._text.readline(CHUNK)
-        return LongLine.of(
-            size, digest.hexdigest(), row[:BEGINNING].encode(errors="surrogateescape")[:BEGINNING]
-        )
 
 
 class CsvTable(Format):
@@ -138,13 +79,15 @@ class CsvTable(Format):
         rows = _rows(text, delimiter)
         self._names = [cell.strip() for cell in next(rows)]
         self._check()
-        cells = (cell.strip() for row in islice(rows, SAMPLE) for cell in row)
-        self._comma = delimiter != "," and any(map(COMMA.fullmatch, cells))
-        comma = ", numbers with a decimal comma" if self._comma else ""
+        styles = column_styles(self._names, islice(rows, SAMPLE), delimiter)
+        self.styles = dict(zip(self._names, styles))
+        with_comma = any(style.mark == "," and style.is_number for style in styles)
+        comma = ", numbers with a decimal comma" if with_comma else ""
         self.name = f"CSV with a header, separated by {DELIMITERS[delimiter]}{comma}"
         by_column = {".".join(field.record_path): field for field in schema.fields} if schema else {}
         self._columns = [
-            (json.dumps(name, ensure_ascii=False), self._writer(by_column.get(name))) for name in self._names
+            (json.dumps(name, ensure_ascii=False), self._writer(by_column.get(name), style))
+            for name, style in zip(self._names, styles)
         ]
         self._starts = array("q")  # of each record, its line
 
@@ -171,29 +114,16 @@ class CsvTable(Format):
         """An object for each row; a text that says what is wrong for one that cannot be read."""
         self._starts = array("q")
         with self._opened(self._path) as file:
-            text = _Lines(io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline=""))
-            rows = csv.reader(text, delimiter=self._delimiter, strict=True)
-            header, start = False, 1
-            while True:
-                start, row = text.next_row(), None
-                try:
-                    row = next(rows)
-                    line = self._object(row) if row else ""
-                except StopIteration:
-                    return
-                except RowTooLong as error:
-                    self._starts.append(start)
-                    yield error.line
-                    continue
-                except csv.Error as error:
-                    line = json.dumps(f"a row that is not CSV: {error}")
-                if row == []:
-                    continue
-                if not header:
-                    header = True
-                    continue
-                self._starts.append(start)
-                yield line.encode(errors="surrogateescape")
+            text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+            for number, row in islice(read_rows(text, self._delimiter), 1, None):
+                self._starts.append(number)
+                match row:
+                    case LongLine():
+                        yield row
+                    case str():
+                        yield json.dumps(row).encode()
+                    case _:
+                        yield self._object(row).encode(errors="surrogateescape")
 
     def place(self, index: int) -> str:
         return str(self._starts[index])
@@ -207,20 +137,20 @@ class CsvTable(Format):
         members = (f"{name}: {write(cell)}" for (name, write), cell in zip(self._columns, cells))
         return "{" + ", ".join(members) + "}"
 
-    def _writer(self, field: Field | None) -> Callable[[str], str]:
+    def _writer(self, field: Field | None, style: ColumnStyle) -> Callable[[str], str]:
         """What writes a cell as JSON that the field takes."""
         if field is None:
-            return self._number_or_text if self.texts else _text
+            return partial(_number_or_text, style) if self.texts else _text
         if field.type == "string":
             return _text
         if field.type == "time" and field.unit in TEXTS:
-            return lambda cell: _text(_iso(cell.strip()))
+            return lambda cell: _text(style.date(cell.strip()))
         if field.type == "boolean":
             return lambda cell: _text(cell.strip().lower())
-        return partial(self._number, field)
+        return partial(self._number, field, style)
 
-    def _number(self, field: Field, cell: str) -> str:
-        cell = self._with_point(cell.strip())
+    def _number(self, field: Field, style: ColumnStyle, cell: str) -> str:
+        cell = style.number(cell.strip())
         if NAN.fullmatch(cell):
             return CONSTANTS[0] if "n" == cell.lstrip("+-")[0].lower() else CONSTANTS[1]
         if cell and field.type == "long":
@@ -230,25 +160,9 @@ class CsvTable(Format):
                 return _text(cell)
         return _text(cell)
 
-    def _number_or_text(self, cell: str) -> str:
-        return _text(_iso(self._with_point(cell)))
 
-    def _with_point(self, cell: str) -> str:
-        if self._comma and WITH_COMMA.fullmatch(cell):
-            return cell.replace(".", "").replace(",", ".")
-        return cell
-
-
-def _iso(cell: str) -> str:
-    """A day with dots before month and year as ISO 8601 has it; anything else stays.
-
-    >>> _iso("1.05.2024 9:30"), _iso("05/01/2024 9:30")
-    ('2024-05-01 09:30', '05/01/2024 9:30')
-    """
-    if not (found := DOTTED.fullmatch(cell)):
-        return cell
-    day, month, year, hour, rest, *_ = found.groups()
-    return f"{year}-{month:0>2}-{day:0>2} {hour:0>2}{rest}"
+def _number_or_text(style: ColumnStyle, cell: str) -> str:
+    return _text(style.number(cell.strip()) if style.is_number else style.date(cell))
 
 
 def _text(cell: str) -> str:

@@ -1,7 +1,11 @@
 """The interface for reading a file of events, whatever its format."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.apps.csvcolumns import ColumnStyle
 
 
 class UnreadableFile(ValueError):
@@ -10,11 +14,12 @@ class UnreadableFile(ValueError):
 
 class Format(ABC):
     """A file in a format. `name`: what people call that; `record_format`: of its lines, as `Schema.records` says; None: not
-    decided, as in a live log. `texts`: whether all values are texts, as the cells of CSV are."""
+    decided, as in a live log. `texts`: whether all values are texts, as the cells of CSV are; `styles`: how the columns of CSV are written, by name."""
 
     name = "JSON lines"
     record_format: str | None = "json"
     texts = False
+    styles: Mapping[str, "ColumnStyle"] = {}
 
     @abstractmethod
     def lines(self) -> Iterator[bytes]:

@@ -9,12 +9,13 @@ import json
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from lab.apps.csvcolumns import ColumnStyle
 from lab.apps.formats import BOM, LineFormat, detect_format
 from lab.apps.records import Format, UnreadableFile
 from lab.logs.files import FileLog
@@ -33,12 +34,14 @@ class EventSource(ABC):
     """Events, one a line, as often as they are asked for.
 
     `format`: what people call it; `record_format`: of each line, as `Schema.records` says; None: whatever the schema says;
-    `texts`: whether all values are texts, as the cells of CSV are; `schema`: for which it was made, None: for none.
+    `texts`: whether all values are texts, as the cells of CSV are; `schema`: for which it was made, None: for none;
+    `styles`: how the columns of CSV are written, by name.
     """
 
     format, texts = "a log", False
     schema: Schema | None = None
     record_format: str | None = None
+    styles: Mapping[str, ColumnStyle] = {}
 
     @abstractmethod
     def __len__(self) -> int:
@@ -106,6 +109,7 @@ class Source(EventSource):
         if self._files:
             format = self._files[0][0]
             self.format, self.record_format, self.texts = format.name, format.record_format, format.texts
+            self.styles = format.styles
         self._starts = [0, *accumulate(file.count() for file, _ in self._files)]
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.apps import jsonfile
+from lab.apps import csvrows, jsonfile
 from lab.apps.backtest import Past
 from lab.apps.infer import infer
 from lab.apps.jsonfile import JsonReader, JsonValues, detect_json_layout
@@ -88,16 +88,33 @@ def test_csv_with_a_header_is_read_by_name(delimiter, order, start, tmp_path):
 
 
 def test_numbers_with_a_decimal_comma_are_exact_if_something_else_divides_cells(tmp_path):
-    cells = ["1.234.567,89", "12,5", "1.234", "1,234", "0,1", "7", "1.5", "-3,00"]
+    cells = ["1.234.567,89", "12,5", "1.234", "1,234", "0,1", "7", "-3,00"]
     rows = [f"{number};2024-05-01 10:00:00;{cell}" for number, cell in enumerate(cells)]
     path = written(tmp_path, "\n".join(["id;at;amount", *rows]))
     exact = Schema("x", (*ORDERS.fields[:2], Field("amount", "decimal(18,3)")), ("id",), "at")
     read = [str(event["amount"]) for event in events(path, exact)]
-    assert read == ["1234567.890", "12.500", "1234.000", "1.234", "0.100", "7.000", "1.500", "-3.000"]
+    assert read == ["1234567.890", "12.500", "1234.000", "1.234", "0.100", "7.000", "-3.000"]
     assert Source(path).format == "CSV with a header, separated by semicolons, numbers with a decimal comma"
     english = written(tmp_path, "id\tat\tamount\n1\t2024-05-01 10:00:00\t1,234\n", "english")
     ((place, reason),) = letters(english)
     assert place == "english:2" and 'amount: "1,234", expected a number' in reason
+
+
+def test_each_column_has_a_decimal_mark_of_its_own(tmp_path):
+    rows = ["1;2024-05-01;12.34;1,2", "2;2024-05-01;12.345;0,5", "3;2024-05-01;7.5;1"]
+    path = written(tmp_path, "\n".join(["id;at;amount;share", *rows]))
+    fields = Field("amount", "decimal(18,3)"), Field("share", "decimal(18,1)")
+    read = events(path, Schema("x", (*ORDERS.fields[:2], *fields), ("id",), "at"))
+    assert [str(event["amount"]) for event in read] == ["12.340", "12.345", "7.500"]
+    assert [str(event["share"]) for event in read] == ["1.2", "0.5", "1.0"]
+
+
+@pytest.mark.parametrize("cells", [["12,5", "12.5"], ["€ 12,50", "$ 12,50"], ["1,234", "2,500"]])
+def test_amounts_that_contradict_each_other_or_are_unclear_are_not_read(cells, tmp_path):
+    rows = [f"{number};2024-05-01;{cell}" for number, cell in enumerate(cells)]
+    path = written(tmp_path, "\n".join(["id;at;amount", *rows]))
+    with pytest.raises(BadRecord, match="expected a number"):
+        events(path, Schema("x", (*ORDERS.fields[:2], ORDERS.field("amount")), ("id",), "at"))
 
 
 def test_days_with_dots_are_dates_and_those_with_slashes_are_named_as_what_is_missing(tmp_path):
@@ -141,6 +158,44 @@ def test_a_row_that_cannot_be_read_is_a_dead_letter_with_its_line_and_the_next_i
         ["4 cells, but the header has 5", "6 cells", 'id: "x"', "not UTF-8", "not CSV", '"1.005"', "2 cells"],
     ):
         assert part in reason
+
+
+def quoted_rows(count: int, cells: dict[int, str]) -> str:
+    rows = [f"{number},2024-05-01 10:00:00,{cells.get(number, 'x')},1,true" for number in range(1, count)]
+    return "\n".join(["id,at,city,amount,gift", *rows])
+
+
+def test_a_quote_that_is_not_closed_costs_its_own_line(tmp_path):
+    path = written(tmp_path, quoted_rows(200, {10: '"Köln'}))
+    ((place, reason),) = letters(path)
+    assert place == "events:11" and "lines 11 to 200 in one row: is a quote not closed?" in reason
+    assert [json.loads(line)["id"] for line in Source(path, ORDERS) if line[:1] == b"{"] == [
+        number for number in range(1, 200) if number != 10
+    ]
+
+
+def test_lines_that_a_row_has_swallowed_are_dead_letters_each_with_its_place(tmp_path):
+    path = written(tmp_path, quoted_rows(60, {10: '"Köln', 50: 'Bonn"'}))
+    found = letters(path)
+    assert [place for place, _ in found] == [f"events:{line}" for line in range(11, 52)]
+    assert "lines 11 to 51 in one row: is a quote not closed?" in found[0][1]
+    assert "inside the quotes of line 11: 11,2024-05-01" in found[1][1]
+
+
+@pytest.mark.parametrize("text", ["a\nb", "Main St, 5\nBerlin, 10115", "1, 2\n3, 4\n5, 6\n7", "1,2,3,4,5\nx"])
+def test_a_cell_of_several_lines_is_read(text, tmp_path):
+    (event,) = events(written(tmp_path, f'id,at,city,amount,gift\n7,2024-05-01,"{text}",1,true\n'))
+    assert event["city"] == text
+
+
+def test_lines_of_quotes_are_read_in_linear_time(tmp_path, monkeypatch):
+    """From each line on, all that follow could be one row."""
+    read = []
+    monkeypatch.setattr(
+        csvrows._Lines, "__next__", lambda self, old=csvrows._Lines.__next__: read.append(1) or old(self)
+    )
+    lines = list(Source(written(tmp_path, "a,b\n" + 'x","y\n' * 60_000), None))
+    assert len(lines) == 60_000 and len(read) < 3 * 2 * 60_000
 
 
 def test_columns_of_another_order_are_not_swapped(tmp_path):
