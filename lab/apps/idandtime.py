@@ -6,15 +6,29 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
 
-from lab.apps.inferredfields import TIME_WORDS, InferredField, Path, name_begins_or_ends_with
+from lab.apps.inferredfields import (
+    INFERRED_UNITS,
+    NO_ZONE,
+    TIME_WORDS,
+    InferredField,
+    Path,
+    name_begins_or_ends_with,
+    split_name,
+)
 from lab.model.field import Field
 from lab.model.schema import ID_TYPES, MAX_ID
-from lab.model.times import NUMBERS, TEXTS, UNITS
+from lab.model.times import NUMBERS, TEXTS
 from lab.model.words import expected_message, short_json, unknown_name_message
 
 COVERED = 0.9  # the least share of records that have the id and the time
+MOST_REPEATED = 0.9  # the share of records that may repeat an id if its name says that it is one
 TRIED = 12  # fields, of which pairs and triples may be the id
 DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}")  # in whatever order
+REWRITTEN = (  # a CSV file with another format of times, for a shell
+    "pandas reads most ways to write times: .venv/bin/python -c 'import sys, pandas; t = pandas.read_csv(sys.argv[1], dtype=str); "
+    't["{name}"] = pandas.to_datetime(t["{name}"], dayfirst=True, format="mixed"); t.to_csv("events.csv", index=False)\' FILE '
+    "(dayfirst=False if the month comes first)"
+)
 PART_WORDS = (
     "seq",
     "sequence",
@@ -28,6 +42,16 @@ PART_WORDS = (
     "counter",
 )
 ID_WORDS = ("id", "uuid", "guid", "key", "number", "nr", "no")
+STEP_WORDS = {  # unit -> the words of numbers in it that count from a beginning
+    "s": "step tick elapsed offset seconds sec time s",
+    "ms": "ms millis",
+    "us": "us micros",
+    "ns": "ns nanos",
+    "m": "minute minutes min",
+    "h": "hour hours",
+    "d": "day days",
+}
+STEP_UNITS = {word: unit for unit, words in STEP_WORDS.items() for word in words.split()}
 
 
 @dataclass
@@ -68,8 +92,8 @@ class IdAndTimeChooser:
             if self.fields[name].type in ID_TYPES
             and one.max_text_length <= MAX_ID
             and self._covers(one.non_null_count)
-            if self._repeated(name) <= (1 - COVERED) * self.record_count
-            or name_begins_or_ends_with(one, ID_WORDS)
+            if self._repeated(name)
+            <= (MOST_REPEATED if name_begins_or_ends_with(one, ID_WORDS) else 1 - COVERED) * self.record_count
         ]
         whole = (name for name in possible if self.inferred_fields[name].non_null_count == self.record_count)
         if all(map(self._repeated, whole)) and (names := self._unique_combination()):
@@ -77,7 +101,7 @@ class IdAndTimeChooser:
         if not possible:
             self.missing.append(
                 "no id: no integer or text field is present in every record and different in each; "
-                "name the id with --id NAME"
+                "name the id with --id NAME, or several fields that are the id together with --id NAME,NAME"
             )
             return ()
         id = min(possible, key=rank)
@@ -169,15 +193,23 @@ class IdAndTimeChooser:
             for name, one in self.inferred_fields.items()
             if self.fields[name].type == "time" and self._covers(one.fitting_counts[self.fields[name].unit])
         ]
-        if not possible:
+        event_path = event_path or ()
+
+        def is_own(name: str) -> bool:
+            return self.inferred_fields[name].path[: len(event_path)] == event_path
+
+        if not any(map(is_own, possible)):
             # numbers whose values look like times, although their names do not
-            for name, one in self.inferred_fields.items():
-                number = self.fields[name].type == "long" and name not in id_fields
+            for name in filter(is_own, self.inferred_fields):
+                one, type = self.inferred_fields[name], self.fields[name].type
+                number = type in ID_TYPES and name not in id_fields
                 if number and one.time_unit in NUMBERS and self._covers(one.non_null_count):
-                    self.fields[name] = replace(self.fields[name], type="time", unit=one.time_unit)
-                    self.doubts[name].append(
-                        f"read as times in {one.time_unit} since the epoch, because no other field is a time"
-                    )
+                    self._make_time(name, one.time_unit, f"in {one.time_unit} since the epoch")
+                    possible.append(name)
+        if not possible:
+            for name, one in self.inferred_fields.items():
+                if self._covers(one.fitting_counts["date"]) and name not in id_fields:
+                    self._make_time(name, "utc", "at the beginning of their days, UTC")
                     possible.append(name)
         if not possible:
             self.missing.append(self._no_time())
@@ -186,7 +218,7 @@ class IdAndTimeChooser:
         def rank(name: str) -> tuple:
             one = self.inferred_fields[name]
             return (
-                one.path[: len(event_path or ())] != (event_path or ()),
+                not is_own(name),
                 one.non_null_count < self.record_count,
                 not name_begins_or_ends_with(one, TIME_WORDS[:4]),
                 not name_begins_or_ends_with(one, TIME_WORDS),
@@ -199,18 +231,30 @@ class IdAndTimeChooser:
         self._doubt_missing(time, "event time")
         return time
 
+    def _make_time(self, name: str, unit: str, how: str) -> None:
+        self.fields[name] = replace(self.fields[name], type="time", unit=unit)
+        self.doubts[name].append(f"read as times {how}, because no other field is a time")
+
     def _no_time(self) -> str:
         wanted = (
             "no event time: no field is ISO 8601 text, or a number of s, ms, us or ns since the epoch, in 9 of 10 records; "
             "name the field with --time NAME"
         )
         for name, one in self.inferred_fields.items():
+            numbers = one.fitting_counts["decimal"]
+            if numbers and self._covers(numbers) and STEP_UNITS.keys() & set(split_name(one.path[-1])):
+                steps = f"--time {name} reads the numbers in {name} as steps since 1970"
+                wanted += f'; {steps}, of an hour with unit = "h" in the schema'
+                break
+        for name, one in self.inferred_fields.items():
             if one.non_null_count and (
                 name_begins_or_ends_with(one, TIME_WORDS) or DATE.match(str(one.example)[:100])
             ):
-                unit = max(UNITS, key=one.fitting_counts.__getitem__)
+                unit = max(INFERRED_UNITS, key=one.fitting_counts.__getitem__)
                 times = f"{one.fitting_counts[unit]:,} of {self.record_count:,} are times"
-                return f"{wanted}; in {name} {times}, and one value is {short_json(one.first_misfits.get(unit, one.example))}"
+                value = short_json(one.first_misfits.get(unit, one.example))
+                way = f"; {REWRITTEN.format(name=name)}" if one.texts else ""
+                return f"{wanted}; in {name} {times}, and one value is {value}{way}"
         return wanted
 
     def use_as_time_field(self, name_or_path: str) -> str:
@@ -218,12 +262,18 @@ class IdAndTimeChooser:
         name = self._named("--time", name_or_path)
         one = self.inferred_fields[name]
         if self.fields[name].type != "time":
-            unit = max(UNITS, key=one.fitting_counts.__getitem__)
-            if not one.fitting_counts[unit]:
-                allowed = f"times, such as {TEXTS['iso']}, or numbers of s, ms, us or ns since the epoch (1980 to 2100)"
+            unit = max(INFERRED_UNITS, key=one.fitting_counts.__getitem__)
+            if 2 * one.fitting_counts[unit] < one.fitting_counts["decimal"]:
+                unit = STEP_UNITS.get((split_name(one.path[-1]) or [""])[-1], "s")
+                self.doubts[name].append(
+                    f'read as numbers of {unit} since 1970-01-01 00:00 UTC; if they are minutes, hours or days, say unit = "m", "h" or "d"'
+                )
+            elif not one.fitting_counts[unit]:
+                allowed = f"times, such as {TEXTS['iso']}, or numbers of s, ms, us or ns"
                 raise ValueError(expected_message(f"--time {name_or_path}", one.example, allowed))
+            else:
+                self.doubts[name] += [NO_ZONE] * (unit == "utc") + one.mismatch_doubts(unit)
             self.fields[name] = replace(self.fields[name], type="time", unit=unit)
-            self.doubts[name] += one.mismatch_doubts(unit)
         self._doubt_missing(name, "event time")
         return name
 

@@ -5,16 +5,17 @@ orders.jsonl ──► the values at each path ──► fields, id, time ──
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from types import SimpleNamespace
 from typing import cast
 
+from lab.apps.csvcolumns import ColumnStyle
 from lab.apps.idandtime import IdAndTimeChooser
-from lab.apps.inferredfields import InferredField, Path, infer_type_and_unit, split_name
+from lab.apps.inferredfields import NO_ZONE, InferredField, Path, infer_type_and_unit, split_name
 from lab.apps.sampledrecords import SampledRecords, read_sample, sampled_values
 from lab.model.alerts import utc_text
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
@@ -23,6 +24,7 @@ from lab.model.schema import Schema
 from lab.model.schemafile import schema_to_toml
 from lab.model.times import NUMBERS, time_ms
 from lab.model.words import plain_text
+from lab.model.zones import check_zone, is_shown_twice, local_to_utc_ms
 
 FEW_VALUES = 20
 MANY_NAMES = 100  # in one object: they are data, not names
@@ -90,11 +92,16 @@ def infer(
     format: str = "JSON lines",
     id: Sequence[str] = (),
     time: str = "",
+    zone: str = "",
+    styles: Mapping[str, ColumnStyle] = {},
 ) -> SchemaProposal:
     """Proposes a schema for JSON lines, from the first 50,000. Raises ValueError if none is a record.
 
-    `texts`: all values are texts, as the cells of CSV are; `id`, `time`: the fields of the id and of the event time, by name or path.
+    `texts`: all values are texts, as the cells of CSV are; `styles`: how its columns are written, by name; `id`, `time`: the fields of
+    the id and of the event time, by name or path; `zone`: of the clocks that times without a zone are on.
     """
+    if zone:
+        check_zone(zone)
     read = read_sample(lines, texts)
     found, records = read.fields, read.record_count
     if not records:
@@ -109,14 +116,15 @@ def infer(
         whole.append(
             f"{read.tombstones} (records without a value) are skipped here; an engine makes dead letters of them"
         )
-    whole += read.envelope_doubts()
     typed: list[tuple[InferredField, str, str, list[str]]] = []
     for one in _worth_a_field(found, whole):
         type, unit, doubts = infer_type_and_unit(one)
         if not type:
             whole.append(f"{'.'.join(one.path)} is left out: {doubts[0]}")
             continue
-        typed.append((one, type, unit or _unit_of(one, type, found, doubts), doubts))
+        style = styles.get(one.path[0]) or ColumnStyle()
+        unit = unit or _unit_of(one, type, found, doubts) or (style.currency if type != "string" else "")
+        typed.append((one, type, unit, [*style.doubts, *doubts]))
     names = _names([one.path for one, *_ in typed])
     fields = {
         names[one.path]: Field(
@@ -146,10 +154,40 @@ def infer(
         if time
         else chooser.choose_time_field(read.event_path, proposal.id_fields)
     )
+    if read.event_path:
+        at = fields[proposal.time_field].record_path if proposal.time_field else ()
+        whole += read.envelope_doubts(at)
     proposal.missing = chooser.missing
+    if zone:
+        _use_zone(zone, fields, proposal, lambda path: sampled_values(lines, [path])[0])
     first = {role: fields[role] for role in (*proposal.id_fields, proposal.time_field) if role}
     proposal.fields = tuple((first | fields).values())
     return proposal
+
+
+def _use_zone(
+    zone: str, fields: dict[str, Field], proposal: SchemaProposal, values_at: Callable[[Path], list]
+) -> None:
+    """Makes times without a zone local ones, and counts those of the event time that clocks show twice or never."""
+    for name, of in fields.items():
+        if of.unit == "utc" and of.type == "time":
+            fields[name] = replace(of, unit="local", zone=zone)
+            proposal.doubts[name] = [doubt for doubt in proposal.doubts[name] if doubt != NO_ZONE]
+    if not proposal.time_field or not fields[proposal.time_field].zone:
+        return
+    time = fields[proposal.time_field]
+    shown = [ms for value in values_at(time.record_path) if (ms := time_ms(value, "local")) is not None]
+    twice = sum(is_shown_twice(ms, zone) for ms in shown)
+    never = sum(local_to_utc_ms(ms, zone) is None for ms in shown)
+    if twice:
+        proposal.doubts[time.name].append(
+            f"clocks in {zone} show {twice:,} of the times twice, because they are turned back: they are read as the first of the two, "
+            "so events of the second hour may be late"
+        )
+    if never:
+        proposal.doubts[time.name].append(
+            f"clocks in {zone} never show {never:,} of the times, because they are turned forward: these records will be dead letters"
+        )
 
 
 def unmatched_field_warnings(schema: Schema, lines: Iterable[bytes]) -> list[str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from lab.apps.csvcolumns import take_apart
 from lab.model.jsontext import DECIMAL_TEXT, is_valid_unicode
-from lab.model.times import NUMBERS, TEXTS, UNITS, time_ms
+from lab.model.times import NUMBERS, ONLY_DATE, time_ms
 from lab.model.words import short_json
 
 Path = tuple[str, ...]
@@ -19,9 +20,28 @@ WORTH_COUNTING = 1_000  # values, after which those that repeat themselves are n
 LONG = 1_000  # characters
 MANY_PATHS = 5_000
 DIGITS = 18  # of a decimal
+INFERRED_TEXTS = ("iso", "utc")  # whether texts without a zone are local nobody can know from them
+INFERRED_UNITS = (*NUMBERS, *INFERRED_TEXTS)
 TIME_WORDS = ("time", "timestamp", "ts", "datetime", "at", "date", "when", "created", "updated", "on")
 NEARLY_ALL = 0.9  # this share of values of a narrower type is enough for it
-FITTING = {"boolean", "long", "decimal", "string", *UNITS}
+UNIT_WORDS = (
+    "unix",
+    "epoch",
+    "nano",
+    "nanos",
+    "micros",
+    "millis",
+    "seconds",
+    "sec",
+    *NUMBERS,
+)  # after a word of time
+AMOUNT_WORDS = ("amount", "price", "total", "sum", "cost", "fee", "balance", "value", "quantity", "paid")
+ID_ENDS = ("id", "key", "number", "nr", "no", "code", "zip", "phone")
+FITTING = {"boolean", "long", "decimal", "string", "date", *INFERRED_UNITS}
+NO_ZONE = 'the times have no zone and are read as UTC; if they are local, say unit = "local" and zone = "Europe/Berlin", or where they are from'
+POINTED_ID = (
+    "whole numbers with a point, as pandas writes a column of integers that has gaps: they stay texts"
+)
 # no more digits than 64 bits have
 INTEGER, PADDED = re.compile(r"-?(0|[1-9][0-9]{0,18})"), re.compile(r"[+-]?0[0-9]+")
 KINDS = {bool: "boolean", int: "integer", Decimal: "number", str: "text", list: "list", dict: "object"}
@@ -41,7 +61,10 @@ class InferredField:
     # type or unit -> the first value that does not fit
     first_misfits: dict[str, Any] = field(default_factory=dict)
     nan_count: int = 0  # NaN and infinite values, which are read as null
-    too_many_digits_count: int = 0  # numbers of more digits than a field can have
+    too_many_digits_count: int = 0  # numbers that neither an integer nor a decimal can hold
+    pointed_count: int = 0  # texts of numbers with a point, such as 100.00
+    written_number_count: int = 0  # texts such as "€ 1.234,50"
+    written_number: str = ""  # the first of them
     zero_padded_count: int = 0  # texts of digits that begin with 0, as codes do
     integer_digits: int = 0  # most digits before the point
     fraction_digits: int = 0  # most digits after the point
@@ -58,7 +81,11 @@ class InferredField:
     def time_unit(self) -> str | None:
         """The unit in which nearly all of them are times."""
         return next(
-            (unit for unit in UNITS if self.fitting_counts[unit] >= NEARLY_ALL * max(self.non_null_count, 1)),
+            (
+                unit
+                for unit in INFERRED_UNITS
+                if self.fitting_counts[unit] >= NEARLY_ALL * max(self.non_null_count, 1)
+            ),
             None,
         )
 
@@ -99,33 +126,36 @@ class InferredField:
         found, number = set(), kind != "text"
         if kind == "text":
             found = {"string"} if is_valid_unicode(value) else set()
-            found |= {unit for unit in TEXTS if time_ms(value, unit) is not None}
+            found |= {unit for unit in INFERRED_TEXTS if time_ms(value, unit) is not None}
+            if "utc" in found and re.fullmatch(ONLY_DATE, value):
+                found.add("date")
             if value.lower() in ("true", "false"):
                 found.add("boolean")
-            number = self.texts and len(value) <= 100 and bool(DECIMAL_TEXT.fullmatch(value))
+            number = len(value) <= 100 and bool(DECIMAL_TEXT.fullmatch(value))
             self.zero_padded_count += bool(PADDED.fullmatch(value[:100]))
-            if len(value) <= 100 and DECIMAL_TEXT.fullmatch(value) and self._add_digits(value):
-                found.add("decimal")
-        elif self._add_digits(value):
-            found.add("decimal")
+            self.pointed_count += number and "." in value
+            if not number and (written := take_apart(value)) and (written.mark or written.currency):
+                self.written_number_count += 1
+                self.written_number = self.written_number or value
         if number:
             times = ((unit, time_ms(value, unit)) for unit in NUMBERS)
             found |= {unit for unit, ms in times if ms is not None and EARLIEST <= ms < LATEST}
-        if number and INTEGER.fullmatch(str(value)) and fits_long(int(value)):
-            found.add("long")
+            is_long = bool(INTEGER.fullmatch(str(value))) and fits_long(int(value))
+            if is_long and (kind != "text" or self.texts):
+                found.add("long")
+            if self._add_digits(value):
+                found.add("decimal")
+            elif "long" not in found:
+                self.too_many_digits_count += 1
         return found
 
     def _add_digits(self, value: Any) -> bool:
         """Takes in the digits of a number; False if there are too many."""
-        if isinstance(value, int) and fits_long(value):
-            self.integer_digits = max(self.integer_digits, min(len(str(abs(value))), DIGITS))
-            return True
         try:
             number = Decimal(value) if not isinstance(value, bytes) else Decimal("Infinity")
         except InvalidOperation:
             number = Decimal("Infinity")
         if not number.is_finite() or number.adjusted() >= DIGITS or int(number.as_tuple().exponent) < -40:
-            self.too_many_digits_count += 1
             return False
         self.integer_digits = max(self.integer_digits, number.adjusted() + 1)
         written = f"{number:f}".partition(".")[2].rstrip("0")
@@ -187,6 +217,8 @@ def split_name(name: str) -> list[str]:
 def name_begins_or_ends_with(found: InferredField, words: Iterable[str]) -> bool:
     """Whether the name at its path is, or ends or begins with, one of the words."""
     of_name = split_name(found.path[-1]) or [""]
+    while of_name[-1] in UNIT_WORDS and len(of_name) > 1:
+        of_name.pop()
     return of_name[-1] in words or of_name[0] in words
 
 
@@ -209,9 +241,9 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
         only = "a list, which rules cannot look into" if lists == values else "a list in some records"
         return "", "", [only]
     unit = found.time_unit
-    if unit in TEXTS:
-        naive = "the times have no zone and are read as UTC" if unit == "utc" else ""
-        return "time", unit, [naive] * bool(naive) + found.mismatch_doubts(unit)
+    if unit in INFERRED_TEXTS and fits["date"] < NEARLY_ALL * values:
+        doubts = [NO_ZONE] if unit == "utc" else []
+        return "time", unit, doubts + found.mismatch_doubts(unit)
     if unit in NUMBERS and name_begins_or_ends_with(found, TIME_WORDS):
         return "time", unit, found.mismatch_doubts(unit)
     booleans, numbers, strings = fits["boolean"], max(fits["decimal"], fits["long"]), fits["string"]
@@ -219,6 +251,8 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
     if found.kind_counts["text"] == values:
         booleans = booleans if found.texts and booleans >= NEARLY_ALL * values else 0
         numbers = numbers if _numbers_in_text(found) else 0
+        if numbers and not found.fraction_digits and found.pointed_count and _name_ends_with(found, ID_ENDS):
+            return "string", "", [POINTED_ID]
         strings = 0 if booleans or numbers else strings
     elif not found.kind_counts["boolean"]:
         booleans = 0
@@ -238,8 +272,8 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
     if booleans == most:
         return "", "", [f"true or false in {booleans:,} records, another type in others"]
     if strings == most:
-        return "string", "", found.mismatch_doubts("string")
-    whole = fits["long"] >= fits["decimal"] or (found.texts and not found.fraction_digits)
+        return "string", "", found.mismatch_doubts("string") + _number_like_doubts(found)
+    whole = fits["long"] >= fits["decimal"]
     type, doubts = ("long", []) if whole else _decimal(found)
     doubts += found.mismatch_doubts("long" if whole else "decimal")
     if found.too_many_digits_count:
@@ -251,14 +285,26 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
 
 def _numbers_in_text(found: InferredField) -> bool:
     """Whether values that are all texts are meant as numbers: nearly all are, and they do not look like codes."""
-    whole = (
-        found.texts
-        and not found.zero_padded_count
-        and found.fitting_counts["long"] >= NEARLY_ALL * found.non_null_count
-    )
-    return whole or (
-        found.fraction_digits > 0 and found.fitting_counts["decimal"] >= NEARLY_ALL * found.non_null_count
-    )
+    least = NEARLY_ALL * found.non_null_count
+    if found.pointed_count:
+        return found.fitting_counts["decimal"] >= least
+    if found.zero_padded_count:
+        return False
+    whole = "long" if found.texts else "decimal"
+    return found.fitting_counts[whole] >= least and (found.texts or _name_ends_with(found, AMOUNT_WORDS))
+
+
+def _name_ends_with(found: InferredField, words: Iterable[str]) -> bool:
+    return (split_name(found.path[-1]) or [""])[-1] in words
+
+
+def _number_like_doubts(found: InferredField) -> list[str]:
+    """A doubt about texts that would be numbers if they were written otherwise: rules cannot compute with them."""
+    if found.written_number_count < NEARLY_ALL * found.non_null_count or found.texts:
+        return []
+    return [
+        f"numbers written as {short_json(found.written_number)}, which stay texts: rules cannot compute with them. Have them written as 1234.50"
+    ]
 
 
 def _decimal(found: InferredField) -> tuple[str, list[str]]:

@@ -21,7 +21,7 @@ FATE_WORDS = {
     "duplicates": "duplicates",
     "droppedLate": "dropped late",
 }
-RETURN_WORDS = {"takenBack": "taken back", "notHeld": "not held when they were to be taken back"}
+RETURN_WORDS = {"takenBack": "taken back", "notHeld": "not stored when they were to be taken back"}
 
 
 def describe_counts(counts: Mapping[str, int], labels: Mapping[str, str]) -> str:

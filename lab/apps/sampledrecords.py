@@ -38,15 +38,18 @@ class SampledRecords:
         count = self.tombstone_count
         return f"{count:,} tombstone{'s' * (count > 1)}" if count else ""
 
-    def envelope_doubts(self) -> list[str]:
-        """What an envelope makes of its events."""
+    def envelope_doubts(self, time_path: Path) -> list[str]:
+        """What an envelope makes of its events, whose times are at that path."""
         doubts = []
         if self.event_path:
             doubts.append(f"the records are envelopes; the event is in {'.'.join(self.event_path)}")
         if self.delete_count:
+            deletes = f"{self.delete_count:,} records are deletes, which have no event and become dead letters; an update is read as the row after it"
+            own = bool(self.event_path) and time_path[: len(self.event_path)] == self.event_path
             doubts.append(
-                f"{self.delete_count:,} records are deletes, which have no event and become dead letters; an update is read as the row after it. "
-                'With taken_back = "op = d", a delete and an update take back the row before'
+                f'{deletes}. With taken_back = "op = d", a delete and an update take back the row before'
+                if own
+                else f"{deletes}. They could take back the row before if the event time were one of the row's own fields: --time NAME"
             )
         if self.has_packed_decimals:
             doubts.append(

@@ -19,9 +19,11 @@ def propose_schema(
     *,
     id_fields: Sequence[str] = (),
     time_field: str = "",
+    zone: str = "",
     config_file: Path | None = None,
 ) -> None:
     """Writes or prints the proposal, and summarises it on stderr. `id_fields`, `time_field`: guessed if they are left out.
+    `zone`: of the clocks that times without a zone are on; UTC if it is left out.
 
     Raises Usage if the file exists, and ValueError if the proposal lacks an id or a time.
     """
@@ -41,6 +43,8 @@ def propose_schema(
             format=source.format,
             id=list(id_fields),
             time=time_field,
+            zone=zone,
+            styles=source.styles,
         )
     except ValueError as error:
         raise ValueError(f"{events_place}: {error}") from None

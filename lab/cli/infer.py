@@ -68,6 +68,9 @@ over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Ea
         "--time", default="", metavar="NAME", help="the field that is the event time (a guess)"
     )
     command.add_argument(
+        "--zone", default="", metavar="ZONE", help="zone of times that have none, such as Europe/Berlin (UTC)"
+    )
+    command.add_argument(
         "--out", type=Path, metavar="FILE", help="file to write; it must not exist yet (the screen)"
     )
 
@@ -81,5 +84,6 @@ def run(options: argparse.Namespace) -> None:
         options.out,
         id_fields=[name for name in options.id.split(",") if name],
         time_field=options.time,
+        zone=options.zone,
         config_file=options.config,
     )

@@ -98,6 +98,20 @@ class RouteTally:
             return f"{text}; {duplicate_example_text(self.example)}"
         return text
 
+    @property
+    def has_notable_miss(self) -> bool:
+        """Whether many records that were to take events back did not."""
+        missed = self.counts["notHeld"]
+        return missed > 0 and is_loss_worth_reporting(missed, missed + self.counts["takenBack"])
+
+    def miss_warning(self, name: str) -> str:
+        """A sentence about the records of the route with this name that took back no event, and why that may be."""
+        missed = self.counts["notHeld"]
+        return (
+            f"{missed:,} of {missed + self.counts['takenBack']:,} records on route {escape_control_characters(name)} took back no event: "
+            "none with their id, time and group is stored, because it never came, had another time or group, was late or filtered out, or has expired"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "rule": self.lowest_rule_id,
@@ -182,6 +196,9 @@ class RouteTallies:
             yield tally.warning(name)
         if len(losing) > WARNINGS:
             yield f"{len(losing) - WARNINGS:,} more routes lost more than 1 % of their events"
+        missing = [(route, tally) for route, tally in self.by_route.items() if tally.has_notable_miss]
+        for route, tally in missing[:WARNINGS]:
+            yield tally.miss_warning(bounded_route_id(route))
 
 
 def make_duplicate_example(

@@ -142,6 +142,32 @@ def test_an_error_names_the_file_and_what_is_wrong_in_it(old, new, text, tmp_pat
     assert str(error.value).startswith(f"{path}: ") and text in str(error.value)
 
 
+ROWS = """
+name = "rows"
+id = "id"
+time = "at"
+taken_back = "op = d"
+fields.id = { type = "long", path = "payload.after.id" }
+fields.op = { type = "string", path = "payload.op" }
+fields.at = { type = "time", unit = "ms", path = "payload.after.at" }
+"""
+
+
+def test_events_of_rows_that_are_taken_back_have_the_time_of_the_row():
+    assert schema_from_toml(ROWS).operation_field
+    with pytest.raises(
+        ValueError, match='time: "payload.ts_ms", expected a field of the row, in payload.after'
+    ):
+        schema_from_toml(ROWS.replace("payload.after.at", "payload.ts_ms"))
+
+
+def test_the_zone_of_local_times_is_in_the_file():
+    local = FILE.replace('unit = "iso"', 'unit = "local"\nzone = "Asia/Seoul"')
+    made = schema_from_toml(local)
+    assert made.field("placed").parse("2024-05-01 09:00") == 1714521600000
+    assert schema_from_toml(schema_to_toml(made)) == made
+
+
 def test_what_is_not_text_in_a_comment_does_not_spoil_the_file():
     fields = tuple(replace(field, examples=('"\x7f\\',)) for field in ORDERS.fields)
     text = schema_to_toml(replace(ORDERS, fields=fields), ["a\nb\x00"], {"amount": ["doubt: \x1b"]})

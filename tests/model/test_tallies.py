@@ -53,6 +53,17 @@ def test_dropped_late_is_told_without_an_example_of_duplicates():
     ]
 
 
+def test_records_that_took_back_nothing_are_a_warning_with_the_reason():
+    tallies = RouteTallies()
+    tallies.add("payeeId", 7, 3, {"evaluated": 100, "takenBack": 99, "notHeld": 1})
+    assert list(tallies.warnings()) == []
+    tallies.add("payeeId", 7, 3, {"notHeld": 2})
+    assert list(tallies.warnings()) == [
+        "3 of 102 records on route payeeId took back no event: none with their id, time and group is stored, "
+        "because it never came, had another time or group, was late or filtered out, or has expired"
+    ]
+
+
 def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
     tallies = RouteTallies(at_most=20_000)
     long = Route(("payeeId",), (("paymentType", ("x" * 60_000,)),))
