@@ -57,7 +57,7 @@ class _Lines:
         if self._size > MAX_LINE_BYTES:
             if len(self.row) == 1:
                 raise LineTooLong(self._long(line))
-            raise csv.Error(f"more than {MAX_LINE_BYTES} characters")
+            raise csv.Error
         return line
 
     def _long(self, beginning: str) -> LongLine:
@@ -106,11 +106,8 @@ def read_rows(text: io.TextIOWrapper, delimiter: str) -> Iterator[tuple[int, lis
         if _has_swallowed(lines.row, cells, columns, delimiter):
             yield start, _swallowing(start, start + len(lines.row) - 1)
             for number, line in enumerate(lines.row[1:], start + 1):
-                if line.strip():
-                    yield (
-                        number,
-                        f"inside the quotes of line {start}: {line.rstrip()[:200]}",
-                    )
+                if beginning := line.strip()[:BEGINNING]:
+                    yield number, f"inside the quotes of line {start}: {beginning}"
         else:
             yield start, cells
 

@@ -300,6 +300,7 @@ class Columns {
     } else if (schema.records === "json") throw new Bad(`not one JSON object: ${shown(text.trim())}`);
     else {
       const cells = readCsv(trimmedAtEnd(text, /[\r\n]/), schema.delimiter);
+      if (schema.delimiter && cells.length !== schema.fields.length) throw new Bad(`${cells.length} cells, but the header has ${schema.fields.length}: ${text.slice(0, 200)}`);
       if (cells.length > schema.fields.length) throw new Bad(`${cells.length} cells, at most ${schema.fields.length}: ${schema.fields.map((field) => field.name).join(",")}`);
       schema.fields.forEach((field, n) => {
         const cell = cells[n] ?? "";

@@ -96,7 +96,7 @@ function jsonText(value) {
   return value instanceof Map ? `{${[...value].map(([name, inner]) => `${JSON.stringify(name)}:${jsonText(inner)}`).join(",")}}` : JSON.stringify(value);
 }
 
-/** The cells of a line of CSV. */
+/** The cells of a line of CSV. Throws a Bad if a quote is not closed. */
 function readCsv(text, delimiter = ",") {
   const cells = [];
   let cell = "", quoted = false;
@@ -108,6 +108,7 @@ function readCsv(text, delimiter = ",") {
     } else if (sign === '"' && cell === "") quoted = true;
     else if (sign === delimiter) { cells.push(cell); cell = ""; } else cell += sign;
   }
+  if (quoted) throw new Bad("a row that is not CSV: a quote is not closed in its line");
   return [...cells, cell];
 }
 
@@ -133,7 +134,7 @@ function plain(number, scale) {
 }
 
 const UNIT_DIGITS = { s: 9, ms: 6, us: 3, ns: 0 };
-const TIME_TEXT = /^([1-9]\d{3})-(\d\d)-(\d\d)[T ]([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?(Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?$/;
+const TIME_TEXT = /^([1-9]\d{3})-(\d\d)-(\d\d)(?:[T ]([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?(Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?$/;
 
 /** ms since the epoch of a JSON value in a unit (s, ms, us, ns, iso, utc), cut off towards the past; null if it is no such time. */
 function timeMs(value, unit) {

@@ -4,9 +4,13 @@
 const TIME_WORDS = /time|date|timestamp|_at$|At$|^ts$|^at$/i, ID_WORDS = /id$|^id|uuid|key|number/i;
 const SAMPLE = 5000, MOST_FIELDS = 60, MOST_DEEP = 3;
 const MOST_MISFITS = 0.01; // of the records that are JSON objects
+const OTHER_NUMBER = /^[+(−-]?\s?[€$£¥₩]?\s?\d[\d.,'’ ]*\d?\s?(?:[€$£¥₩%]|[A-Z]{3})?[)−-]?$/, PADDED = /^[+-]?0\d/;
 const UNITS = [["s", 1e9, 5e9], ["ms", 1e12, 5e12], ["us", 1e15, 5e15], ["ns", 1e18, 5e18]];
 
-/** What the beginning of a file says of its events: {schema, ids, times, skip, lines}, `skip` bytes of a header, `lines` that are JSON objects. Throws a Bad. */
+/**
+ * What the beginning of a file says of its events: {schema, ids, times, skip, lines, texts}, `skip` bytes of a header, `lines` that are
+ * JSON objects, `texts` the names of texts that look like numbers. Throws a Bad.
+ */
 function inferred(name, text, whole) {
   const lines = text.split("\n").slice(0, SAMPLE + 1);
   if (!whole) lines.pop();
@@ -15,7 +19,7 @@ function inferred(name, text, whole) {
   if (/^\ufeff?\s*\[/.test(first)) throw new Bad(say("The file is one JSON list; expected one record per line: jq -c '.[]' makes lines of it."));
   const found = csv ? ofCsv(lines) : ofJson(lines);
   if (!found.records) throw new Bad(say("No record could be read; expected JSON, one object per line, or CSV with a header."));
-  const names = new Set(), fields = [...found.columns].slice(0, MOST_FIELDS).map(([path, values]) => fieldFor(JSON.parse(path), values, names, csv));
+  const names = new Set(), fields = [...found.columns].slice(0, csv ? found.columns.size : MOST_FIELDS).map(([path, values]) => fieldFor(JSON.parse(path), values, names, csv));
   const complete = fields.filter(({ values }) => values.length === found.records);
   const times = complete.filter(({ field }) => field.type === "time").sort((a, b) => TIME_WORDS.test(b.field.name) - TIME_WORDS.test(a.field.name));
   if (!times.length) throw new Bad(say("No event time: no field of all records is a time, as ISO 8601 text or as a number of s, ms, us or ns since the epoch."));
@@ -27,7 +31,7 @@ function inferred(name, text, whole) {
     id_fields: [ids[0]?.field.name ?? line.name], time_field: times[0].field.name, records: csv ? "csv" : "json", nan: "null", delimiter: found.delimiter,
   };
   if (csv && !ids.length) throw new Bad(say("No id: no column has a different value in each row."));
-  return { schema, ids: [...ids.map(({ field }) => field.name), ...(csv ? [] : [line.name])], times: times.map(({ field }) => field.name), skip: found.skip ?? 0, lines: found.lines ?? [] };
+  return { schema, ids: [...ids.map(({ field }) => field.name), ...(csv ? [] : [line.name])], times: times.map(({ field }) => field.name), skip: found.skip ?? 0, lines: found.lines ?? [], texts: fields.filter(({ field, values }) => field.type === "string" && looksLikeNumbers(values)).map(({ field }) => field.name) };
 }
 
 /** Whether records are events of a known schema: they have its fields where it says, and nearly all of them are read under it. */
@@ -72,11 +76,18 @@ function ofCsv(lines) {
   let records = 0;
   for (const line of lines.slice(1)) {
     if (!line.trim()) continue;
+    let cells;
+    try { cells = readCsv(line.replace(/\r$/, ""), delimiter); } catch { continue; }
+    if (cells.length !== names.length) continue;
     records++;
-    readCsv(line.replace(/\r$/, ""), delimiter).forEach((cell, n) => { if (cell !== "" && lists[n]) lists[n].push(cell); });
+    cells.forEach((cell, n) => { if (cell !== "") lists[n].push(cell); });
   }
   return { columns, records, delimiter, skip: encoder.encode(header).length + 1 };
 }
+
+/** Whether texts are numbers as people write them, such as 12,50 or € 3: with a comma, a currency or a minus behind. */
+const looksLikeNumbers = (values) => values.length > 0 && values.every((text) => text.length < 60 && (DECIMAL_TEXT.test(text) || OTHER_NUMBER.test(text)))
+  && values.some((text) => !DECIMAL_TEXT.test(text) && !/^\d+([ .]\d+){2,}$/.test(text));
 
 /** A field for the values that were found at a path. */
 function fieldFor(path, values, names, csv) {
@@ -86,13 +97,16 @@ function fieldFor(path, values, names, csv) {
   const texts = values.map((value) => (value instanceof Literal ? value.text : String(value)));
   const typed = (type, unit = "") => ({ field: { name, type, unit, path }, values: texts });
   if (!values.length) return typed("string");
-  for (const unit of ["iso", "utc"]) if (values.every((value) => timeMs(value, unit) !== null)) return typed("time", unit);
-  const numbers = csv ? texts.every((text) => DECIMAL_TEXT.test(text)) : values.every((value) => value instanceof Literal);
+  for (const unit of ["iso", "utc"]) if (values.every((value) => timeMs(value, unit) !== null) && (TIME_WORDS.test(name) || texts.some((text) => text.length > 10))) return typed("time", unit);
+  const decimal = texts.every((text) => DECIMAL_TEXT.test(text)), literal = values.every((value) => value instanceof Literal);
+  const pointed = decimal && texts.some((text) => text.includes(".")), coded = !pointed && texts.some((text) => PADDED.test(text));
+  const numbers = decimal && !coded && (csv || literal || pointed || TIME_WORDS.test(name));
   if (numbers) {
     const range = texts.map(Number), about = TIME_WORDS.test(name);
     const [unit] = UNITS.find(([, low, high]) => range.every((number) => number >= low && number < high)) ?? [];
     if (unit && (about || unit !== "s")) return typed("time", unit);
-    if (texts.every((text) => /^[+-]?\d{1,18}$/.test(text))) return typed("long");
+    if (texts.every((text) => /^[+-]?\d{1,19}$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text))) return typed(csv || literal ? "long" : "string");
+    if (texts.some((text) => /^[+-]?\d{19,}/.test(text))) return typed("string");
     const digits = Math.max(...texts.map((text) => (/\.(\d+)/.exec(text)?.[1] ?? "").length));
     return typed(`decimal(18,${Math.min(Math.max(digits, 2), 9)})`);
   }

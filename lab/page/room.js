@@ -275,6 +275,7 @@ async function offer(file) {
   } }, say("Play them"));
   const fields = found.schema.fields.filter((field) => !field.virtual).map((field) => `${field.name} (${field.type}${field.unit ? `, ${field.unit}` : ""})`).join(", ");
   const of = same ? [make("p", {}, say("These are {name}, a schema that the page knows.", { name: same.name }))] : [make("p", {}, say("Fields found: {fields}.", { fields: visible(fields) })), make("div", { class: "lab-form" }, id, time)];
+  if (!same && found.texts.length) of.push(make("p", {}, say("Read as texts, because numbers are written as 1234.50: {names}. `lab infer` reads others, too.", { names: visible(found.texts.join(", ")) })));
   beside(file.name, ...of, make("p", {}, say("They are read in this page and stay on this machine.")), make("div", { class: "lab-tools" }, play));
   play.focus();
 }

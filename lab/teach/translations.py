@@ -34,6 +34,7 @@ PAGE_REASONS = (  # why the page refuses a rule, a record or a file, where the k
     "line of {size} bytes, at most {most} are allowed",
     "{attribute}: {count} fields, expected at most {most}",
     "window and windowMinutes differ, expected one of them or the same in both",
+    "a row that is not CSV: a quote is not closed in its line",
     "expected and or or; a value with blanks or signs goes in quotes",
     "unknown time zone {name} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)",
 )

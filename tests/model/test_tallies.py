@@ -59,8 +59,10 @@ def test_records_that_took_back_nothing_are_a_warning_with_the_reason():
     assert list(tallies.warnings()) == []
     tallies.add("payeeId", 7, 3, {"notHeld": 2})
     assert list(tallies.warnings()) == [
-        "3 of 102 records on route payeeId took back no event: none with their id, time and group is stored, "
-        "because it never came, had another time or group, was late or filtered out, or has expired"
+        (
+            "3 of 102 records on route payeeId took back no event: none with their id, time and group is stored, "
+            "because it never came, had another time or group, was late or filtered out, or has expired"
+        )
     ]
 
 
