@@ -35,6 +35,7 @@ from lab.model.alerts import event_id_text
 from lab.model.field import Id
 from lab.model.filters import Filter, required_values
 from lab.model.group import Group
+from lab.model.horizon import newest_times
 from lab.model.keygroups import key_groups_of
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Route, Rule, alerted_marker
@@ -277,21 +278,21 @@ class Past(PastEvents):
         key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
         key_groups = key_groups[np.searchsorted(ascending, rows)]
         rows = rows[key_groups == key_groups[-1]]
-        same = np.ones(len(rows), bool)
-        for name in rule.keys:
-            values = _plain(columns[name])
-            same &= values[rows] == values[rows[-1]]
+        groups = list(zip(*(_plain(columns[name])[rows].tolist() for name in rule.keys))) or [()] * len(rows)
+        same = np.array([group == groups[-1] for group in groups], bool)
         fields = {name: self._values(name, rows[same]) for name in schema.names}
         of_group = dict(zip(rows[same].tolist(), (dict(zip(fields, one)) for one in zip(*fields.values()))))
         numbered = enumerate(zip(rows.tolist(), log_times[rows].tolist(), times[rows].tolist()))
-        events = [PastEvent(n, log_time, time, of_group.get(row)) for n, (row, log_time, time) in numbered]
+        events = [
+            PastEvent(n, logged, time, groups[n], of_group.get(row)) for n, (row, logged, time) in numbered
+        ]
 
-        def newest_event_time_before(log_time: int) -> int | None:
-            return max(times[log_times < log_time].tolist(), default=None)
+        def newest_event_times_before(log_time: int) -> list[int]:
+            return newest_times(times[log_times < log_time].tolist())
 
         arrived = [
             of_group[int(rows[n])]
-            for n in self.history.window_event_numbers(rule, events, newest_event_time_before)
+            for n in self.history.window_event_numbers(rule, events, newest_event_times_before)
         ]
         return sorted_window_events(rule, arrived, schema, counted_since_reset)
 

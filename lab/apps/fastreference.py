@@ -8,7 +8,8 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import Any
 
-from lab.model.keygroups import key_group_of
+from lab.model import horizon
+from lab.model.horizon import note_time
 from lab.model.reference import Reference
 from lab.model.rules import Route, Rule
 from lab.model.stored import StoredEvent
@@ -24,22 +25,24 @@ class FastReference(Reference):
     ) -> tuple[str, StoredEvent | None]:
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
-        key_group = key_group_of(group, self.key_groups)
-        self.newest[route, key_group] = max(time, self.newest.get((route, key_group), time))
-        if time < self._horizon(route, key_group):
-            return "droppedLate", None
-        stored = self.stored_events[route, group]
-        del stored[: bisect_left(stored, self._horizon(route, key_group), key=TIME)]
+        stored, newest = self.stored_events[route, group], self._newest_of_key_group(route, group)
+        oldest = self._horizon(route, group, stored[-horizon.WITNESSES :])
+        if time < oldest:
+            of_newest = self.stored_events[route, next(iter(newest))]
+            return "droppedLate", of_newest[-1] if of_newest else None
+        del stored[: bisect_left(stored, oldest, key=TIME)]
         after = bisect_right(stored, time, key=TIME)
         for other in stored[bisect_left(stored, time, key=TIME) : after]:
             if other.id == event_id and not other.taken_back:
                 return "duplicates", other
-        late = bool(stored) and stored[-1].time - self.max_out_of_orderness_ms > time
+        latest = min(stored[-1].time, self.log_time_reached) if stored else time
+        late = latest - self.max_out_of_orderness_ms > time
         if late and self.late_policy == "drop":
-            return "droppedLate", None
+            return "droppedLate", stored[-1]
         fields = {name: value for rule in rules for name, value in rule.fields_to_store(event).items()}
         current = StoredEvent(self.counts["records"], time, event_id, fields)
         stored.insert(after, current)
+        note_time(newest, group, time)
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:

@@ -18,6 +18,7 @@ from lab.model.aggregation import Aggregation
 from lab.model.field import Id
 from lab.model.filters import passes_filter, required_values
 from lab.model.group import Group
+from lab.model.horizon import newest_times
 from lab.model.jsontext import BadRecord, compact_json
 from lab.model.keygroups import key_group_of
 from lab.model.rules import Filter, Rule
@@ -202,18 +203,20 @@ class Past(PastEvents):
         last = records[ends[-1]][1]
         own, key_groups = _key(rule, last), self.history.settings.key_groups
         events = [
-            PastEvent(number, log_time, event[time], event if _key(rule, event) == own else None)
+            PastEvent(
+                number, log_time, event[time], (key := _key(rule, event)), event if key == own else None
+            )
             for number, (log_time, event) in enumerate(records[: ends[-1] + 1])
             if event[time] >= last[time] - rule.window_ms
             if key_group_of(_key(rule, event), key_groups) == key_group_of(own, key_groups)
         ]
 
-        def newest_event_time_before(before: int) -> int | None:
-            return max((event[time] for log_time, event in arrived if log_time < before), default=None)
+        def newest_event_times_before(before: int) -> list[int]:
+            return newest_times(event[time] for log_time, event in arrived if log_time < before)
 
         found = [
             records[number][1]
-            for number in self.history.window_event_numbers(rule, events, newest_event_time_before)
+            for number in self.history.window_event_numbers(rule, events, newest_event_times_before)
         ]
         return sorted_window_events(rule, found, schema, counted_since_reset)
 

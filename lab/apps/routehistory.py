@@ -7,7 +7,7 @@ events of a key-group ──► RouteHistory.window_event_numbers ──► the 
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from io import IOBase
 from itertools import chain
@@ -18,6 +18,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import event_id_text
 from lab.model.field import Id, Value
 from lab.model.group import Group, group_for_alert
+from lab.model.horizon import note_time
 from lab.model.jsontext import BadRecord
 from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import Schema
@@ -29,11 +30,12 @@ FORGET_AT = 1_000  # changes of rules
 
 @dataclass(frozen=True)
 class PastEvent:
-    """An event in memory, or a record that takes one back; times in ms."""
+    """An event in memory, or a record that takes one back; times in ms. `group`: any value, the same for events of one group."""
 
     number: int  # in log order
     log_time: int
     event_time: int
+    group: Hashable
     fields_if_own_group: dict[str, Any] | None  # None: the event is of another group
 
 
@@ -103,18 +105,18 @@ class RouteHistory:
         self._noted = 0
 
     def window_event_numbers(
-        self, rule: Rule, events: Sequence[PastEvent], newest_event_time_before: Callable[[int], int | None]
+        self, rule: Rule, events: Sequence[PastEvent], newest_event_times_before: Callable[[int], list[int]]
     ) -> list[int]:
         """The numbers of the events in the rule's window that ends with the last of `events`, in the order of arrival.
 
         `events`: in log order, events of the rule's route and of the last event's key-group, at least all from the start of
-        the window on. `newest_event_time_before`: the newest event time of the whole log before a log time.
+        the window on. `newest_event_times_before`: those of the whole log before a log time, as `Reference.newest_of_log`.
         """
         last, replay, found = events[-1], _Replay(self.settings, rule), list[int]()
         changes = deque(self.changes.get(rule.route) or [RouteChange(0, rule.rule_id, rule)])
         for event in events:
             while changes and changes[0].log_time <= event.log_time:
-                replay.change(changes.popleft(), newest_event_time_before)
+                replay.change(changes.popleft(), newest_event_times_before)
             is_evaluated = replay.pass_on(event) == "evaluated"
             if (
                 event.fields_if_own_group
@@ -244,7 +246,7 @@ class _Replay(FastReference):
         )
         self._rule, self._rules = rule, dict[int, Rule]()
 
-    def change(self, change: RouteChange, newest_event_time_before: Callable[[int], int | None]) -> None:
+    def change(self, change: RouteChange, newest_event_times_before: Callable[[int], list[int]]) -> None:
         route, before = self._rule.route, self.routes.get(self._rule.route)
         self._rules.pop(change.rule_id, None)
         if change.rule:
@@ -258,16 +260,18 @@ class _Replay(FastReference):
         }
         self.routes = {route: tuple(kept.values())} if kept else {}
         if widest and before and widest.widest_ms > (narrow := max(rule.widest_ms for rule in before)):
-            self.newest_of_log = newest_event_time_before(change.log_time)
+            self.newest_of_log = newest_event_times_before(change.log_time)
+            self.advance_to(change.log_time or max(self.newest_of_log, default=0))
             self._forget_out_of_reach(route, narrow)
 
     def pass_on(self, event: PastEvent) -> str:
         """What becomes of an event on the route."""
-        route, newest = self._rule.route, self.newest
+        route = self._rule.route
         if route not in self.routes:
             return "unrouted"
+        self.advance_to(event.log_time or event.event_time)
         if event.fields_if_own_group is None:
-            newest[route, 0] = max(event.event_time, newest.get((route, 0), event.event_time))
+            note_time(self.newest[route, 0], event.group, event.event_time)
             return "ofAnotherGroup"
         if takes_back(event.fields_if_own_group, self.schema):
             return self._take_back(event.fields_if_own_group, route, event.log_time)

@@ -136,22 +136,38 @@ def _are_routes(value: Any) -> bool:
 
 
 def _is_route(value: Any) -> bool:
-    """Whether it is what became of the events of a route, perhaps with two records that are duplicates."""
+    """Whether it is what became of the events of a route, perhaps with examples of duplicates and of late events."""
     if not isinstance(value, dict) or not {"rule", "rules"} <= value.keys():
         return False
-    example = value.get("example")
-    return all(_is_count(count) for name, count in value.items() if name != "example") and (
-        example is None
-        or (
-            isinstance(example, dict)
-            and {"id", "key"} <= example.keys()
-            and _is_count(example.get("time"))
-            and example["time"] < MAX_TIME
-            and isinstance(records := example.get("records"), list)
-            and len(records) == 2
-            and all(isinstance(record, dict) for record in records)
-        )
+    counts = (count for name, count in value.items() if name not in ("example", "lateExample"))
+    return (
+        all(map(_is_count, counts))
+        and ("example" not in value or _is_duplicate_example(value["example"]))
+        and ("lateExample" not in value or _is_late_example(value["lateExample"]))
     )
+
+
+def _is_duplicate_example(value: Any) -> bool:
+    return (
+        _is_example(value)
+        and isinstance(records := value.get("records"), list)
+        and len(records) == 2
+        and all(isinstance(record, dict) for record in records)
+    )
+
+
+def _is_late_example(value: Any) -> bool:
+    return (
+        _is_example(value) and isinstance(value.get("newest"), dict) and _is_time(value["newest"].get("time"))
+    )
+
+
+def _is_example(value: Any) -> bool:
+    return isinstance(value, dict) and {"id", "key"} <= value.keys() and _is_time(value.get("time"))
+
+
+def _is_time(value: Any) -> bool:
+    return _is_count(value) and value < MAX_TIME
 
 
 def _counts_by(name: re.Pattern) -> Check:

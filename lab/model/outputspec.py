@@ -141,10 +141,12 @@ def statistics_json_schema() -> Json:
     record = {"type": "object", "additionalProperties": {"type": ["string", "integer", "null"]}}
     example = {"id": {"type": ["string", "integer"]}, "time": COUNT, "key": TEXT}
     pair = {"type": "array", "items": record, "minItems": 2, "maxItems": 2}
-    route = closed_object(
-        {"rule": COUNT, "rules": COUNT, "routed": COUNT},
-        fates | {"example": closed_object(example | {"records": pair}, {})},
-    )
+    newest = closed_object({"time": COUNT}, {"id": example["id"]})
+    examples = {
+        "example": closed_object(example | {"records": pair}, {}),
+        "lateExample": closed_object(example | {"newest": newest}, {}),
+    }
+    route = closed_object({"rule": COUNT, "rules": COUNT, "routed": COUNT}, fates | examples)
     properties = {
         "batch": COUNT,
         "keyGroups": {

@@ -16,13 +16,14 @@ from lab.model.alerts import Alert, AlertTable, Withdrawal, event_for_alert
 from lab.model.field import Id
 from lab.model.filters import passes_filter
 from lab.model.group import group_for_alert, group_key
+from lab.model.horizon import newest_times, note_time, time_reached
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import key_group_of
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
-from lab.model.stored import AbsenceWait, StoredEvent
+from lab.model.stored import AbsenceWait, StoredEvent, examples_of_loss, newest_event
 from lab.model.takenback import takes_back
-from lab.model.tallies import COUNTS, RouteTallies, make_duplicate_example
+from lab.model.tallies import COUNTS, RouteTallies
 from lab.model.when import is_true
 
 Compared = tuple[Decimal, str, Decimal]  # aggregate, operator, limit
@@ -61,10 +62,10 @@ class Reference:
         self.acks, self.dead_letters = [], []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.tallies = RouteTallies(at_most=MAX_RULES)
-        self.newest_of_log: int | None = None  # newest event time of all records, on any route or none
+        self.newest_of_log: list[int] = []  # newest event times of all records, on any route or none
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.stored_events: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
-        self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
+        self.newest: dict[Any, dict[tuple, int]] = defaultdict(dict)  # of each key-group: see note_time
         self.log_time_reached = 0  # in a log that is not live, the newest event time
         self.waits: list[AbsenceWait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
@@ -107,25 +108,23 @@ class Reference:
         return ack
 
     def _forget(self, route: Route) -> None:
-        histories: tuple[dict, ...] = self.stored_events, self.newest
-        for history in histories:
+        for history in cast(tuple[dict, ...], (self.stored_events, self.newest)):
             for key in [key for key in history if key[0] == route]:
                 del history[key]
 
     def _forget_out_of_reach(self, route: Route, widest_ms: int) -> None:
         """Forgets the events of a route that its previous widest window, `widest_ms`, no longer reached in any key-group.
 
-        Counted back from the newest event of the whole log, because the newest of a key-group depends on how many key-groups there are.
+        Counted back from what the whole log has reached, because what a key-group has depends on how many key-groups there are.
         """
-        if self.newest_of_log is None:
-            return
-        oldest = self.newest_of_log - widest_ms - self.max_out_of_orderness_ms
+        reached = min(time_reached(self.newest_of_log), self.log_time_reached)
+        oldest = reached - widest_ms - self.max_out_of_orderness_ms
         for key, stored in self.stored_events.items():
             if key[0] == route:
                 self.stored_events[key] = [event for event in stored if event.time >= oldest]
-        self.newest = {
-            key: newest for key, newest in self.newest.items() if key[0] != route or newest >= oldest
-        }
+        for at, newest in self.newest.items():
+            if at[0] == route:
+                self.newest[at] = {group: time for group, time in newest.items() if time >= oldest}
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -151,8 +150,8 @@ class Reference:
         """Evaluates an event that has been read, or takes back one that came before."""
         returns = takes_back(event, self.schema)
         self.counts["records"] += 1
-        self.newest_of_log = max(event[self.schema.time_field], self.newest_of_log or 0)
-        self.advance_to(log_time or self.newest_of_log)
+        self.newest_of_log = newest_times([*self.newest_of_log, event[self.schema.time_field]])
+        self.advance_to(log_time or self.newest_of_log[0])
         routes = [
             route
             for route in self.routes
@@ -163,41 +162,37 @@ class Reference:
         for route in routes:
             rules = self.routes[route]
             if returns:
-                fate, twin = self._take_back(event, route, log_time), None
+                fate, other = self._take_back(event, route, log_time), None
             else:
-                fate, twin = self._on_route(event, route, rules)
+                fate, other = self._on_route(event, route, rules)
             if fate in ("evaluated", "storedLate"):
                 self._wait(event, rules, bool(log_time), fate == "evaluated")
-            example = self._example(event, route, twin) if twin else None
-            self.tallies.add(route, rules[0].rule_id, len(rules), {fate: 1}, example)
+            examples = examples_of_loss(event, self.schema, route, fate, other) if other else ()
+            self.tallies.add(route, rules[0].rule_id, len(rules), {fate: 1}, *examples)
             self.counts[fate] += 1
-
-    def _example(self, event: dict[str, Any], route: Route, twin: StoredEvent) -> dict[str, Any]:
-        key = group_key(route.keys, (event[name] for name in route.keys))
-        fields = {name: value for name, value in twin.fields.items() if name in event}
-        return make_duplicate_example(twin.id, twin.time, key, fields, {name: event[name] for name in fields})
 
     def _on_route(
         self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
     ) -> tuple[str, StoredEvent | None]:
-        """The event's fate on the route; for a duplicate, also the stored event that it repeats."""
+        """The event's fate on the route; of a duplicate, also the event that it repeats; of one dropped late, the newest beside it."""
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
-        key_group = key_group_of(group, self.key_groups)
-        self.newest[route, key_group] = max(time, self.newest.get((route, key_group), time))
-        if time < self._horizon(route, key_group):
-            return "droppedLate", None
+        if time < self._horizon(route, group):
+            newest_group = next(iter(self._newest_of_key_group(route, group)))
+            return "droppedLate", newest_event(self.stored_events[route, newest_group])
         self._expire(route, group)
         stored = self.stored_events[route, group]
         for other in stored:
             if other.id == event_id and other.time == time and not other.taken_back:
                 return "duplicates", other
-        late = any(other.time - self.max_out_of_orderness_ms > time for other in stored)
+        latest = self.log_time_reached - self.max_out_of_orderness_ms
+        late = time < latest and any(other.time - self.max_out_of_orderness_ms > time for other in stored)
         if late and self.late_policy == "drop":
-            return "droppedLate", None
+            return "droppedLate", newest_event(stored)
         fields = {name: value for rule in rules for name, value in rule.fields_to_store(event).items()}
         current = StoredEvent(self.counts["records"], time, event_id, fields)
         stored.append(current)
+        note_time(self._newest_of_key_group(route, group), group, time)
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
@@ -212,8 +207,6 @@ class Reference:
         """
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
-        if (route, key_group_of(group, self.key_groups)) not in self.newest:
-            return "notHeld"
         self._expire(route, group)
         for stored in self.stored_events[route, group]:
             if stored.id == event_id and stored.time == time and not stored.taken_back:
@@ -328,14 +321,20 @@ class Reference:
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
-    def _horizon(self, route: Route, key_group: int) -> int:
-        """The time before which no events are stored: newest event time − the route's widest window − out-of-orderness."""
-        return self.newest[route, key_group] - _widest_ms(self.routes[route]) - self.max_out_of_orderness_ms
+    def _horizon(self, route: Route, group: tuple, newest: list[StoredEvent] | None = None) -> int:
+        """The time before which a group, whose `newest` events suffice, stores no events: the time reached − the route's widest window − out-of-orderness."""
+        times = [event.time for event in newest or self.stored_events[route, group]]
+        reached = max(time_reached(times), time_reached(self._newest_of_key_group(route, group).values()))
+        reached = min(reached, self.log_time_reached)
+        return reached - _widest_ms(self.routes[route]) - self.max_out_of_orderness_ms
 
     def _expire(self, route: Route, group: tuple) -> None:
-        if stored := self.stored_events[route, group]:
-            horizon = self._horizon(route, key_group_of(group, self.key_groups))
-            self.stored_events[route, group] = [event for event in stored if event.time >= horizon]
+        horizon = self._horizon(route, group)
+        stored = self.stored_events[route, group]
+        self.stored_events[route, group] = [event for event in stored if event.time >= horizon]
+
+    def _newest_of_key_group(self, route: Route, group: tuple) -> dict[tuple, int]:
+        return self.newest[route, key_group_of(group, self.key_groups)]
 
 
 def _widest_ms(rules: tuple[Rule, ...]) -> int:

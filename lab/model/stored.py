@@ -1,11 +1,15 @@
 """Events as the reference keeps them, and what it awaits after some."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Any
 
 from lab.model.field import Id
+from lab.model.group import group_key
 from lab.model.rule import Route, Rule
+from lab.model.schema import Schema
+from lab.model.tallies import make_duplicate_example, make_late_example
 
 
 @dataclass
@@ -56,6 +60,24 @@ class AbsenceWait:
         """Its group, with the values in the order of the route's keys."""
         value_of = dict(zip(self.rule.keys, self.group, strict=True))
         return tuple(value_of[name] for name in self.rule.route.keys)
+
+
+def newest_event(stored: Iterable[StoredEvent]) -> StoredEvent:
+    """The one with the newest time; of several, the one that arrived last."""
+    return max(stored, key=lambda event: (event.time, event.arrival))
+
+
+def examples_of_loss(
+    event: dict[str, Any], schema: Schema, route: Route, fate: str, other: StoredEvent
+) -> tuple[dict | None, dict | None]:
+    """An event that a route lost, as an example of duplicates or of late events; `other`: the one that it repeats, or the newest beside it."""
+    key = group_key(route.keys, (event[name] for name in route.keys))
+    if fate == "droppedLate":
+        at = schema.id_of(event), event[schema.time_field]
+        return None, make_late_example(at, key, (other.id, other.time))
+    fields = {name: value for name, value in other.fields.items() if name in event}
+    again = {name: event[name] for name in fields}
+    return make_duplicate_example(other.id, other.time, key, fields, again), None
 
 
 def compute_aggregate_and_holds(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:

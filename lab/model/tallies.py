@@ -60,12 +60,16 @@ def largest_counts_and_other(counts: Counter[str], at_most: int = RULES_TOLD) ->
 
 @dataclass
 class RouteTally:
-    """What became of the events of a route. `lowest_rule_id`, `rule_count`: for the route's rules; `example`: two records that are duplicates."""
+    """What became of the events of a route. `lowest_rule_id`, `rule_count`: for the route's rules.
+
+    `example`: two records that are duplicates; `late_example`: an event that was dropped late, and the newest beside it.
+    """
 
     lowest_rule_id: int
     rule_count: int = 1
     counts: Counter[str] = field(default_factory=Counter)
     example: dict[str, Any] | None = None
+    late_example: dict[str, Any] | None = None
 
     @property
     def record_count(self) -> int:
@@ -82,7 +86,7 @@ class RouteTally:
         return is_loss_worth_reporting(self.lost_count, self.record_count)
 
     def warning(self, name: str) -> str:
-        """A sentence about what the route with this name lost, with an example if there are many duplicates."""
+        """A sentence about what the route with this name lost, with an example of duplicates or late events if there are many."""
         percent = 100 * self.lost_count / self.record_count
         share = f"{percent if percent == 100 else min(percent, 99.9):.1f}"  # 100.0 only if all are lost
         duplicates, late = self.counts["duplicates"], self.counts["droppedLate"]
@@ -95,7 +99,9 @@ class RouteTally:
         again = "1 duplicate" if duplicates == 1 else f"{duplicates:,} duplicates"
         text = f"{route} lost {share} % of {self.record_count:,} events: {again}, {late:,} dropped late"
         if self.example and is_loss_worth_reporting(duplicates, self.record_count):
-            return f"{text}; {duplicate_example_text(self.example)}"
+            text = f"{text}; {duplicate_example_text(self.example)}"
+        if self.late_example and is_loss_worth_reporting(late, self.record_count):
+            text = f"{text}; {late_example_text(self.late_example)}"
         return text
 
     @property
@@ -119,7 +125,8 @@ class RouteTally:
             "routed": self.record_count,
         }
         fields |= {fate: self.counts[fate] for fate in FATES if self.counts[fate]}
-        return fields | ({"example": self.example} if self.example else {})
+        examples = {"example": self.example, "lateExample": self.late_example}
+        return fields | {name: example for name, example in examples.items() if example}
 
 
 class RouteTallies:
@@ -145,6 +152,7 @@ class RouteTallies:
         rule_count: int,
         counts: Mapping[str, int],
         example: dict[str, Any] | None = None,
+        late_example: dict[str, Any] | None = None,
     ) -> None:
         """Adds the counts of what became of some events of a route."""
         tally = self.by_route.get(route)
@@ -153,18 +161,16 @@ class RouteTallies:
                 self.others.update(counts)
                 return
             tally = self.by_route[route] = RouteTally(lowest_rule_id)
-        tally.lowest_rule_id, tally.rule_count, tally.example = (
-            lowest_rule_id,
-            rule_count,
-            tally.example or example,
-        )
+        tally.lowest_rule_id, tally.rule_count = lowest_rule_id, rule_count
+        tally.example, tally.late_example = tally.example or example, tally.late_example or late_example
         tally.counts.update(counts)
 
     def add_stats(self, stats: dict) -> None:
         """Adds the counts of a line of the stats log; lines of older versions have none."""
         for name, tally in stats.get("routes", {}).items():
             counts = {fate: tally.get(fate, 0) for fate in FATES}
-            self.add(name, tally["rule"], tally["rules"], counts, tally.get("example"))
+            examples = tally.get("example"), tally.get("lateExample")
+            self.add(name, tally["rule"], tally["rules"], counts, *examples)
         self.others.update({fate: stats.get("otherRoutes", {}).get(fate, 0) for fate in FATES})
 
     def to_stats(self) -> dict[str, Any]:
@@ -212,10 +218,24 @@ def make_duplicate_example(
         }
         for some in (islice(record.items(), FIELDS_SHOWN) for record in (first, again))
     ]
+    return {"id": _bounded_id(event_id), "time": time, "key": key[:NAME_CHARS], "records": records}
+
+
+def make_late_example(at: tuple[Id, int], key: str, newest: tuple[Id, int]) -> dict[str, Any]:
+    """An event that was dropped late and the newest one beside it, each as id and time; `key`: of the first one's group.
+
+    Of ids that are texts, stores keep only digests, so the newest event is named by its time alone.
+    """
+    (event_id, time), (newest_id, newest_time) = at, newest
+    of_newest = {"id": newest_id} if isinstance(newest_id, int) else {}
+    of_newest |= {"time": newest_time}
+    return {"id": _bounded_id(event_id), "time": time, "key": key[:NAME_CHARS], "newest": of_newest}
+
+
+def _bounded_id(event_id: Id) -> int | str:
     if isinstance(event_id, tuple):
         event_id = json.dumps(event_id, separators=(",", ":"))
-    event_id = event_id if isinstance(event_id, int) else event_id[:VALUE_CHARS]
-    return {"id": event_id, "time": time, "key": key[:NAME_CHARS], "records": records}
+    return event_id if isinstance(event_id, int) else event_id[:VALUE_CHARS]
 
 
 def duplicate_example_text(example: Mapping[str, Any]) -> str:
@@ -229,3 +249,14 @@ def duplicate_example_text(example: Mapping[str, Any]) -> str:
     return escape_control_characters(
         f"for example two records have {records}: is the schema's id unique for each event?"
     )
+
+
+def late_example_text(example: Mapping[str, Any]) -> str:
+    """An event that was dropped late and the newest one beside it, for people."""
+    newest = example["newest"]
+    newest_id = f"with id {newest['id']} and time" if "id" in newest else "with time"
+    text = (
+        f"for example the event with id {example['id']} and time {utc_text(example['time'])} in group {example['key']}; "
+        f"the newest event beside it is the one {newest_id} {utc_text(newest['time'])}: is that time right?"
+    )
+    return escape_control_characters(text)

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.compiled.layout import CONDITION, COUNTS, RULE, SUPPRESSED, TAKES_BACK
+from lab.engine.compiled.layout import CONDITION, COUNTS, NO_LOG_TIME, RULE, SUPPRESSED, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, distinct_whens, transport_columns, when_bit
 from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, Columns
@@ -28,20 +28,22 @@ from lab.engine.windows import waits as awaited
 from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert, withdrawal_lines
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import DueAlert, Waits
+from lab.model import horizon
 from lab.model.aggregation import WHERE
 from lab.model.alerts import Alert, Withdrawal, event_id_text
 from lab.model.field import Id
 from lab.model.filters import passes_filter
+from lab.model.horizon import newest_times, time_reached
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rule import Rule, alerted_marker
 from lab.model.rules import Route, RuleBook
-from lab.model.schema import LOGINS, Schema, Value
+from lab.model.schema import LOGINS, MAX_FUTURE_MS, Schema, Value
 from lab.model.takenback import taken_back_condition
 from lab.model.tallies import FATES
 from lab.model.when import is_true
-from tests.engine.oddlogs import ROWS, with_odd_entries, with_rows
+from tests.engine.oddlogs import ROWS, with_events_ahead, with_odd_entries, with_rows
 from tests.engine.randomlogs import (
     MINUTE,
     Entry,
@@ -76,16 +78,18 @@ class Direct:
         self.found: list[tuple[str, str]] = []  # key, JSON
         self.counts: Counter[str] = Counter()
         self.suppressed: Counter[str] = Counter()
-        self.newest = -1  # event time of the whole log
+        self.newest: list[int] = []  # event times of the whole log
 
     def event(self, line: bytes, log_time: int = 0) -> None:
         try:
             events = self.schema.events(line)
+            for event in events:
+                self.schema.check_future(event, log_time, MAX_FUTURE_MS)
         except BadRecord:
             return
         for event in events:
-            self.newest = max(self.newest, event[self.schema.time_field])
-            self.waiting.append((event, log_time, log_time or self.newest))
+            self.newest = newest_times([*self.newest, event[self.schema.time_field]])
+            self.waiting.append((event, log_time, log_time or self.newest[0]))
 
     def control(self, text: bytes, log_time: int = 0) -> None:
         self.flush(log_time)
@@ -118,7 +122,8 @@ class Direct:
                 self.since[route] = {rule.rule_id: 0 for rule in rules}
             elif held.rules != rules:
                 if max(rule.widest_ms for rule in rules) > held.widest_ms:
-                    held.forget_events_before(self.newest - held.widest_ms - self.late_ms)
+                    reached = min(time_reached(self.newest), log_time or NO_LOG_TIME)
+                    held.compact(before_ms=reached - held.widest_ms - self.late_ms)
                 since = self.since[route]
                 self.since[route] = {rule.rule_id: since.get(rule.rule_id, self.seq) for rule in rules}
                 held.change_rules(fields, rules, since.keys() - self.since[route].keys())
@@ -180,7 +185,9 @@ class Direct:
             self._record_later_alerts(held, due)
         self.reached = max(self.reached, reached)
         for route, of in self.waits.items():
-            due = [alert for each in of for alert in each.advance_to(self.reached, self.newest)]
+            due = [
+                alert for each in of for alert in each.advance_to(self.reached, max(self.newest, default=-1))
+            ]
             self._tell(due)
             self._record_later_alerts(self.stores[route], due)
 
@@ -271,7 +278,6 @@ class Direct:
         self.save()
         for route, old in list(self.stores.items()):
             new = self._store(route, old.fields, old.rules)
-            new.newest_ms[:] = old.newest_ms
             bounds = np.linspace(0, self.seq, parts + 1).astype(int).tolist()
             for first, end in pairwise(bounds):
                 events, resets = old.export_events_and_resets(first, end)
@@ -292,7 +298,7 @@ class Direct:
         new, saved = self._waits(route, old.rule), self.saved.pop(old.path)
         for columns in saved:
             new.load(columns)
-        new.advance_to(self.reached, self.newest)
+        new.advance_to(self.reached, max(self.newest, default=-1))
         shared.remove_arrays(old.path)
         self.saved[new.path] = saved
         return new
@@ -319,6 +325,7 @@ class Drawn:
     schema: Schema
     settings: dict[str, Any]
     times: list[int]  # when each entry is logged; 0: the log is not live
+    witnesses: int  # how many it takes to reach a time
     rng: random.Random
     absence: random.Random
 
@@ -348,12 +355,15 @@ def drawn(seed: int, short: bool = False) -> Drawn:
         times = absence.choice([times, log_times(absence, len(log))])
     if odd.random() < 0.3:
         log = with_odd_entries(odd, log)
+    ahead = random.Random(f"{seed}/ahead")
+    if ahead.random() < 0.4:
+        log = with_events_ahead(ahead, log)
     settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),
         "key_groups": rng.choice([1, 4, 16]),
     }
-    return Drawn(log, schema, settings, times, rng, absence)
+    return Drawn(log, schema, settings, times, ahead.choice([1, 1, 2, horizon.WITNESSES]), rng, absence)
 
 
 def difference(seed: int, folder: Path, short: bool = False) -> str:
@@ -377,6 +387,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         settings["max_out_of_orderness_ms"],
     )
     with (
+        patch.object(horizon, "WITNESSES", of.witnesses),
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(arrays, "SPARE_ROWS", room),
         patch.object(shared, "GROWTH", 4),

@@ -111,6 +111,18 @@ def _odd_control(rng: random.Random, text: bytes) -> bytes:
     return json.dumps(message).encode()
 
 
+def with_events_ahead(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with some events dated ahead of all others, be it by minutes or by days."""
+    often, by = (
+        rng.choice([0.02, 0.1, 0.3]),
+        rng.choice([(MINUTE, 30 * MINUTE), (DAY,), (20 * 60 * MINUTE, 400 * DAY)]),
+    )
+    return [
+        (kind, later(text, rng.choice(by)) if kind == "event" and rng.random() < often else text)
+        for kind, text in log
+    ]
+
+
 def with_rows(rng: random.Random, log: list[Entry]) -> list[Entry]:
     """The log with its events as rows of a table, some of which are updated or deleted, be it twice, before they came, or without the row before."""
     often = rng.choice([0.05, 0.3])

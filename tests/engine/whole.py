@@ -18,6 +18,7 @@ from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.records import decode, parallel
 from lab.engine.windows import alertlines, arrays, mergeplan, shared, store, waits, windowstate
 from lab.machine.session import session
+from lab.model import horizon
 from lab.model.reference import Reference
 from tests.engine import onspark
 from tests.engine.direct import drawn
@@ -33,6 +34,7 @@ def check(seed: int) -> None:
     cut, loss, steps = rng.choice([0.02, 0.2, 0.6]), rng.choice([0, 0.3]), rng.choice(LOG_STEPS)
     room = rng.choice([2, 1024])
     with (
+        patch.object(horizon, "WITNESSES", of.witnesses),
         patch.object(parallel, "WORTH_ROWS", rng.choice([0, parallel.WORTH_ROWS])),
         patch.object(decode, "NOT_WORTH_ARROW", seed % 2 * decode.NOT_WORTH_ARROW),
         patch.object(alertlines, "NOT_WORTH_ARROW", seed // 2 % 2 * alertlines.NOT_WORTH_ARROW),

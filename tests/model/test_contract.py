@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lab.model.horizon import WITNESSES
 from lab.model.jsontext import BadRecord
 from lab.model.reference import LATE_POLICIES, Reference, evaluate_log
 from lab.model.schema import LOGINS
@@ -50,6 +51,16 @@ def command(name: str) -> Entry:
 def login(event_id: int, minute: float, user: int | None = 1, **fields: Any) -> Entry:
     event = {"eventId": event_id, "eventTime": round(minute * MINUTE * 1000), "userId": user, **fields}
     return "event", json.dumps(event).encode()
+
+
+def of_groups(minute: float) -> list[Entry]:
+    """Events of as many groups as it takes to reach a time."""
+    return [login(1000 + n, minute, user=3 + n) for n in range(WITNESSES)]
+
+
+def without_group(minute: float) -> list[Entry]:
+    """Events without a group: with one more, as many as it takes for the whole log to reach a time."""
+    return [login(2000 + n, minute, user=None) for n in range(WITNESSES - 1)]
 
 
 def evaluated(log: list[Entry], **settings: Any) -> Reference:
@@ -321,18 +332,74 @@ def test_late_is_what_trails_the_newest_event_of_its_group_by_more_than_is_allow
 @pytest.mark.parametrize("policy", ["evaluate", "store", "drop"])
 def test_an_event_older_than_all_that_its_key_group_may_hold_is_dropped(policy):
     slack = {"late_policy": policy, "max_out_of_orderness_ms": MINUTE * 1000}
-    log = [rule(), login(1, 31, user=3), login(2, 20), login(3, 19.999)]
+    log = [rule(), *of_groups(31), login(2, 20), login(3, 19.999)]
     reference = evaluated(log, **slack)
-    assert [alert.event_id for alert in reference.alerts] == [1, 2]
+    assert [alert.event_id for alert in reference.alerts][WITNESSES:] == [2]
     assert reference.counts["droppedLate"] == 1
     assert evaluated(log, **slack, key_groups=16).counts["droppedLate"] == 0
 
 
+AHEAD = 20 * 60  # minutes
+
+
+def honest_events(count: int = 200) -> list[Entry]:
+    """An event each minute, of eight groups in turn."""
+    return [login(n, 100 + n, user=n % 8, amount=20) for n in range(count)]
+
+
+@pytest.mark.parametrize("keys", [["userId"], [], ["action"]])
+@pytest.mark.parametrize("place", [0, 1, 50])
+@pytest.mark.parametrize("policy", ["evaluate", "store"])
+def test_one_event_dated_ahead_makes_no_other_event_too_old(keys, place, policy):
+    honest, by_sum = honest_events(), rule(1, "SUM", "amount", limit=50, groupingKeyNames=keys)
+    ahead = login(999, 100 + place + AHEAD, user=7, amount=1)
+    log = [by_sum, *honest[:place], ahead, *honest[place:]]
+    without, with_it = evaluated([by_sum, *honest]), evaluated(log, late_policy=policy)
+    assert with_it.counts["droppedLate"] == 0
+    of_others = [alert for alert in without.alerts if keys == ["userId"] and alert.event_id % 8 != 7]
+    assert {alert.alert_id for alert in of_others} <= {alert.alert_id for alert in with_it.alerts}
+    if policy == "evaluate":
+        assert list(with_it.alerts) == list(without.alerts)
+
+
+def test_one_group_dated_ahead_makes_no_event_of_another_group_too_old():
+    ahead = [login(1000 + n, 150 + AHEAD + n, user=7) for n in range(50)]
+    log = [rule(), *honest_events(50), *ahead, *honest_events(200)[50:]]
+    of_others = [login for login in log if json.loads(login[1]).get("userId") != 7]
+    without, with_it = evaluated(of_others), evaluated(log)
+    assert [each for each in with_it.alerts if each.key != "{userId=7}"] == list(without.alerts)
+    assert 0 < with_it.counts["droppedLate"] <= 25  # of the group itself
+
+
+@pytest.mark.parametrize("policy", ["evaluate", "store", "drop"])
+def test_in_a_live_log_events_dated_ahead_of_their_log_times_make_none_too_old_however_many(policy):
+    reference = Reference(LOGINS, late_policy=policy, max_out_of_orderness_ms=1000, key_groups=1)
+    reference.control(rule()[1])
+    for n, (_, text) in enumerate(honest_events()):
+        logged = json.loads(text)["eventTime"] + 1
+        if n % 2:
+            reference.event(login(5000 + n, 100 + n + AHEAD, user=n % 8)[1], log_time=logged)
+        reference.event(text, log_time=logged)
+    assert reference.counts["evaluated"] == reference.counts["records"] == 300
+
+
+def test_the_warning_about_late_events_names_the_newest_event():
+    log = [rule(), *honest_events(20), *(login(7000 + n, 100 + AHEAD + n, user=n) for n in range(WITNESSES))]
+    reference = evaluated([*log, *honest_events(40)[20:]], key_groups=1)
+    (warning,) = reference.tallies.warnings()
+    newest = 7000 + WITNESSES - 1
+    assert (
+        f"20 dropped late; for example the event with id 20 and time 1970-01-01 02:00:00.000 in group "
+        f"{{userId=4}}; the newest event beside it is the one with id {newest} and time 1970-01-01 21:43:00.000:"
+        in warning
+    )
+
+
 WIDENED = [
     rule(window="60m", limit=1),
-    *(login(1, 100), login(2, 130, user=3)),
+    *(login(1, 100), login(2, 130, user=3), *without_group(130)),
     rule(window="1m", limit=1),
-    login(3, 140, user=3),
+    *(login(3, 140, user=3), *without_group(140)),
     rule(window="60m", limit=1),
 ]
 
@@ -345,18 +412,21 @@ def test_a_window_that_grows_does_not_bring_back_what_the_narrower_one_did_not_r
 
 
 def test_whatever_grows_no_event_from_before_the_log_s_newest_less_the_old_window_is_held():
-    log = [rule(window="10m", limit=1), login(1, 100), login(2, 110, user=3), rule(window="60m", limit=1)]
+    narrow, wide = rule(window="10m", limit=1), rule(window="60m", limit=1)
+    log = [narrow, login(1, 100), login(2, 110, user=3), *without_group(110), wide]
     assert aggregates([*log, login(3, 120)]) == [(3, 2)], (
-        "the old window, back from the newest event, reaches it"
+        "the old window, back from what is reached, reaches it"
     )
-    log[2] = login(2, 110.001, user=None)  # without a group, and the newest event nevertheless
-    assert aggregates([*log, login(3, 120)]) == []
+    assert aggregates([narrow, login(1, 100), *without_group(110.001), wide, login(3, 120)]) == [(3, 2)]
+    log[2] = login(2, 110.001, user=None)  # without a group, and it counts nevertheless
+    assert aggregates([*log[:3], *without_group(110.001), wide, login(3, 120)]) == []
 
 
 def test_a_key_group_of_which_nothing_is_held_after_a_window_grew_begins_anew():
     old = login(4, 10)
-    assert evaluated([*WIDENED[:2], old], key_groups=16).counts["droppedLate"] == 1
-    assert evaluated([*WIDENED, old], key_groups=16).counts["droppedLate"] == 0
+    of_group = [login(100 + n, 100) for n in range(WITNESSES)]
+    assert evaluated([WIDENED[0], *of_group, old], key_groups=16).counts["droppedLate"] == 1
+    assert evaluated([WIDENED[0], *of_group, *WIDENED[1:], old], key_groups=16).counts["droppedLate"] == 0
 
 
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
@@ -382,7 +452,7 @@ def test_nor_do_they_where_records_take_events_back_as_long_as_these_are_in_orde
 
 
 def test_whether_an_event_that_is_taken_back_long_after_it_is_still_stored_depends_on_its_key_group():
-    log = [rule(window="1m"), login(1, 20), login(2, 120, user=2), login(1, 20, action="returned")]
+    log = [rule(window="1m"), login(1, 20), *of_groups(120), login(1, 20, action="returned")]
     found = [
         evaluate_log(RETURNS, log, max_out_of_orderness_ms=0, key_groups=number).counts["takenBack"]
         for number in (1, 5)
@@ -443,16 +513,17 @@ def test_max_future_is_counted_from_the_log_time_of_the_record():
 def test_what_becomes_of_an_event_is_counted_for_each_of_its_routes():
     by_ip = {"groupingKeyNames": ["ip"], "window": "1m"}
     log = [rule(1, window="1h"), rule(2, **by_ip)]
-    log += [login(1, 20, user=1, ip="x"), login(2, 37, user=2, ip="x"), login(3, 20.02, user=1, ip="x")]
+    newer = [login(10 + n, 37, user=2, ip="x") for n in range(WITNESSES)]
+    log += [login(1, 20, user=1, ip="x"), *newer, login(3, 20.02, user=1, ip="x")]
     reference = evaluated([*log, login(3, 20.02, ip=None)])
     assert {route.id: +tally.counts for route, tally in reference.tallies.by_route.items()} == {
-        "userId": {"evaluated": 3, "duplicates": 1},
-        "ip": {"evaluated": 2, "droppedLate": 1},
+        "userId": {"evaluated": 2 + WITNESSES, "duplicates": 1},
+        "ip": {"evaluated": 1 + WITNESSES, "droppedLate": 1},
     }
     assert {name: count for name, count in reference.counts.items() if count} == {
-        "records": 4,
-        "routed": 4,
-        "evaluated": 5,
+        "records": 3 + WITNESSES,
+        "routed": 3 + WITNESSES,
+        "evaluated": 3 + 2 * WITNESSES,
         "duplicates": 1,
         "droppedLate": 1,
     }

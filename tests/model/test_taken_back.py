@@ -9,6 +9,7 @@ import pytest
 
 from lab.model.alerts import Alert, Withdrawal
 from lab.model.field import Field
+from lab.model.horizon import WITNESSES
 from lab.model.jsontext import BadRecord
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS, Schema
@@ -116,8 +117,8 @@ def test_what_is_not_held_cannot_be_taken_back():
     back = event(1, "4", "returned")
     assert fates(after(event(1, "4"), never, other_time, other_group)) == {"evaluated": 1, "notHeld": 3}
     assert fates(after(event(1, "4"), back, back)) == {"evaluated": 1, "takenBack": 1, "notHeld": 1}
-    expired = after(event(1, "4"), event(2, "1", at=T0 + 66 * MINUTE), back)
-    assert fates(expired) == {"evaluated": 2, "notHeld": 1}
+    newer = [event(2 + n, "1", at=T0 + 66 * MINUTE) for n in range(WITNESSES)]
+    assert fates(after(event(1, "4"), *newer, back)) == {"evaluated": 1 + WITNESSES, "notHeld": 1}
     assert fates(after(event(1, "1", "returned", userId=None))) == {}
 
 
@@ -142,10 +143,10 @@ def test_what_was_dropped_or_forgotten_cannot_be_taken_back(between):
 
 def test_the_wait_of_an_event_that_is_no_longer_stored_goes_on():
     reference = after(rules=(ORDER,), max_out_of_orderness_ms=0, key_groups=1)
-    order = event(1, "9", "order"), event(2, "9", at=T0 + 100 * MINUTE, userId=2)
-    for passed, line in enumerate((*order, event(1, "9", "returned"))):
+    others = [event(2 + n, "9", at=T0 + 100 * MINUTE, userId=2 + n) for n in range(WITNESSES)]
+    for passed, line in enumerate((event(1, "9", "order"), *others, event(1, "9", "returned"))):
         reference.event(line, log_time=10 * T0 + passed)
-    assert fates(reference) == {"evaluated": 2, "notHeld": 1}
+    assert fates(reference) == {"evaluated": 1 + WITNESSES, "notHeld": 1}
     reference.advance_to(20 * T0)
     assert [alert.event_id for alert in reference.alerts] == [1] and not withdrawn(reference)
 

@@ -17,6 +17,7 @@ from numba import config, njit
 
 NOTHING = -1
 NEVER = -(1 << 62)  # a time before all others
+NO_LOG_TIME = 1 << 62  # a time after all others: in a log that is not live, log time limits nothing
 LOW_BITS = 0xFFFFFFFF
 
 # columns of Store.events; PREV, NEXT: the group's neighbours in time order
@@ -75,8 +76,8 @@ class Store(NamedTuple):
 
     # [8] events, groups, int64s of `accumulators` in use, resets, the salt of hashes, entries of `same_time_table`, blocks, whether events can be taken back
     scalars: np.ndarray
-    # [key-groups] newest event time, ms
-    newest_ms: np.ndarray
+    # [key-groups, 2 * WITNESSES] int64: the newest event times of the groups that have the newest ones, ms, newest first; then these groups
+    newest: np.ndarray
     # [events, VALUES + columns] int64; a value is a scaled number, half of a string's digest, or the bits of fields not null
     events: np.ndarray
     # [events, aggregates with a queue, 2] int32: the neighbours in it
@@ -144,12 +145,14 @@ class Batch(NamedTuple):
     values: np.ndarray
     # [events] their groups, as `find_known_groups` finds them
     groups: np.ndarray
+    # [events] log times, ms; 0 in a log that is not live
+    log_times_ms: np.ndarray
     # [events, columns] bits: which conditions of rules are true of the event
     when_bits: np.ndarray
 
 
 LOOP = (
-    *("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py"),
+    *("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py", "horizon.py"),
     *("conditions.py", "running.py", "window.py", "waits.py"),
 )
 STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()

@@ -9,6 +9,7 @@ from lab.engine.compiled.groups import (
     record_reset,
     store_event,
 )
+from lab.engine.compiled.horizon import note_time
 from lab.engine.compiled.layout import (
     ALERTED,
     COUNTS,
@@ -84,12 +85,10 @@ def record_later_alerts(store, key_groups, seqs, first_seq):
 
 
 @njit_without_allocation
-def load_events(store, batch, seqs, retention_ms):
-    """Restores events that were stored before, in order of arrival, without evaluating them; `retention_ms`: how long events are kept."""
+def load_events(store, batch, seqs):
+    """Restores events that were stored before, in order of arrival, without evaluating them."""
     for row in range(len(batch.times_ms)):
         time_ms = batch.times_ms[row]
-        if time_ms < store.newest_ms[batch.key_groups[row]] - retention_ms:
-            continue
         group = find_or_add_group(store, batch.key_groups[row], batch.keys, row)
         last_at_or_before = last_event_at_or_before(store, group, time_ms)
         state = batch.values[row, 0] if store.scalars[RETURNS] else COUNTS
@@ -105,6 +104,7 @@ def load_events(store, batch, seqs, retention_ms):
             store_record(store, group, time_ms, batch.event_ids[row], seqs[row], state)
         else:
             store_event(store, group, last_at_or_before, seqs[row], batch, row)
+            note_time(store, batch.key_groups[row], group, time_ms)
 
 
 @njit_without_allocation

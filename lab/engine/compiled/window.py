@@ -27,6 +27,12 @@ from lab.engine.compiled.groups import (
     prefetch_windows,
     store_event,
 )
+from lab.engine.compiled.horizon import (
+    newest_event,
+    note_time,
+    time_reached_by_events,
+    time_reached_by_groups,
+)
 from lab.engine.compiled.layout import (
     ALERTED,
     COMPARED,
@@ -35,6 +41,7 @@ from lab.engine.compiled.layout import (
     KIND,
     LANES,
     NEWEST,
+    NO_LOG_TIME,
     NOTHING,
     RESETS,
     RETURNS,
@@ -76,14 +83,15 @@ def evaluate_batch(
     out_of_orderness_ms,
     late_policy,
     fates,
-    taken_back_seqs,
+    related,
     alerts,
 ):
     """Evaluates a batch's events from `first_row` on, as far as there is room; row i gets seq first_seq + i.
 
     `widest_ms` is the route's widest window. There must be room for the batch's events; if the room for groups,
-    lanes or alerts is used up, it stops. Fills `fates` with what became of each event, `taken_back_seqs` with the seqs of the events that
-    rows took back, and `alerts`; returns the row at which it stopped and the number of alerts.
+    lanes or alerts is used up, it stops. Fills `fates` with what became of each event, `related` with the seqs of the events that
+    rows took back and, for events dropped late, the rows of the newest events beside them, and `alerts`; returns the row at which it
+    stopped and the number of alerts.
     """
     alert_rows = 0
     lanes, own = np.int64(0), np.int64(0)
@@ -104,30 +112,38 @@ def evaluate_batch(
         ):
             return row, alert_rows
         time_ms, key_group = batch.times_ms[row], batch.key_groups[row]
+        log_time_ms = batch.log_times_ms[row] if batch.log_times_ms[row] > 0 else NO_LOG_TIME
+        reach_ms = widest_ms + out_of_orderness_ms
+        horizon_ms = min(time_reached_by_groups(store, key_group), log_time_ms) - reach_ms
         if store.scalars[RETURNS] and batch.values[row, 0] & TAKES_BACK:
-            horizon_ms = store.newest_ms[key_group] - widest_ms - out_of_orderness_ms
             fates[row] = apply_take_back_record(
-                store, rules, batch, first_seq + row, row, horizon_ms, taken_back_seqs
+                store, rules, batch, first_seq + row, row, log_time_ms, reach_ms, related
             )
             continue
-        store.newest_ms[key_group] = max(store.newest_ms[key_group], time_ms)
-        horizon_ms = store.newest_ms[key_group] - widest_ms - out_of_orderness_ms
         if time_ms < horizon_ms:
-            fates[row] = DROPPED_LATE
+            fates[row], related[row] = DROPPED_LATE, newest_event(store, key_group)
             continue
         group = batch.groups[row]
         if group == NOTHING:
             group = find_or_add_group(store, key_group, batch.keys, row)
         newest = store.groups[group, NEWEST]
+        trails = newest != NOTHING and time_ms < store.events[newest, TIME] - out_of_orderness_ms
+        if trails:
+            reached_ms = min(time_reached_by_events(store, group), log_time_ms)
+            horizon_ms = max(horizon_ms, reached_ms - reach_ms)
+            if time_ms < horizon_ms:
+                fates[row], related[row] = DROPPED_LATE, newest_event(store, key_group)
+                continue
         last_at_or_before = last_event_at_or_before(store, group, time_ms)
         if find_stored_event(store, group, last_at_or_before, time_ms, batch.event_ids[row]) != NOTHING:
             fates[row] = DUPLICATE
             continue
-        late = newest != NOTHING and time_ms < store.events[newest, TIME] - out_of_orderness_ms
+        late = trails and time_ms < log_time_ms - out_of_orderness_ms
         if late and late_policy == DROP_LATE:
-            fates[row] = DROPPED_LATE
+            fates[row], related[row] = DROPPED_LATE, newest
             continue
         event = store_event(store, group, last_at_or_before, first_seq + row, batch, row)
+        note_time(store, key_group, group, time_ms)
         fates[row] = STORED_LATE if late and late_policy == STORE_LATE else EVALUATED
         for aggregate in range(len(rules.aggregates)):
             offset = np.int64(store.accumulator_starts[group, aggregate])
@@ -157,14 +173,22 @@ def evaluate_batch(
 
 
 @njit_without_allocation
-def apply_take_back_record(store, rules, batch, seq, row, horizon_ms, taken_back_seqs):
-    """Takes back the event with the id, time and group of a row, if it is stored; returns what became of the row."""
+def apply_take_back_record(store, rules, batch, seq, row, log_time_ms, reach_ms, taken_back_seqs):
+    """Takes back the event with the id, time and group of a row, if it is stored; returns what became of the row.
+
+    `reach_ms`: how far behind the time reached events are stored.
+    """
     time_ms, group = batch.times_ms[row], batch.groups[row]
     if group == NOTHING:
         group = store.group_table[
             find_group_slot(store, batch.keys, row)
         ]  # the group may be new in this batch
-    if group == NOTHING or time_ms < horizon_ms:
+    if group == NOTHING:
+        return NOT_HELD
+    reached_ms = max(
+        time_reached_by_groups(store, batch.key_groups[row]), time_reached_by_events(store, group)
+    )
+    if time_ms < min(reached_ms, log_time_ms) - reach_ms:
         return NOT_HELD
     event = find_stored_event(
         store, group, last_event_at_or_before(store, group, time_ms), time_ms, batch.event_ids[row]

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from lab.engine.checkpoint.ledger import Change, Ledger
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.records.columns import (
-    BEFORE_ALL,
     HEARD,
     ID,
     ID_TEXT,
@@ -41,8 +40,10 @@ from lab.engine.windows.when import (
     where_column,
     with_take_back_column,
 )
+from lab.model import horizon
 from lab.model.aggregation import WHERE
 from lab.model.filters import FieldValues, Filter
+from lab.model.horizon import newest_times
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
@@ -53,7 +54,7 @@ class RoutedEvents(NamedTuple):
 
     envelopes: list[Envelope]
     counts: Counter
-    newest_event_times: list[int]  # before each change, and at the end; ms
+    newest_event_times: list[list[int]]  # before each change, and at the end: see `newest_times`; ms
 
 
 def route_events(
@@ -64,18 +65,25 @@ def route_events(
     events = in_log_order(batch.events) if batch.events else {LOG_TIME: np.empty(0, np.int64)}
     events = with_take_back_column(events, settings.schema) if batch.events else events
     places = np.searchsorted(events[LOG_TIME], [change.log_time for change in changes]).tolist()
-    envelopes, first, newest = [], 0, [BEFORE_ALL]
+    envelopes, first, newest = [], 0, list[list[int]]([[]])
     for after, end in enumerate([*places, len(events[LOG_TIME])]):
         newest.append(newest[-1])
         if end > first:
             times = events[settings.schema.time_field]
-            newest[-1] = max(newest[-1], int(np.asarray(times[first:end]).max()))
+            newest[-1] = _newest_times(newest[-1], np.asarray(times[first:end]))
             part = {name: values[first:end] for name, values in events.items()}
             envelopes += _between(part, ledger, after, counts, settings)
             first = end
         if after < len(changes):
             ledger.apply(changes[after].message)
     return RoutedEvents(envelopes, counts, newest[1:])
+
+
+def _newest_times(before: list[int], times: np.ndarray) -> list[int]:
+    """`newest_times` of `before` and many more."""
+    count = horizon.WITNESSES
+    most = np.partition(times, -count)[-count:] if len(times) > count else times
+    return newest_times([*before, *most.tolist()])
 
 
 def _between(

@@ -152,9 +152,10 @@ def evaluate_payloads(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOut
             part.columns[PLACE] = part.columns[PLACE] + (number << 32)
         if HEARD in part.columns:
             earlier = [
-                report.newest_times_ms[part.control_messages_before]
+                time
                 for share, report in reports.items()
                 if share < number
+                for time in report.newest_times_ms[part.control_messages_before]
             ]
             of_others = np.maximum(part.columns[HEARD], max(earlier, default=BEFORE_ALL))
             part.columns[HEARD] = log_time_or_event_time(part.columns[LOG_TIME], of_others)

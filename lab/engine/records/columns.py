@@ -13,7 +13,8 @@ Columns = dict[str, np.ndarray | pa.Array]
 LOG_TIME, SOURCE, ID, ID_TEXT = ":logTime", ":source", ":id", ":idText"
 # where a rule says `absence` or events can be taken back: the log time, or in a log that is not live (log time 0) the newest event time up to this event
 HEARD = ":heard"
-TAKEN = ":taken"  # where events can be taken back: of a record that did so, the seq of the event
+# of a record that took an event back, the seq of the event; of an event dropped late, the row of the newest event beside it in the store
+RELATED = ":related"
 PLACE = ":place"  # where events can be taken back: increases with the rows of a source, whichever route they are on
 BEFORE_ALL = -1  # an event time before all others, which are not before 1970
 WORTH_NARROWING = 256  # rows; below, the saved bytes do not pay for the work

@@ -12,6 +12,7 @@ from lab.engine.compiled.blocks import HALF
 from lab.engine.compiled.layout import NOTHING, Store
 from lab.engine.compiled.rulenumbers import AggregateKey, int64_columns, rules_to_arrays, value_columns
 from lab.engine.windows import shared
+from lab.model import horizon
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
 
@@ -102,7 +103,7 @@ class StoreArrays:
             self.path,
             {
                 "scalars": ("int64", (layout.RETURNS + 1,)),
-                "newest_ms": ("int64", (self.key_groups,)),
+                "newest": ("int64", (self.key_groups, 2 * horizon.WITNESSES)),
                 "events": ("int64", (rows["events"], layout.VALUES + len(self.value_columns))),
                 "groups": ("int64", (rows["groups"], layout.KEY + len(self.key_columns))),
                 "group_table": ("int32", (rows["group_table"],)),
@@ -114,7 +115,8 @@ class StoreArrays:
         )
         arrays["scalars"][layout.SALT] = secrets.randbits(63)
         arrays["scalars"][layout.RETURNS] = bool(self.schema.taken_back)
-        arrays["newest_ms"].fill(layout.NEVER)
+        arrays["newest"][:, : horizon.WITNESSES] = layout.NEVER
+        arrays["newest"][:, horizon.WITNESSES :] = NOTHING
         for name in ("group_table", "reset_table"):
             arrays[name].fill(NOTHING)
         return arrays | aggregates
@@ -152,7 +154,7 @@ class StoreArrays:
         old, new = self.arrays, self._create(room)
         n, g = self.event_count, self.group_count
         new["scalars"][: layout.SALT] = n, g, old["scalars"][layout.LANES], 0
-        new["newest_ms"][:] = old["newest_ms"]
+        new["newest"][:] = old["newest"]
         new["scalars"][layout.BLOCKS] = old["scalars"][layout.BLOCKS]
         new["blocks"][: len(old["blocks"])] = old["blocks"]
         new["events"][:n, : old["events"].shape[1]] = old["events"][:n]
@@ -268,11 +270,6 @@ class StoreArrays:
     def last_seq(self) -> int:
         """The seq of the event that was stored last; -1 before the first event."""
         return int(self.arrays["events"][self.event_count - 1, layout.SEQ]) if self.event_count else -1
-
-    @property
-    def newest_ms(self) -> np.ndarray:
-        """The newest event time of each key-group, ms; `layout.NEVER` before the first event."""
-        return self.arrays["newest_ms"]
 
     @property
     def memory_bytes(self) -> int:

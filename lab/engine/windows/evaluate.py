@@ -14,6 +14,7 @@ import numpy as np
 
 from lab.engine.checkpoint.ledger import Change, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled import layout
 from lab.engine.compiled.layout import ROW, STAMP
 from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import (
@@ -37,6 +38,7 @@ from lab.engine.windows.batchstats import BatchStats, StoreCounts
 from lab.engine.windows.store import DueAlert, RouteStore
 from lab.engine.windows.waits import Waits
 from lab.model.alerts import Alert
+from lab.model.horizon import newest_times, time_reached
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Rule
 from lab.model.times import now_ms
@@ -66,7 +68,7 @@ class BatchResult:
 class Windows:
     """The windows of a task's key-groups: the rules in force and a store for each of their routes. In memory only.
 
-    `newest`: the newest event time of the whole log, ms. `reached`: all records logged before this time have been read. `seq`: of the next event. `stored`: how many events were stored, and
+    `newest_times`: the newest event times of the whole log, ms, as `newest_times` gives them. `reached`: all records logged before this time have been read. `seq`: of the next event. `stored`: how many events were stored, and
     `forgot`: whether a change had a store forget events that state files still have, both since the last save.
     """
 
@@ -76,13 +78,15 @@ class Windows:
         self.ledger = Ledger.from_rules((), settings.schema)
         self.stores: dict[int, RouteStore] = {}
         self.waits: dict[int, list[Waits]] = {}  # of each store
-        self.begin_epoch(0, BEFORE_ALL)
+        self.begin_epoch(0, ())
 
-    def begin_epoch(self, first_seq: int, newest_event_ms: int, reached_log_ms: int = BEFORE_ALL) -> None:
+    def begin_epoch(
+        self, first_seq: int, newest_times_ms: Sequence[int], reached_log_ms: int = BEFORE_ALL
+    ) -> None:
         """Starts an epoch, in which nothing is stored yet; the next event gets seq `first_seq`."""
-        self.seq, self.newest, self.reached, self.stored, self.forgot = (
+        self.seq, self.newest_times, self.reached, self.stored, self.forgot = (
             first_seq,
-            newest_event_ms,
+            list(newest_times_ms),
             reached_log_ms,
             0,
             False,
@@ -127,15 +131,16 @@ class Windows:
         self,
         envelopes: Iterable[Envelope],
         changes: Sequence[Change],
-        newest_times_ms: Sequence[int],
+        newest_times_ms: Sequence[Sequence[int]],
         reached_log_ms: int,
     ) -> BatchResult:
         """Evaluates events in log order and carries out the control messages between them.
 
-        `newest_times_ms`: the newest event time of this part of the whole log, before each change and at the end. `reached_log_ms`: all records
+        `newest_times_ms`: the newest event times of this part of the whole log, before each change and at the end. `reached_log_ms`: all records
         logged before this time have been read.
         """
-        before, (*times, self.newest) = self.newest, [max(self.newest, time) for time in newest_times_ms]
+        before = self.newest_times
+        *times, self.newest_times = [newest_times([*before, *part]) for part in newest_times_ms]
         self.reached = max(self.reached, reached_log_ms)
         dated = list(zip(changes, times, strict=True))
         alerts, stats = KeyedLines([], JoinedLines()), BatchStats(self.settings.key_groups)
@@ -147,7 +152,7 @@ class Windows:
         for after, group in groupby(in_order, key=lambda each: each.control_messages_before):
             acks += self._change(dated[done:after], never)
             done = after
-            floor = times[after - 1] if after else before
+            floor = max(times[after - 1] if after else before, default=BEFORE_ALL)
             parts = {store: list(part) for store, part in groupby(group, key=lambda each: each.store_number)}
             rows = [sum(len(each.columns["time"]) for each in part) for part in parts.values()]
             *seqs, self.seq = accumulate(rows, initial=self.seq)
@@ -165,7 +170,7 @@ class Windows:
                 places += [place]
                 alerts.extend(lines)
         acks += self._change(dated[done:], never)
-        never += self._advance_to(self.reached, self.newest)
+        never += self._advance_to(self.reached, max(self.newest_times, default=BEFORE_ALL))
         of_never = [each.alert for each in never]
         stats.add_absence_alerts(of_never)
         alerts.extend(_lines(of_never))
@@ -222,11 +227,13 @@ class Windows:
             self.stores[number].record_later_alerts(due, self.seq)
             self.seq += len(due)
 
-    def _change(self, changes: Sequence[tuple[Change, int]], never: list[DueAlert]) -> list[Acknowledgement]:
+    def _change(
+        self, changes: Sequence[tuple[Change, Sequence[int]]], never: list[DueAlert]
+    ) -> list[Acknowledgement]:
         """Carries out control messages that have no event of these stores between them; returns their acknowledgements.
 
-        `changes`: each with the newest event time of the whole log before it. If a route's widest window grows, its store forgets the
-        events that the previous window, counted back from that time, no longer reached, in all key-groups (`Reference._forget_out_of_reach`).
+        `changes`: each with the newest event times of the whole log before it. If a route's widest window grows, its store forgets the
+        events that the previous window, counted back from the time reached, no longer reached, in all key-groups (`Reference._forget_out_of_reach`).
         """
         if not changes:
             return []
@@ -235,14 +242,15 @@ class Windows:
         forgotten: dict[int, int] = {}  # store -> the time from before which it forgets events, ms
         before = {plan.entry.store: plan.entry.joined_by_rule_id for plan in self.ledger.plans}
         for change, newest in changes:
-            never += self._advance_to(change.log_time, newest)
+            never += self._advance_to(change.log_time, max(newest, default=BEFORE_ALL))
+            reached_ms = min(time_reached(newest), change.log_time or layout.NO_LOG_TIME)
             ack = self.ledger.apply(change.message)
             self._end_waits(ack)
             acks.append(ack | {"place": change.place, "logTime": change.log_time})
             for kept in self.ledger.entries.values() if widest else ():
                 reach_ms = widest.get(kept.store, kept.widest_ms)
                 if kept.widest_ms > reach_ms:
-                    before_ms = newest - reach_ms - self.late_ms
+                    before_ms = reached_ms - reach_ms - self.late_ms
                     forgotten[kept.store] = max(before_ms, forgotten.get(kept.store, before_ms))
                 if kept.store in widest:
                     widest[kept.store] = kept.widest_ms
@@ -271,7 +279,7 @@ class Windows:
                 continue
             store = self.stores[number]
             if number in forgotten:
-                store.forget_events_before(forgotten[number])
+                store.compact(before_ms=forgotten[number])
                 self.forgot = True
             if (plan.rules, list(plan.entry.fields)) != (store.rules, store.fields):
                 joined = plan.entry.joined_by_rule_id
@@ -291,12 +299,10 @@ class Windows:
             joined = plan.entry.joined_by_rule_id
         return resets | {"joined": np.array([joined[rule] for rule in resets["rule"].tolist()], np.int64)}
 
-    def retains(self, store_number: int, key_group: int, event_time_ms: int) -> bool:
-        """Whether a store exists and still keeps events of this time in a key-group."""
+    def may_retain(self, store_number: int, key_group: int, event_time_ms: int) -> bool:
+        """Whether a store exists and may still keep events of this time or an earlier one in a key-group."""
         store = self.stores.get(store_number)
-        return (
-            store is not None and event_time_ms >= store.newest_ms[key_group] - store.widest_ms - self.late_ms
-        )
+        return store is not None and store.may_retain(key_group, event_time_ms)
 
 
 def active_absence_rules_by_store(plans: Iterable[RoutePlan]) -> list[tuple[int, Rule]]:

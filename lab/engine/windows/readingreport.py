@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypedDict
+
+from lab.model.horizon import newest_times
 
 CutBounds = TypedDict(
     "CutBounds", {"from": int, "to": int, "events": dict[str, int], "control": dict[str, int]}
@@ -15,14 +18,14 @@ CutBounds = TypedDict(
 class ReadingReport:
     """What reading tasks report of a micro-batch. Task 0 gets all of it, the others only `newest_times_ms`.
 
-    `newest_times_ms`: the newest event time before each control message and at the end. `times_ms`: when each stage began.
+    `newest_times_ms`: the newest event times before each control message and at the end, as `newest_times` gives them. `times_ms`: when each stage began.
 
-    >>> report = ReadingReport([17], Counter(records=2), times_ms={"decode": 5})
-    >>> combine_reports([report, ReadingReport.from_json({"newest": [19], "counts": {"records": 3}})]).to_json()
-    {'newest': [19], 'counts': {'records': 5}, 'deadLetters': [], 'deadLettersBy': {}, 'times': {'decode': 5}, 'cut': None}
+    >>> report = ReadingReport([[17]], Counter(records=2), times_ms={"decode": 5})
+    >>> combine_reports([report, ReadingReport.from_json({"newest": [[19]], "counts": {"records": 3}})]).to_json()
+    {'newest': [[19, 17]], 'counts': {'records': 5}, 'deadLetters': [], 'deadLettersBy': {}, 'times': {'decode': 5}, 'cut': None}
     """
 
-    newest_times_ms: list[int]
+    newest_times_ms: list[list[int]]
     counts: Counter[str] = field(default_factory=Counter)
     dead_letters: list[str] = field(default_factory=list)
     dead_letters_by_kind: Counter[str] = field(default_factory=Counter)
@@ -55,7 +58,8 @@ class ReadingReport:
 
 def combine_reports(reports: Collection[ReadingReport]) -> ReadingReport:
     """The reports of all shares of a cut, at least one, as a single report: a stage began when the last task began it."""
-    combined = ReadingReport([max(times) for times in zip(*(report.newest_times_ms for report in reports))])
+    of_reports = zip(*(report.newest_times_ms for report in reports))
+    combined = ReadingReport([newest_times(chain.from_iterable(times)) for times in of_reports])
     for report in reports:
         combined.counts.update(report.counts)
         combined.dead_letters += report.dead_letters

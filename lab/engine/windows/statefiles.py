@@ -63,7 +63,7 @@ class StaleEpoch(RuntimeError):
 class StateFile(NamedTuple):
     """One file: the epochs and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
 
-    `newest_event_ms`: the newest event time, in ms, of all records of the log up to the file's last epoch, in any task. `reached_log_ms`: the log time up
+    `newest_times_ms`: the newest event times of all records of the log up to the file's last epoch, in any task, as `newest_times` gives them. `reached_log_ms`: the log time up
     to which that epoch read. `awaited_until_ms`: the end of the last wait in the file, in ms. `first_epochs_needed`: for each key-group that the file
     covers, the first epoch whose file is needed, because a late attempt may have written an older file again.
     """
@@ -75,7 +75,7 @@ class StateFile(NamedTuple):
     level: int = 0
     size_bytes: int = 0
     event_count: int = 0
-    newest_event_ms: int = BEFORE_ALL
+    newest_times_ms: tuple[int, ...] = ()
     key_groups_to_read: tuple[int, ...] = ()
     reached_log_ms: int = BEFORE_ALL
     awaited_until_ms: int = BEFORE_ALL
@@ -228,7 +228,7 @@ class StateFiles:
                 level=meta["level"],
                 size_bytes=data.size,
                 event_count=sum(meta["events"].values()),
-                newest_event_ms=meta["newestOfLog"],
+                newest_times_ms=tuple(meta["newestOfLog"]),
                 reached_log_ms=meta["reached"],
                 awaited_until_ms=meta["awaited"],
                 first_epochs_needed=tuple(
@@ -262,18 +262,18 @@ class StateFiles:
         first_epoch: int,
         level: int,
         rows: pa.Table,
-        newest_event_ms: int = BEFORE_ALL,
+        newest_times_ms: Sequence[int] = (),
         reached_log_ms: int = BEFORE_ALL,
         awaited_until_ms: int = BEFORE_ALL,
         first_epochs_needed: tuple[int, ...] = (),
     ) -> StateFile:
         """Writes what epochs `first_epoch` … `last_epoch` stored. `first_epochs_needed`: one for each key-group, by default 0.
 
-        `newest_event_ms`: the newest event time of the whole log.
+        `newest_times_ms`: the newest event times of the whole log.
         """
         own = tuple(range(self.low_key_group, self.high_key_group + 1))
         covers = last_epoch, first_epoch, self.low_key_group, self.high_key_group
-        times_ms = newest_event_ms, own, reached_log_ms, awaited_until_ms
+        times_ms = tuple(newest_times_ms), own, reached_log_ms, awaited_until_ms
         file = StateFile(*covers, level, 0, 0, *times_ms, first_epochs_needed or (0,) * len(own))
         summary = RowSummary()
         summary.add(rows)
@@ -299,7 +299,7 @@ def begin_encoding(
         "since": file.first_epochs_needed,
         "level": file.level,
         "events": summary.events,
-        "newestOfLog": file.newest_event_ms,
+        "newestOfLog": file.newest_times_ms,
     }
     return StateFileEncoder(schema, metadata, use_threads)
 

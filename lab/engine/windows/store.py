@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.compiled import groups, layout, restore, window
+from lab.engine.compiled import groups, horizon, layout, restore, window
 from lab.engine.compiled.layout import NOTHING, Batch
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, transport_columns
-from lab.engine.records.columns import TAKEN, Columns, take_rows, writable_int64
+from lab.engine.records.columns import LOG_TIME, RELATED, Columns, take_rows, writable_int64
 from lab.engine.records.parallel import Steps, finish_steps
 from lab.engine.windows.arrays import SPARE_ROWS, StoreArrays, next_power_of_two
 from lab.model.aggregation import ONE_BIT
@@ -41,7 +41,12 @@ class DueAlert(NamedTuple):
 
 
 class RouteStore(StoreArrays):
-    """Stores the events, running aggregates and resets of a route, for all key-groups of a task."""
+    """Stores the events, running aggregates and resets of a route, for all key-groups of a task.
+
+    `reached_log_ms`: no event comes that was logged before. Events that are too old are removed as far as it shows.
+    """
+
+    reached_log_ms = layout.NEVER
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
@@ -107,12 +112,34 @@ class RouteStore(StoreArrays):
     # -- expiry --------------------------------------------------------------------------------------------------------
 
     def _unexpired(self, event: np.ndarray) -> np.ndarray:
-        """Which rows of Store.events are not older than the horizon of their key-group."""
-        horizons = self.newest_ms - self.widest_ms - self.late_ms
-        if len(event) and event[:, layout.TIME].min() >= horizons.max():
+        """Which rows of Store.events are not older than the horizon of their group."""
+        reach_ms = self.widest_ms + self.late_ms
+        latest = min(int(self.arrays["newest"][:, 0].max()), self.reached_log_ms)
+        if len(event) and event[:, layout.TIME].min() >= latest - reach_ms:
             return np.ones(len(event), bool)
-        key_groups = self.arrays["groups"][event[:, layout.GROUP], layout.KEY_GROUP]
-        return event[:, layout.TIME] >= horizons[key_groups]
+        return event[:, layout.TIME] >= (self._times_reached() - reach_ms)[event[:, layout.GROUP]]
+
+    def _times_reached(self) -> np.ndarray:
+        """The time that each group has reached, ms."""
+        reached = np.empty(self.group_count, np.int64)
+        horizon.times_reached(self.store, self.reached_log_ms, reached)
+        return reached
+
+    def surely_retains(self, key_group: int, time_ms: int) -> bool:
+        """Whether each event of a key-group with this time is stored, because no group can have reached a later time than the newest event's."""
+        return time_ms >= int(self.arrays["newest"][key_group, 0]) - self.widest_ms - self.late_ms
+
+    def may_retain(self, key_group: int, time_ms: int) -> bool:
+        """Whether an event of a key-group with this time, or an earlier one, may still be stored."""
+        reach_ms = self.widest_ms + self.late_ms
+        newest = self.arrays["newest"][key_group]
+        if time_ms < min(int(newest[len(newest) // 2 - 1]), self.reached_log_ms) - reach_ms:
+            return False
+        if time_ms >= min(int(newest[0]), self.reached_log_ms) - reach_ms:
+            return True
+        group = self.arrays["groups"][: self.group_count]
+        with_events = (group[:, layout.KEY_GROUP] == key_group) & (group[:, layout.NEWEST] != NOTHING)
+        return bool((self._times_reached()[with_events] - reach_ms <= time_ms).any())
 
     # -- events in and out ---------------------------------------------------------------------------------------------
 
@@ -143,7 +170,8 @@ class RouteStore(StoreArrays):
         when = np.zeros((rows, self.when_columns), np.int64)
         for number in range(self.when_columns):  # events that are taken back have been judged, and have none
             when[:, number] = columns.get(f"when:{number}", 0)
-        return Batch(time, event_id, key_group, key, value, np.empty(rows, np.int64), when)
+        log_time = writable_int64(columns.get(LOG_TIME, np.zeros(rows, np.int64)))
+        return Batch(time, event_id, key_group, key, value, np.empty(rows, np.int64), log_time, when)
 
     def group_keys(self, columns: Columns, row_count: int) -> np.ndarray:
         """The keys of the events' groups, [rows, key columns]."""
@@ -157,16 +185,18 @@ class RouteStore(StoreArrays):
         return finish_steps(self.evaluate_in_steps(columns, first_seq, late_policy))
 
     def evaluate_in_steps(self, columns: Columns, first_seq: int, late_policy: int) -> Steps[Evaluated]:
-        """`window.evaluate_batch` on columns time, id, keyGroup, `key:…` and `value:…`, so many rows at a time.
+        """`window.evaluate_batch` on columns time, id, keyGroup, LOG_TIME, `key:…` and `value:…`, so many rows at a time.
 
-        Where events can be taken back, the columns get TAKEN.
+        The columns get RELATED.
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
         """
         assert first_seq > self.last_seq, "events come after those that are stored"
         batch = self.to_batch(columns)
+        logged = int(batch.log_times_ms[0]) if len(batch.log_times_ms) else layout.NEVER
+        self.reached_log_ms = max(self.reached_log_ms, logged or layout.NO_LOG_TIME)
         self._prepare(batch)
         fate = np.empty(len(batch.times_ms), np.uint8)
-        taken = np.zeros(len(batch.times_ms) if self.schema.taken_back else 0, np.int64)
+        related = np.zeros(len(batch.times_ms), np.int64)
         found, done = [], 0
         while done < len(batch.times_ms):
             yield len(batch.times_ms) - done
@@ -187,7 +217,7 @@ class RouteStore(StoreArrays):
                 self.late_ms,
                 late_policy,
                 fate,
-                taken,
+                related,
                 alerts,
             )
             assert fired <= len(alerts), "one event has no more alerts than there is room for"
@@ -195,8 +225,7 @@ class RouteStore(StoreArrays):
         assert self.event_count <= len(self.arrays["events"]) and self.group_count <= len(
             self.arrays["groups"]
         )
-        if self.schema.taken_back:
-            columns[TAKEN] = taken
+        columns[RELATED] = related
         alerts = np.concatenate(found)
         row, rule, condition = (alerts[:, name] for name in (layout.ROW, layout.RULE, layout.CONDITION))
         if not (row[1:] > row[:-1]).all():  # else an event has one row at most
@@ -270,13 +299,13 @@ class RouteStore(StoreArrays):
     def load(self, events: Columns, resets: Columns, room_for_events: int = 0) -> None:
         """Restores what `export_events_and_resets` returned, in order of seq; each call must have later seqs than the one before.
 
-        Restore `newest` first: it decides which events are still kept. `room_for_events`: how many more events need room.
+        `room_for_events`: how many more events need room.
         """
         batch = self.to_batch(events)
         self._make_room(events=len(batch.times_ms) + room_for_events, groups=self._new_groups(batch))
         seq = writable_int64(events["seq"])
         assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
-        restore.load_events(self.store, batch, seq, self.widest_ms + self.late_ms)
+        restore.load_events(self.store, batch, seq)
         rows = len(resets["seq"])
         self._make_room(groups=rows, resets=rows)
         key_group, rule, reset_seq = (writable_int64(resets[name]) for name in ("keyGroup", "rule", "seq"))
@@ -284,20 +313,13 @@ class RouteStore(StoreArrays):
 
     def compact(self, room_for_events: int = 0, before_ms: int = layout.NEVER) -> None:
         """Removes expired events, groups and resets, and those from before `before_ms`; makes room for `room_for_events` more events."""
-        newest = self.newest_ms.copy()
         events, resets = self.export_events_and_resets(0, END_OF_SEQS)
         if before_ms != layout.NEVER:
             kept = np.flatnonzero(events["time"] >= before_ms)
             events = {name: take_rows(values, kept) for name, values in events.items()}
         self._drop_unused()
         self.arrays = self._create(self._room_at_first)
-        self.newest_ms[:] = newest
         self.load(events, resets, room_for_events)
-
-    def forget_events_before(self, before_ms: int) -> None:
-        """Forgets the events from before a time; a key-group that then has no events starts empty."""
-        self.newest_ms[self.newest_ms < before_ms] = layout.NEVER
-        self.compact(before_ms=before_ms)
 
     def _mostly_expired(self) -> bool:
         unexpired = self._unexpired(self.arrays["events"][: self.event_count])

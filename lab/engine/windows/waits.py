@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lab.engine.compiled import waits as loop
 from lab.engine.compiled.layout import NOTHING
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable_int64
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, RELATED, Columns, writable_int64
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import event_fields_json, event_id_texts, group_texts
 from lab.engine.windows.arrays import next_power_of_two
@@ -103,7 +103,7 @@ class Waits:
             writable_int64(columns["id"]),
             starts,
             ends,
-            columns.get(TAKEN, np.zeros(count, np.int64)),
+            columns.get(RELATED, np.zeros(count, np.int64)),
             *_bytes(pa.array(texts, pa.large_string())),
         )
         return self._due_alerts(self._follow(rows))

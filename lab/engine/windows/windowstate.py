@@ -72,11 +72,11 @@ class WindowState:
             note.write("")
             windows.ledger = ledger
             self._open(noted)
-            newest, reached = (
-                max((getattr(file, name) for file in self.chain), default=BEFORE_ALL)
-                for name in ("newest_event_ms", "reached_log_ms")
-            )
+            newest = max((file.newest_times_ms for file in self.chain), default=())
+            reached = max((file.reached_log_ms for file in self.chain), default=BEFORE_ALL)
             windows.begin_epoch(first_seq(epoch), newest, reached)
+            for store in windows.stores.values():
+                store.reached_log_ms = max(store.reached_log_ms, reached)
             yield windows
             self._save()
             chain = [self._shortened(file) for file in self.chain]
@@ -100,7 +100,10 @@ class WindowState:
         if right:
             chain = [StateFile(*file) for file in note["chain"]]
             self.chain = [
-                file._replace(key_groups_to_read=tuple(file.key_groups_to_read) or self.key_groups)
+                file._replace(
+                    key_groups_to_read=tuple(file.key_groups_to_read) or self.key_groups,
+                    newest_times_ms=tuple(file.newest_times_ms),
+                )
                 for file in chain
             ]
             self.garbage = note["garbage"]
@@ -147,7 +150,7 @@ class WindowState:
                 self._fill(self.windows.stores[number], rows, plans[number].entry.joined_by_rule_id)
         for file, key_group in find_epoch_gaps(self.chain):
             if any(
-                kg == key_group and self.windows.retains(number, kg, at)
+                kg == key_group and number in plans and self.windows.stores[number].surely_retains(kg, at)
                 for number, kg, at in self.files.newest_event_ms_by_store_and_key_group(file)
             ):
                 raise StateFileMissing(
@@ -156,9 +159,8 @@ class WindowState:
 
     def _await(self, number: int, rows: pa.Table) -> None:
         """Restores the waits of a store's rules, without those whose alerts have been raised."""
-        reached, newest = (
-            max(getattr(file, name) for file in self.chain) for name in ("reached_log_ms", "newest_event_ms")
-        )
+        reached = max(file.reached_log_ms for file in self.chain)
+        newest = max(max(file.newest_times_ms for file in self.chain), default=BEFORE_ALL)
         for each in self.windows.waits.get(number, ()):
             is_mine = pc.and_(
                 pc.equal(rows["rule"], each.rule.rule_id), pc.equal(rows["version"], each.rule.version)
@@ -169,7 +171,6 @@ class WindowState:
     def _fill(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
         is_event = rows["time"].is_valid()
         events, resets = _columns(rows.filter(is_event)), _columns(rows.filter(pc.invert(is_event)))
-        np.maximum.at(store.newest_ms, events["keyGroup"], events["time"])
         resets.setdefault("rule", np.empty(0, np.int64))
         if len(resets["rule"]):
             known = np.array([joined.get(rule) for rule in resets["rule"].tolist()], float)
@@ -196,7 +197,7 @@ class WindowState:
                 first,
                 level,
                 self._rows(first_seq(first)),
-                self.windows.newest,
+                self.windows.newest_times,
                 self.windows.reached,
                 max((each.awaited_until_ms for each in self.windows.all_waits), default=BEFORE_ALL),
                 self._first_epochs_needed(kept, first),
@@ -243,7 +244,7 @@ class WindowState:
         first = min(file.first_epoch for file in files)
         newest, reached, awaited = (
             max(getattr(file, name) for file in files)
-            for name in ("newest_event_ms", "reached_log_ms", "awaited_until_ms")
+            for name in ("newest_times_ms", "reached_log_ms", "awaited_until_ms")
         )
         file = StateFile(
             max(file.last_epoch for file in files),
@@ -252,7 +253,7 @@ class WindowState:
             self.high_key_group,
             plan.level,
             event_count=sum(file.event_count for file in files),
-            newest_event_ms=newest,
+            newest_times_ms=newest,
             key_groups_to_read=self.key_groups,
             reached_log_ms=reached,
             awaited_until_ms=awaited,
@@ -308,10 +309,11 @@ class WindowState:
         """Whether no store keeps any event of a file, no wait in it is open, and no other task needs it."""
         if not self._is_own(file):
             return False
-        if self.windows.all_waits and file.awaited_until_ms >= min(self.windows.reached, self.windows.newest):
+        newest = max(self.windows.newest_times, default=BEFORE_ALL)
+        if self.windows.all_waits and file.awaited_until_ms >= min(self.windows.reached, newest):
             return False
         newest_events = self.files.newest_event_ms_by_store_and_key_group(file)
-        return not any(self.windows.retains(*each) for each in newest_events)
+        return not any(self.windows.may_retain(*each) for each in newest_events)
 
 
 def _columns(rows: pa.Table) -> Columns:
