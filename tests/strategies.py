@@ -208,7 +208,7 @@ def logs(draw, trailing_ms: int = 50 * MINUTE, live: bool = False):
     """A log of ("event", line) and ("control", message): rules first, then events with changes between them.
 
     Time moves on by some seconds an event; some events trail behind by seconds, minutes, or more than any window, but by no
-    more than `trailing_ms`. A `live` one has also rules that say `absence`, and events that take back others (`RETURNS`).
+    more than `trailing_ms`; unless that is a few minutes, some are dated ahead. A `live` one has also rules that say `absence`, and events that take back others (`RETURNS`).
     """
     log = [("control", rule) for rule in draw(st.lists(rules(live), min_size=1, max_size=5))]
     now = 100 * MINUTE
@@ -225,7 +225,9 @@ def logs(draw, trailing_ms: int = 50 * MINUTE, live: bool = False):
             if draw(st.booleans()):
                 log[-1] = log[-1][0], RETURNED.sub(b'"action": "returned"', log[-1][1])
             continue
-        log.append(("event", draw(events(now - min(behind, trailing_ms)))))
+        is_ahead = trailing_ms > 5 * MINUTE and draw(st.integers(0, 19)) == 0
+        ahead = draw(st.sampled_from([7 * MINUTE, 20 * 60 * MINUTE])) if is_ahead else 0
+        log.append(("event", draw(events(now - min(behind, trailing_ms) + ahead))))
     return log
 
 

@@ -244,7 +244,7 @@ Started again with the same checkpoint, the engine continues where it stopped: n
         action="store_true",
         help="topics only: deliver in transactions, so that readers of committed records get each alert once, some tens of ms later",
     )
-    add_engine_options(command)
+    add_engine_options(command, live=True)
     add_service_options(command)
 
 
@@ -343,4 +343,4 @@ example:
         "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"
     )
     command.add_argument("--engine", choices=("spark", "reference"), default="spark", help="(spark)")
-    add_engine_options(command)
+    add_engine_options(command, live=False)

@@ -87,8 +87,8 @@ def add_server_commands(
     return start
 
 
-def add_engine_options(command: argparse.ArgumentParser) -> None:
-    """Adds what `settings_from_options` reads."""
+def add_engine_options(command: argparse.ArgumentParser, live: bool) -> None:
+    """Adds what `settings_from_options` reads. `live`: whether the command reads live logs, whose records have log times."""
     group = command.add_argument_group("engine")
     for name, meaning in (
         ("key_groups", "units of keyed state: the maximum parallelism"),
@@ -122,10 +122,20 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-future",
         dest="max_future_ms",
-        type=parse_duration,
+        type=parse_duration if live else refuse_max_future,
         default=SETTINGS.max_future_ms,
         metavar="TIME",
-        help="an event becomes a dead letter if its time is this far after its log time (1d)",
+        help="an event becomes a dead letter if its time is this far after its log time (1d)"
+        if live
+        else argparse.SUPPRESS,
+    )
+
+
+def refuse_max_future(text: str) -> int:
+    """Refuses the option where no record has a log time."""
+    raise argparse.ArgumentTypeError(
+        f"{text} after which log time? Only records of live logs have one, and `lab run` has this option. Here one event "
+        "dated ahead changes nothing for others; docs/semantics.md says how late events are treated"
     )
 
 

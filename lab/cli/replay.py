@@ -70,7 +70,7 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
         metavar="N",
         help="number of micro-batches for the file (few and large, the fastest)",
     )
-    add_engine_options(command)
+    add_engine_options(command, live=False)
 
 
 def run(options: argparse.Namespace) -> None:

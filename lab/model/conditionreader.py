@@ -4,6 +4,7 @@ SUM(amount) per payer over 1 h > 5 × SUM(amount) over 30 d ÷ 30   ──►   
 """
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from lab.model.aggregates import AGGREGATES
@@ -88,11 +89,22 @@ class ConditionReader(NumberReader):
 
     def _refuse_condition_alone(self) -> None:
         """Refuses a rule that begins with a condition on the event, and says what to write before it."""
-        is_comparison = self.upcoming_token.text in self.schema.names and self.is_comparison_ahead()
+        name = self.upcoming_token.text
+        is_comparison = name in self.schema.names and self.is_comparison_ahead()
+        if is_comparison and self.schema.field(name).is_number_or_time and self._is_aggregate_ahead():
+            raise self.error_at(
+                f"to compare an event with an aggregate write MAX({name}) per … over 1 s > 3 × AVG({name}) over 30 d without the current event"
+            )
         if is_comparison or self.upcoming_token.is_word("when"):
             raise self.error_at(
                 "for a condition on the event alone write COUNT(events) over 1 s >= 1, when …"
             )
+
+    def _is_aggregate_ahead(self) -> bool:
+        return any(
+            name.text.upper() in {**AGGREGATES, **OTHER_NAMES} and bracket.is_sign("(")
+            for name, bracket in pairwise(self.tokens[self.place :])
+        )
 
     def _not_in_when(self, name: Token) -> BadConditions:
         return self.error_at(f"a condition on the event itself follows a comma: , when {name.text} …", name)

@@ -9,9 +9,10 @@ from fractions import Fraction
 from math import inf, prod
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.filters import FieldValues, required_values
+from lab.model.filters import FieldValues, filter_to_condition, required_values
 from lab.model.rule import Rule
 from lab.model.schema import Schema
+from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When
 from lab.model.words import plain_text, short_json
 
 FOREIGN = ("!", "~", "*")  # operators of other languages, at the beginning of a value
@@ -25,7 +26,7 @@ def condition_hints(rule: Rule, schema: Schema) -> list[str]:
     >>> condition_hints(parse_message("1,(active),(userId),,(COUNT),,(=),(0),(5)", LOGINS).rule, LOGINS)
     ['COUNT = 0 is never true: a rule is evaluated when an event arrives, and that event counts, so COUNT is at least 1']
     """
-    return list(dict.fromkeys((*_of_limits(rule, schema), *_of_values(rule))))
+    return list(dict.fromkeys((*_of_limits(rule, schema), *_of_values(rule, schema))))
 
 
 def _of_limits(rule: Rule, schema: Schema) -> Iterator[str]:
@@ -104,12 +105,28 @@ def step_of_values(rule: Rule, schema: Schema) -> Decimal | None:
     return Decimal(1).scaleb(-(schema.field(rule.field).scale or 0)) if exact else None
 
 
-def _of_values(rule: Rule) -> Iterator[str]:
+def _of_values(rule: Rule, schema: Schema) -> Iterator[str]:
+    for condition in (
+        filter_to_condition(rule.filter),
+        rule.when,
+        *(each.where for each in rule.aggregations),
+    ):
+        yield from _of_fields(condition, schema)
     yield from _of_required(required_values(rule.filter), "no event passes the filter")
     wheres = ((each.where, "no event counts") for each in rule.aggregations)
     for when, so in ((rule.when, "no event alerts"), *wheres):
         if when:
             yield from _of_required((*required_values(rule.filter), *required_values(when)), so)
+
+
+def _of_fields(condition: When | None, schema: Schema) -> Iterator[str]:
+    """Hints about two text fields that must be equal: who writes this often means a text."""
+    match condition:
+        case AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from _of_fields(part, schema)
+        case Comparison(name, "=", OtherField(other)) if schema.field(name).type == "string":
+            yield f'{name} = {other} compares two fields of the event: for the text write {name} = "{other}"'
 
 
 def _of_required(pairs: FieldValues, so: str) -> Iterator[str]:

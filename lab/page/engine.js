@@ -19,7 +19,7 @@ class Engine {
     this.columns = new Columns(schema);
     this.past = new Past(schema, this.columns.texts);
     this.seq = 1;
-    this.newest = null; // event time of all records, ms
+    this.newest = []; // event times of all records, ms, as many as show which time is reached, the newest first
     this.fired = {}; // by rule id: alerts
     this.suppressed = {}; // those that were not given, as the rule says how many at most
     this.counts = { records: 0, deadLetters: 0, unrouted: 0, routed: 0, alerts: 0, nanAsNull: 0 };
@@ -48,7 +48,7 @@ class Engine {
     this.waits.change(ack.controlType === "CLEAR_STATE_ALL" ? [] : this.book.sorted().filter(isAwaiting));
     for (const [id, of] of rules) {
       const route = before.get(id);
-      if (route && (route.rules.length !== of.length || route.rules.some((rule, n) => rule !== of[n]))) route.change(of, this.newest);
+      if (route && (route.rules.length !== of.length || route.rules.some((rule, n) => rule !== of[n]))) route.change(of, timeReached(this.newest));
       this.routes.set(id, route ?? new Route(this, of, cleared.get(id)));
     }
     return ack;
@@ -91,9 +91,9 @@ class Engine {
     let unrouted = 0;
     for (let row = 0; row < columns.rows; row++) {
       unrouted += unclaimed[row];
-      this.newest = Math.max(this.newest ?? 0, times[2 * row + 1] * 4294967296 + (times[2 * row] >>> 0));
+      this._note(times[2 * row + 1] * 4294967296 + (times[2 * row] >>> 0));
       if (!awaiting.length) continue;
-      this.waits.reach(this.newest, (wait) => alerts.push({ row, order: -1, place: wait.number, rule: wait.rule, alert: () => wait.alert }));
+      this.waits.reach(this.newest[0], (wait) => alerts.push({ row, order: -1, place: wait.number, rule: wait.rule, alert: () => wait.alert }));
       for (const each of awaiting) each(row);
     }
     this.counts.unrouted += unrouted;
@@ -106,6 +106,13 @@ class Engine {
     });
   }
 
+  _note(ms) {
+    const { newest } = this;
+    if (newest.length === LAYOUT.witnesses && ms <= newest.at(-1)) return;
+    newest.splice(newest.findIndex((other) => other < ms) >>> 0, 0, ms);
+    newest.length = Math.min(newest.length, LAYOUT.witnesses);
+  }
+
   /** What a rule that says `absence` makes of a row. */
   _awaiting(rule, fates) {
     const { columns, schema, waits } = this, [{ of: { where } }] = rule.conditions, always = () => true;
@@ -115,7 +122,7 @@ class Engine {
       if (fate !== "evaluated" && fate !== "storedLate") return;
       const group = JSON.stringify(rule.keys.map((name) => columns.text(schema.byName.get(name), row)));
       if (counts(row)) waits.end(rule, group);
-      if (fate === "evaluated" && awaits(row)) waits.begin(rule, group, this.newest, this._alert(row, rule, [NONE]));
+      if (fate === "evaluated" && awaits(row)) waits.begin(rule, group, this.newest[0], this._alert(row, rule, [NONE]));
     };
   }
 
@@ -178,6 +185,9 @@ class Engine {
     return { json, carried, absent: absentOf(rule), measured: rule.conditions.map(({ of }) => aggregationText(of)), ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((each) => ({ ...each, operator: SYMBOLS[each.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
   }
 }
+
+/** The latest time that enough of some times, newest first, have reached: lab.model.horizon. */
+const timeReached = (newest) => newest[LAYOUT.witnesses - 1] ?? -Infinity;
 
 /** What a rule that says `absence` waited for, for how long; null of any other. */
 const absentOf = ({ absence, filter, conditions: [{ of }] }) => absence ? { isSome: Boolean(filter || of.where), time: durationText(of.windowMs) } : null;

@@ -3,6 +3,7 @@
 from typing import Any
 
 from lab.engine.compiled import aggregates, blocks, layout
+from lab.model import horizon
 from lab.model.aggregates import AGGREGATES, signed_square
 from lab.model.conditionreader import OTHER_NAMES
 from lab.model.messages import COUNT_WORDS
@@ -48,6 +49,7 @@ def page_layout() -> dict[str, Any]:
         "block": layout.NEWER_BLOCK + 1,
         "lanes": aggregates.LANES,
         "never": str(layout.NEVER),
+        "witnesses": horizon.WITNESSES,
         "frame": frame,
     }
 

@@ -21,12 +21,12 @@ from lab.engine.compiled.groups import (
     find_or_add_group,
     record_reset,
 )
+from lab.engine.compiled.horizon import note_time, time_reached_by_events, time_reached_by_groups
 from lab.engine.compiled.layout import (
     EVENTS,
     GROUP,
     KEY,
     KEY_GROUP,
-    NEVER,
     NEWEST,
     NEXT,
     NOTHING,
@@ -46,7 +46,7 @@ from lab.model.keygroups import FACTORS, FIRST
 # the arrays of each tuple: name -> bytes of an element, dimensions
 STORE_ARRAYS = {
     "scalars": (8, 1),
-    "newest_ms": (8, 1),
+    "newest": (8, 2),
     "events": (8, 2),
     "queues": (4, 3),
     "groups": (8, 2),
@@ -79,6 +79,7 @@ BATCH_ARRAYS = {
     "keys": (8, 2),
     "values": (8, 2),
     "groups": (8, 1),
+    "log_times_ms": (8, 1),
     "when_bits": (8, 2),
 }
 
@@ -197,7 +198,7 @@ _text, _digest = _single(types.uint8, 1, TEXT), _single(types.uint64, 1, DIGEST)
 def evaluate(frame):
     """Runs `window.evaluate_batch` from START_ROW on; sets DONE to the row at which it stopped, and FIRED to the number of alerts."""
     number = _numbers(frame)
-    taken = number  # no row takes an event back: the page's schemas do not say how one would
+    related = _batch(frame).groups  # nobody reads either of these of a row that has been evaluated
     number[DONE], number[FIRED] = window.evaluate_batch(
         _store(frame),
         _rules(frame),
@@ -208,7 +209,7 @@ def evaluate(frame):
         number[OUT_OF_ORDER],
         number[LATE_POLICY],
         _fate(frame),
-        taken,
+        related,
         _alerts(frame),
     )
 
@@ -224,15 +225,12 @@ def count_events_to_move(frame):
 
 @njit_without_allocation
 def move_events(frame):
-    """Takes the events of one store that are not older than BEFORE and than REACH before the newest into another, empty one.
+    """Takes the events of one store that are not older than BEFORE and than REACH before the time reached into another, empty one.
 
     And where rules were reset, of the rules in FIRING of the frame's Rules. What expired, and all that is running, stays behind.
     """
     number, old, new = _numbers(frame), _store(frame), _other(frame)
     before, reach, kept = number[BEFORE], number[REACH], _rules(frame).firing_rules
-    for key_group in range(len(old.newest_ms)):
-        newest = old.newest_ms[key_group]
-        new.newest_ms[key_group] = NEVER if newest < before else newest
     key = old.groups[:, KEY:]
     for j in range(old.scalars[EVENTS]):
         row = NOTHING
@@ -243,6 +241,7 @@ def move_events(frame):
                 new.events[row, column] = old.events[j, column]
             g = old.events[j, GROUP]
             new.events[row, GROUP] = find_or_add_group(new, old.groups[g, KEY_GROUP], key, g)
+            note_time(new, old.groups[g, KEY_GROUP], new.events[row, GROUP], old.events[j, TIME])
         old.events[j, SEQ] = row  # the event's row in the new store; nobody uses the old store any more
     for j in range(old.scalars[EVENTS]):
         row = old.events[j, SEQ]
@@ -266,12 +265,10 @@ def move_events(frame):
 
 @njit_without_allocation
 def is_still_needed(store, event_row, before_ms, reach_ms):
-    """Whether an event is not older than a time, and than what its key-group holds."""
-    t = store.events[event_row, TIME]
-    return (
-        t >= before_ms
-        and t >= store.newest_ms[store.groups[store.events[event_row, GROUP], KEY_GROUP]] - reach_ms
-    )
+    """Whether an event is not older than a time, and than what its group holds."""
+    t, group = store.events[event_row, TIME], store.events[event_row, GROUP]
+    by_groups = time_reached_by_groups(store, store.groups[group, KEY_GROUP])
+    return t >= before_ms and t >= max(by_groups, time_reached_by_events(store, group)) - reach_ms
 
 
 @njit_without_allocation

@@ -40,14 +40,25 @@ class Past {
       const row = this.rowOf(number), ms = columns.timeMs(row);
       if (ms >= endMs - windowMs && keys.every((field) => columns.valid[field.number][row]) && passes(row) && !route.hasForgotten(number, ms, last)) candidates.push({ number, row, ms });
     }
-    const keyGroups = route.keyGroupsOf(columns, candidates.map(({ row }) => row)), newest = candidates.reduce((most, { ms }, n) => (keyGroups[n] === keyGroups.at(-1) ? Math.max(most, ms) : most), endMs);
-    const horizon = newest - route.widestAt(last) - route.engine.lateMs, since = Math.max(0, ...rule.conditions[0].of.needs.map((name) => route.keptSince.get(name) ?? 0));
+    const reached = this._reached(candidates, route.keyGroupsOf(columns, candidates.map(({ row }) => row)), keys), horizon = reached - route.widestAt(last) - route.engine.lateMs, since = Math.max(0, ...rule.conditions[0].of.needs.map((name) => route.keptSince.get(name) ?? 0));
     for (const { number, row, ms } of candidates) {
       if (ms > endMs || ms < horizon || number < since || !keys.every((field) => columns.isSame(field, row, endRow))) continue;
       const name = `${ms} ${columns.idJson(row)}`;
       if (!found.has(name)) found.set(name, number);
     }
     return [...found.values()];
+  }
+
+  /** The time that the last one's group, or its key-group, has reached: lab.model.horizon. */
+  _reached(candidates, keyGroups, keys) {
+    const newest = new Map(), own = new Map(), groupOf = (row) => JSON.stringify(keys.map((field) => this.columns.text(field, row))), ownGroup = groupOf(candidates.at(-1).row);
+    candidates.forEach(({ row, ms }, n) => {
+      if (keyGroups[n] !== keyGroups.at(-1)) return;
+      const group = groupOf(row);
+      newest.set(group, Math.max(ms, newest.get(group) ?? -Infinity));
+      if (group === ownGroup) own.set(`${ms} ${this.columns.idJson(row)}`, ms);
+    });
+    return Math.max(...[newest, own].map((times) => timeReached([...times.values()].sort((a, b) => b - a))));
   }
 }
 

@@ -80,7 +80,13 @@ class SentenceReader extends WhenReader {
   /** Refuses a rule that begins with a condition on the event, and says what to write before it. */
   _refuseConditionAlone() {
     const isComparison = this.schema.byName.has(this.next.text) && this.isComparisonAhead;
+    const { text: name } = this.next, { numeric } = this.schema.byName.get(name) ?? {};
+    if (isComparison && numeric && this._isAggregateAhead) throw this.refuse(`to compare an event with an aggregate write MAX(${name}) per … over 1 s > 3 × AVG(${name}) over 30 d without the current event`);
     if (isComparison || this.next.isWord("when")) throw this.refuse("for a condition on the event alone write COUNT(events) over 1 s >= 1, when …");
+  }
+
+  get _isAggregateAhead() {
+    return this.tokens.slice(this.place).some((name, n, ahead) => (name.text.toUpperCase() in { ...LAYOUT.running, ...LAYOUT.otherNames }) && ahead[n + 1]?.isSign("("));
   }
 
   _notInWhen(name) {

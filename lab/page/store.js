@@ -102,21 +102,21 @@ class Route {
     this.mostRows = rules.length + 2 * conditionCount; // of alerts, at one event
     this.batch?.release();
     this.batch = new Arrays(memory, {
-      times_ms: [8, ROWS], event_ids: [8, ROWS], key_groups: [8, ROWS], keys: [8, ROWS, this.keyColumns.length], values: [8, ROWS, this.columns.size], groups: [8, ROWS], when_bits: [8, ROWS, whenColumns],
+      times_ms: [8, ROWS], event_ids: [8, ROWS], key_groups: [8, ROWS], keys: [8, ROWS, this.keyColumns.length], values: [8, ROWS, this.columns.size], groups: [8, ROWS], log_times_ms: [8, ROWS], when_bits: [8, ROWS, whenColumns],
     });
   }
 
   _create(room) {
     const { memory, keyGroups } = this.engine, { queues, distinct, aggregateCount } = this.numbers, at = LAYOUT.places, blocks = 2 * Math.floor(room.events / LAYOUT.halfBlock) + 1;
     const store = new Arrays(memory, {
-      scalars: [8, LAYOUT.sizes], newest_ms: [8, keyGroups], events: [8, room.events, at.VALUES + this.columns.size], queues: [4, room.events, queues, 2],
+      scalars: [8, LAYOUT.sizes], newest: [8, keyGroups, 2 * LAYOUT.witnesses], events: [8, room.events, at.VALUES + this.columns.size], queues: [4, room.events, queues, 2],
       groups: [8, room.groups, at.KEY + this.keyColumns.length], group_table: [4, powerOfTwo(2 * room.groups)], accumulator_starts: [4, room.groups, aggregateCount],
       accumulators: [8, Math.max(room.accumulators, ROOM_AT_FIRST)], distinct_table: [4, powerOfTwo(2 * room.events * distinct), 3],
       reset_table: [8, powerOfTwo(room.resets), 3], same_time_table: [4, powerOfTwo(2 * room.events)],
       blocks: [8, blocks, LAYOUT.block], block_totals: [8, blocks, aggregateCount, LAYOUT.lanes], scratch: [8, LAYOUT.scratch],
     }, ["events", "groups", "group_table", "accumulator_starts", "distinct_table", "reset_table"]); // of events and groups the loop fills a row before it reads it
     store.i64("scalars")[at.SALT] = crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;
-    store.i64("newest_ms").fill(LAYOUT.never);
+    for (let n = 0, newest = store.i64("newest"); n < newest.length; n++) newest[n] = n % (2 * LAYOUT.witnesses) < LAYOUT.witnesses ? LAYOUT.never : -1n;
     for (const name of ["group_table", "accumulator_starts", "distinct_table"]) store.i32(name).fill(-1);
     store.i64("reset_table").fill(-1n);
     return store;
@@ -151,11 +151,11 @@ class Route {
     old.release();
   }
 
-  /** Goes on with other rules; `newest`: the newest event time of the whole log so far, ms, or null. */
-  change(rules, newest) {
+  /** Goes on with other rules; `reached`: the time that the whole log has reached, ms. */
+  change(rules, reached) {
     const widestMs = this.widestMs, kept = rules.map((rule) => rule.id).filter((id) => this.rules.some((rule) => rule.id === id));
     this._set(rules);
-    const { past, lateMs } = this.engine, before = this.widestMs > widestMs && newest !== null ? newest - widestMs - lateMs : null;
+    const { past, lateMs } = this.engine, before = this.widestMs > widestMs && reached > -Infinity ? reached - widestMs - lateMs : null;
     this.changes = [...this.changes.filter(({ at }) => at > past.begin), { at: past.end, before: before ?? -Infinity, widestMs }];
     this.layOut({}, { before: before === null ? LAYOUT.never : BigInt(before), widestMs, kept });
   }

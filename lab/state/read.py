@@ -20,9 +20,10 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Ledger, RoutePlan
 from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.layout import LATER_ALERT, TAKES_BACK
+from lab.engine.compiled.layout import LATER_ALERT, NEVER, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, readable_value
 from lab.engine.windows.statefiles import StateFile, StateFileMissing, StateFiles, parse_file_names
+from lab.model import horizon
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
 from lab.model.keygroups import digest, hash_rows, key_groups_of
@@ -161,11 +162,35 @@ class StateReader:
         for plan in self.ledger.plans:
             mine = pc.and_(pc.equal(table["store"], plan.entry.store), table["time"].is_valid())
             events = table.filter(mine)
-            key_group, time = events["keyGroup"].to_numpy(), events["time"].to_numpy()
-            newest = np.zeros(self.settings.key_groups, np.int64)
-            np.maximum.at(newest, key_group, time)
             reach = plan.entry.widest_ms + self.settings.max_out_of_orderness_ms
-            yield plan, events_not_taken_back(events.filter(pa.array(time >= newest[key_group] - reach)))
+            kept = events["time"].to_numpy() >= self._times_reached(plan, events) - reach
+            yield plan, events_not_taken_back(events.filter(pa.array(kept)))
+
+    def _times_reached(self, plan: RoutePlan, events: pa.Table) -> np.ndarray:
+        """The time that the group of each row has reached, ms: `lab.engine.compiled.horizon`."""
+        if not len(events):
+            return np.empty(0, np.int64)
+        _, first, group = np.unique(group_hashes(plan, events), return_index=True, return_inverse=True)
+        time, key_group = events["time"].to_numpy(), events["keyGroup"].to_numpy()
+        is_event = np.ones(len(events), bool)
+        if STATE in events.column_names:  # other rows say what became of an event
+            state = pc.fill_null(events[STATE], 0).to_numpy()
+            is_event = state & TAKES_BACK == 0
+        by_events = _kth_newest(group[is_event], time[is_event], len(first))
+        newest = np.full(len(first), NEVER)
+        np.maximum.at(newest, group, time)
+        by_groups = _kth_newest(key_group[first], newest, self.settings.key_groups)
+        reached_log_ms = max(file.reached_log_ms for file in self.chain)
+        return np.minimum(np.maximum(by_events[group], by_groups[key_group]), reached_log_ms)
+
+
+def _kth_newest(of: np.ndarray, times: np.ndarray, count: int) -> np.ndarray:
+    """For each number below `count`, the time that WITNESSES of its `times` have reached; NEVER if it has fewer."""
+    order = np.lexsort((-times, of))
+    starts = np.searchsorted(of[order], np.arange(count + 1))
+    found, enough = np.full(count, NEVER), np.diff(starts) >= horizon.WITNESSES
+    found[enough] = times[order[starts[:-1][enough] + horizon.WITNESSES - 1]]
+    return found
 
 
 def events_not_taken_back(rows: pa.Table) -> pa.Table:

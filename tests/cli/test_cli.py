@@ -118,6 +118,15 @@ def test_the_settings_of_an_engine_are_options():
     assert settings_from_options(build_parser().parse_args(["run"])).max_future_ms == 86_400_000
 
 
+@pytest.mark.parametrize(
+    "command", [["replay", "events.jsonl"], ["rules", "backtest", "rules.json", "events.jsonl"]]
+)
+def test_max_future_is_refused_where_records_have_no_log_time(command, capsys):
+    with pytest.raises(SystemExit):
+        build_parser().parse_args([*command, "--max-future", "2h"])
+    assert "2h after which log time? Only records of live logs have one" in capsys.readouterr().err
+
+
 def test_a_replay_without_out_shows_the_alerts(files, capsys):
     words = [word for word in command() if word not in ("--out", "alerts.jsonl")]
     assert main(words) == OK

@@ -314,6 +314,31 @@ def test_the_example_of_duplicates_is_that_of_the_reference(at):
     assert example["records"] == [{"amount": None, "eventId": 2}, {"amount": "9.00", "eventId": 2}]
 
 
+@pytest.mark.parametrize("policy", ["evaluate", "drop"])
+@pytest.mark.parametrize("at", [[], [5], [3, 8]])
+def test_the_example_of_late_events_is_that_of_the_reference(policy, at):
+    """One event dated ahead names itself, and costs its own group alone, if late events are dropped."""
+    log = [count_rule(">", 0, "1m")]
+    times = [(1, 100), (2, 100), (3, 101), (1, 5000), *((n, 5000 + n) for n in (4, 5, 6)), (1, 102), (2, 10)]
+    for number, (user, at_s) in enumerate(times):
+        event = {"eventId": number, "eventTime": 1000 * at_s, "userId": user}
+        log.append(("event", json.dumps(event).encode()))
+    settings = {"late_policy": policy, "key_groups": 1}
+    reference = evaluate_log(LOGINS, log, **settings)
+    with InProcessEngine(Settings(LOGINS, **settings)) as stages:
+        for entries in batches(log, at):
+            stages.run_batch(entries)
+        examples = [
+            route["lateExample"]
+            for stats in map(json.loads, stages.out["stats"])
+            for route in stats.get("routes", {}).values()
+            if "lateExample" in route
+        ]
+    (tally,) = reference.tallies.by_route.values()
+    assert examples[0] == tally.late_example and tally.counts["droppedLate"] == 2
+    assert examples[0]["newest"] == {"id": 6, "time": 5_006_000}
+
+
 def test_few_examples_are_looked_up_however_many_routes_have_duplicates():
     keys = [["userId"], ["ip"], ["country"], ["action"], ["device"]]
     log = [

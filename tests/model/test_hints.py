@@ -89,6 +89,20 @@ def test_a_value_that_looks_like_an_operator_is_said(value):
 @pytest.mark.parametrize(
     ("sentence", "says"),
     [
+        *(
+            (
+                sentence,
+                'action = device compares two fields of the event: for the text write action = "device"',
+            )
+            for sentence in (
+                "COUNT(events) where action = device per userId over 1 h > 5",
+                "COUNT(events where amount > 5 or action = device) per userId over 1 h > 5",
+                "COUNT(events) per userId over 1 h > 5, when action = device and amount > 5",
+            )
+        ),
+        ('COUNT(events) where action = "device" over 1 h > 5', ""),
+        ("COUNT(events) over 1 h > 5, when action != device", ""),
+        ("COUNT(events) over 1 h > 5, when userId = eventId", ""),
         ("COUNT(events) over 1 h > 5, when ip = 10.0.0.*", 'ip = "10.0.0.*" is compared literally'),
         ("COUNT(events where device = Chrome*) over 1 h > 5", "is compared literally"),
         ("COUNT(events) over 1 h > COUNT(events where device = !x) over 1 d", "is compared literally"),

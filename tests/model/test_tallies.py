@@ -13,6 +13,7 @@ from lab.model.tallies import (
     bounded_route_id,
     largest_counts_and_other,
     make_duplicate_example,
+    make_late_example,
 )
 from lab.model.words import escape_control_characters
 
@@ -64,6 +65,11 @@ def test_records_that_took_back_nothing_are_a_warning_with_the_reason():
             "because it never came, had another time or group, was late or filtered out, or has expired"
         )
     ]
+
+
+def test_the_newest_event_is_named_by_its_time_alone_if_ids_are_texts():
+    tallies, example = RouteTallies(), make_late_example(("a", 0), "{ip=x}", ("b", 60_000))
+    tallies.add("ip", 7, 1, {"evaluated": 90, "droppedLate": 10}, None, example)
 
 
 def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():

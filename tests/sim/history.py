@@ -20,6 +20,7 @@ BAD = (
 BAD_RULES = (b"", b"{}", b'{"ruleId": 0}', b"1,(active)", b'{"ruleId": 99, "ruleState": "PAUSE"}')
 STEPS = ((0, 1, 5), (0, 0, 1000), (1000, 10_000), (0, 10_000, MINUTE, 7 * MINUTE), (0, 1000, 90 * MINUTE))
 BEHIND = ((0,), (0, 0, 0, 10_000, 2 * MINUTE), (0, 0, 0, 1, 7 * MINUTE, 50 * MINUTE), (-10_000, 0, 3000))
+AHEAD = ((0,), (0,), (0, 0, 0, 0, 40 * MINUTE), 30 * (0,) + (1200 * MINUTE,))
 WINDOWS = (("1s", "30s", "1m", "2m", "5m", "30m"), ("1s", "30m"), ("2m",), ("1m", "5m"))
 RESETTING = {"aggregatorFunctionType": "COUNT_WITH_RESET", "limitOperatorType": ">="}
 ALWAYS = {"limitOperatorType": "!=", "limit": "-7"}
@@ -119,6 +120,7 @@ def random_history(seed: int, loop: bool = False) -> History:
     habits = Habits(rng, settings)
     # of a generator of its own, and added when the others have been used, for the same reason
     settings["slice"] = random.Random(f"{of}/slice").choice([1, 1, 3, 8192])
+    settings["witnesses"] = random.Random(f"{of}/witnesses").choice([1, 1, 2, 4])
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
         actions += habits.next()
@@ -162,6 +164,8 @@ class Habits:
         self.returns = random.Random(f"{settings}/returns")
         self.returned = self.returns.choice([0.2, 0.7])
         self.made: list[dict] = []  # events that may be taken back
+        self.ahead = random.Random(f"{settings}/ahead")
+        self.dated_ahead = self.ahead.choice(AHEAD)
         self.last: dict[int, dict] = {}  # rule id -> its rule as it was given last
 
     def _often(self, kinds: tuple[str, ...]) -> list[str]:
@@ -239,7 +243,7 @@ class Habits:
             return rng.choice(BAD)
         event = {
             "eventId": rng.randrange(self.ids),
-            "eventTime": self.now - rng.choice(self.behind),
+            "eventTime": self.now - rng.choice(self.behind) + self.ahead.choice(self.dated_ahead),
             "userId": rng.choice(self.users),
             "action": rng.choice(["login", "pay"]),
             "ip": rng.choice(["a", "a", "b", None]),

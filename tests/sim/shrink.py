@@ -20,6 +20,7 @@ SIMPLEST = {
     "one_by_one": True,
     "hosts": 1,
     "room": 64,
+    "witnesses": 4,
     "merged": 8,
     "merged_events": 1 << 22,
     "slice": 8192,

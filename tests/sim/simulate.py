@@ -18,6 +18,7 @@ from lab.engine.records.feeds import LogLost
 from lab.engine.windows import alertlines, arrays, mergeplan, statemerge, waits
 from lab.logs import writer
 from lab.logs.segments import PositionExpired
+from lab.model import horizon
 from lab.model.schema import LOGINS
 from tests.engine.oddlogs import ROWS
 from tests.sim import protocol
@@ -73,6 +74,7 @@ class Simulation:
         given = self.history.settings
         with ExitStack() as stack:
             for module, name, value in (
+                (horizon, "WITNESSES", given["witnesses"]),
                 (arrays, "ROOM_AT_FIRST", given["room"]),
                 (arrays, "SPARE_ROWS", given["room"]),
                 (waits, "ROOM_AT_FIRST", given["room"]),

@@ -136,7 +136,7 @@ def a_file_expires_by_the_newest_time_of_all_key_groups():
         mine = (file.low_key_group, file.high_key_group) == (self.low_key_group, self.high_key_group)
         return mine and all(
             newest
-            < self.windows.stores[number].newest_ms.max()
+            < self.windows.stores[number].arrays["newest"][:, 0].max()
             - self.windows.stores[number].widest_ms
             - self.windows.late_ms
             for number, _, newest in self.files.newest_event_ms_by_store_and_key_group(file)
@@ -164,12 +164,13 @@ def the_horizon_is_that_of_all_key_groups():
     held = RouteStore._unexpired
 
     def mutated(self, event):
-        before = self.newest_ms.copy()
-        self.newest_ms[:] = before.max()
+        newest = self.arrays["newest"]
+        before = newest.copy()
+        newest[:] = before[before[:, 0].argmax()]
         try:
             return held(self, event)
         finally:
-            self.newest_ms[:] = before
+            newest[:] = before
 
     with patch.object(RouteStore, "_unexpired", mutated):
         yield

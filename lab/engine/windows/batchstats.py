@@ -10,7 +10,7 @@ import numpy as np
 from lab.engine.compiled import window
 from lab.engine.compiled.layout import CONDITION, RULE, SUPPRESSED
 from lab.engine.records.columns import Columns
-from lab.engine.windows.duplicates import duplicate_example
+from lab.engine.windows.duplicates import duplicate_example, late_example
 from lab.engine.windows.readingreport import ReadingReport
 from lab.engine.windows.statefiles import StateFile
 from lab.engine.windows.store import RouteStore
@@ -20,11 +20,13 @@ from lab.model.rules import MAX_RULES
 from lab.model.tallies import EXAMPLES, FATES, RouteTallies, is_loss_worth_reporting, largest_counts_and_other
 from lab.model.times import now_ms
 
+EXAMPLE_OF = (window.DUPLICATE, duplicate_example), (window.DROPPED_LATE, late_example)
+
 
 class StoreCounts(NamedTuple):
     """Counts of one store's events: by fate, stored ones by key-group, and alerts and suppressed alerts by rule.
 
-    `duplicate_example`: two records that are duplicates, if there are many duplicates.
+    `examples`: two records that are duplicates, and an event that was dropped late, each if there are many.
     """
 
     store: RouteStore
@@ -32,7 +34,7 @@ class StoreCounts(NamedTuple):
     stored_by_key_group: np.ndarray
     alerts_by_rule: np.ndarray
     suppressed_by_rule: np.ndarray
-    duplicate_example: dict | None
+    examples: tuple[dict | None, dict | None]
 
 
 class BatchStats:
@@ -60,21 +62,23 @@ class BatchStats:
     ) -> StoreCounts:
         """Counts the result of `store.evaluate(columns, …)` and its `first_row_of_each_alert`. Other threads may do this for other stores."""
         stored = columns["keyGroup"][fates <= window.STORED_LATE]
-        counts, example = np.bincount(fates, minlength=window.WITHDRAWN + 1), None
+        counts = np.bincount(fates, minlength=window.WITHDRAWN + 1)
         counts[window.TAKEN_BACK] += counts[window.WITHDRAWN]
-        if self._examples_left > 0 and is_loss_worth_reporting(int(counts[window.DUPLICATE]), len(fates)):
-            self._examples_left -= 1
-            example = duplicate_example(store, columns, int(np.argmax(fates == window.DUPLICATE)))
+        examples: list[dict | None] = [None, None]
+        for n, (fate, make) in enumerate(EXAMPLE_OF):
+            if self._examples_left > 0 and is_loss_worth_reporting(int(counts[fate]), len(fates)):
+                self._examples_left -= 1
+                examples[n] = make(store, columns, int(np.argmax(fates == fate)))
         by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
         fired = np.bincount(alert_rows[first_rows, RULE])
         suppressed = np.bincount(alert_rows[alert_rows[:, CONDITION] == SUPPRESSED, RULE])
-        return StoreCounts(store, counts, by_key_group, fired, suppressed, example)
+        return StoreCounts(store, counts, by_key_group, fired, suppressed, (examples[0], examples[1]))
 
     def add(self, counts: StoreCounts) -> None:
         """Adds the counts of one store's events."""
         rules, fates = counts.store.rules, dict(zip(FATES, counts.fate_counts.tolist()))
         self.counts.update(fates)
-        self._routes.add(counts.store.route, rules[0].rule_id, len(rules), fates, counts.duplicate_example)
+        self._routes.add(counts.store.route, rules[0].rule_id, len(rules), fates, *counts.examples)
         self._by_key_group += counts.stored_by_key_group
         for name, of_rows, by_rule in (
             ("alerts", counts.alerts_by_rule, self._by_rule),

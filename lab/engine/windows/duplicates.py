@@ -1,4 +1,4 @@
-"""Two records that are duplicates, as an example: what they share, and what the route's rules need of each."""
+"""Examples of lost events: two that are duplicates, with what the route's rules need of each, or one dropped late beside the newest."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from lab.engine.compiled import groups, layout
 from lab.engine.compiled.rulenumbers import int64_columns, not_null_bit, readable_value
-from lab.engine.records.columns import ID_TEXT, Columns, take_rows
+from lab.engine.records.columns import ID_TEXT, RELATED, Columns, take_rows
 from lab.engine.windows.alertlines import group_texts
 from lab.engine.windows.store import RouteStore
 from lab.model.aggregation import ONE_BIT
-from lab.model.tallies import make_duplicate_example
+from lab.model.tallies import make_duplicate_example, make_late_example
 
 
 def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str, Any]:
@@ -22,10 +22,23 @@ def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str
     event = store.arrays["events"]
     while event[stored_row, layout.ID] != batch.event_ids[0]:
         stored_row = event[stored_row, layout.PREV]
-    event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(batch.event_ids[0])
-    texts = group_texts(store, one, store.route.keys, np.array([0])).whole_keys
+    event_id, key = _id_and_key(store, one)
     records = [_needed(store, values) for values in (event[stored_row, layout.VALUES :], batch.values[0])]
-    return make_duplicate_example(event_id, int(batch.times_ms[0]), texts[0].as_py(), *records)
+    return make_duplicate_example(event_id, int(batch.times_ms[0]), key, *records)
+
+
+def late_example(store: RouteStore, columns: Columns, row: int) -> dict[str, Any]:
+    """The event in a row of columns, which was dropped late, and the newest event beside it."""
+    one = {name: take_rows(values, np.array([row])) for name, values in columns.items()}
+    event_id, key = _id_and_key(store, one)
+    newest = store.arrays["events"][int(columns[RELATED][row])]
+    newest_id = int(newest[layout.ID]) if store.schema.has_numeric_id else ""
+    return make_late_example((event_id, int(one["time"][0])), key, (newest_id, int(newest[layout.TIME])))
+
+
+def _id_and_key(store: RouteStore, one: Columns) -> tuple[int | str, str]:
+    event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(one["id"][0])
+    return event_id, group_texts(store, one, store.route.keys, np.array([0])).whole_keys[0].as_py()
 
 
 def _needed(store: RouteStore, values: np.ndarray) -> dict[str, Any]:
