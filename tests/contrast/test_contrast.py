@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from decimal import Decimal
 
 import pytest
 from pyspark.sql import Row
@@ -11,7 +12,7 @@ from lab.contrast import mapstate
 from lab.model.reference import Reference, evaluate_log
 from lab.model.rules import BadRule, Rule, parse_message, rule_message
 from lab.model.schema import PAYMENTS
-from lab.model.times import HOUR_MS
+from lab.model.times import DAY_MS, HOUR_MS
 from lab.stream.simulate import write_payments
 
 FUNCTIONS = {"SUM": 60, "AVG": 13, "MIN": 9, "MAX": 18.5, "COUNT": 5}
@@ -24,6 +25,13 @@ def payments(tmp_path_factory):
     folder = tmp_path_factory.mktemp("payments")
     write_payments(folder / "payments.json", 400, seed=3, payees=4, beneficiaries=3, span_ms=2 * HOUR_MS)
     return folder
+
+
+class PublishedTimer(mapstate.MapStateWindow):
+    """With the timer of the published demo: the event's own time, rounded down to a second."""
+
+    def cleanup_ms(self, event_ms: int) -> int:
+        return event_ms // 1000 * 1000
 
 
 def message(function: str, keys: list[str]) -> str:
@@ -57,6 +65,22 @@ def test_the_textbook_processor_gives_the_alerts_of_the_reference(payments, func
     assert sorted(found) == sorted(alert.to_json() for alert in reference.alerts)
     tester.setWatermark(events[-1]["eventTime"] + rule.window_ms + 1000)
     assert [tester.peekMapState("window", payee) for payee in range(4)] == [{}] * 4
+
+
+@pytest.mark.parametrize("window, left", [(PublishedTimer, [0, 29_000, 59_000]), (mapstate.MapStateWindow, [])])
+def test_the_last_events_of_a_silent_key_leave_only_if_the_timer_has_the_window_added(window, left):
+    rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(1)", PAYMENTS).rule
+    tester = TwsTester(
+        window(rule, PAYMENTS.field("paymentAmount").type),
+        timeMode="EventTime",
+        eventTimeExtractor=lambda row: row.time,
+    )
+    times = [-90_000, 0, 29_000, 59_000]
+    for number, time in enumerate(times):
+        tester.test(7, [Row(id=number, time=100_000 + time, value=Decimal(1))])
+        tester.setWatermark(100_000 + time)
+    tester.setWatermark(100_000 + DAY_MS)  # other keys have events a day later
+    assert [time - 100_000 for (time,) in tester.peekMapState("window", 7)] == left
 
 
 @pytest.mark.slow
