@@ -3,17 +3,19 @@
 seconds   0           4               9
 control   rule 1      rule 2          pause rule 2
 events    ●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●
-told      ack 1       ack 2, alerts   ack, no more alerts
+engine                             stalls ┄┄┄┄
+told      ack 1       ack 2, alerts           alerts of before the pause, ack, no more alerts
 """
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
+import psutil
 from pyspark.sql import SparkSession
 
 from lab.apps.report import StatsReport
@@ -29,6 +31,7 @@ from lab.stream.player import Player
 POLL_S, START_S, WARM_S, DRAIN_S = 0.02, 60, 20, 5
 AT_REST_S = 0.6  # an engine this far behind its stream is not catching up any more
 Planned = tuple[float, str]  # seconds after the engine has caught up with the stream, control message
+Stall = tuple[float, float]  # from and to, in the same seconds
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,20 @@ class RehearsalResult:
 
 
 def rehearse(
-    spark: SparkSession, plan: Sequence[Planned], seconds: float, *, rate: float = 200, **player: Any
+    spark: SparkSession,
+    plan: Sequence[Planned],
+    seconds: float,
+    *,
+    rate: float = 200,
+    stalls: Sequence[Stall] = (),
+    **player: Any,
 ) -> RehearsalResult:
     """Plays payments through an engine on file logs in a temporary folder, and sends the plan's messages when they are due.
 
     Messages due at 0 or before are answered before the stream starts. The clock of the others begins when the engine has
-    caught up: its first micro-batches are slow. `player`: settings of `lab.Player`. Everything is stopped and removed at
-    the end. Raises what ended the engine, and TimeoutError if messages are not answered.
+    caught up: its first micro-batches are slow. `stalls`: when the engine's workers stand still, as on a machine that has other
+    things to do; they do not overlap. `player`: settings of `lab.Player`. Everything is stopped and removed at the end.
+    Raises what ended the engine, and TimeoutError if messages are not answered.
 
     >>> rehearse(spark, [(0, "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")], 10)  # doctest: +SKIP
     """
@@ -85,15 +95,39 @@ def rehearse(
             report.read()
             watch.read()
             time.sleep(POLL_S)
+        workers = _Workers(spark)
+        stack.callback(workers.stall, False)
         started, started_ms = time.monotonic(), now_ms()
         while (passed := time.monotonic() - started) < seconds:
+            workers.stall(any(begins <= passed < ends for begins, ends in stalls))
             while waiting and waiting[0][0] <= passed:
                 watch.publish(waiting.pop(0)[1])
             watch.read()
             time.sleep(POLL_S)
+        workers.stall(False)
         stream.stop()
         watch.until(DRAIN_S)
         return RehearsalResult(started_ms, watch.answers, watch.alerts)
+
+
+class _Workers:
+    """The Python processes that Spark started for its tasks."""
+
+    def __init__(self, spark: SparkSession):
+        self._java = psutil.Process(cast(Any, spark.sparkContext)._gateway.proc.pid)
+        self._stalled: list[psutil.Process] = []
+
+    def stall(self, on: bool) -> None:
+        """Lets them stand still, or go on; nothing if they do already."""
+        if on and not self._stalled:
+            self._stalled = self._java.children(recursive=True)
+            for process in self._stalled:
+                with suppress(psutil.NoSuchProcess):
+                    process.suspend()
+        elif not on:
+            while self._stalled:
+                with suppress(psutil.NoSuchProcess):
+                    self._stalled.pop().resume()
 
 
 class _Watch:

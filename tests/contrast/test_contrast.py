@@ -67,7 +67,9 @@ def test_the_textbook_processor_gives_the_alerts_of_the_reference(payments, func
     assert [tester.peekMapState("window", payee) for payee in range(4)] == [{}] * 4
 
 
-@pytest.mark.parametrize("window, left", [(PublishedTimer, [0, 29_000, 59_000]), (mapstate.MapStateWindow, [])])
+@pytest.mark.parametrize(
+    "window, left", [(PublishedTimer, [0, 29_000, 59_000]), (mapstate.MapStateWindow, [])]
+)
 def test_the_last_events_of_a_silent_key_leave_only_if_the_timer_has_the_window_added(window, left):
     rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(1)", PAYMENTS).rule
     tester = TwsTester(

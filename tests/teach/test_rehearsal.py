@@ -29,6 +29,16 @@ def test_changes_are_answered_in_order_and_a_pause_holds_from_its_place_in_the_l
     assert not spark.streams.active
 
 
+@pytest.mark.slow
+def test_a_stalled_engine_gives_the_alerts_of_before_a_pause_after_it_and_no_others(spark):
+    done = rehearse(spark, [(0, EVERY), (2, "1,(pause)")], 5, rate=50, stalls=[(1.5, 3.5)])
+    pause = done.answers[1]
+    assert pause.answered_ms - pause.published_ms > 1000
+    late = [alert for alert in done.alerts if alert.alert_time > pause.published_ms + 1000]
+    assert late and all(alert.log_time < pause.published_ms for alert in done.alerts)
+    assert not spark.streams.active
+
+
 def test_a_message_that_is_not_answered_in_time_ends_the_rehearsal(spark, monkeypatch):
     monkeypatch.setattr("lab.teach.rehearsal.START_S", 0)
     with pytest.raises(TimeoutError, match="no acknowledgement of control/"):

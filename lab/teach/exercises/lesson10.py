@@ -8,6 +8,7 @@ from typing import Any
 
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
 from lab.stream.accounts import ACCOUNT_EVENTS
+from lab.teach.exercises.choosing import CHOOSE_NUMBER
 from lab.teach.judge import FunctionExercise, Mistake
 from lab.teach.rulejudge import AlertsOnRandomLogs, Log, RuleExercise
 
@@ -344,4 +345,5 @@ EXERCISES = {
             ),
         ),
     ),
+    "10.6": CHOOSE_NUMBER,
 }

@@ -40,6 +40,22 @@ def _task_key_groups_parallelism(random: Random, size: int) -> tuple:
     return random.randrange(parallelism), random.randint(1, 4 + size), parallelism
 
 
+def _bytes_read(files: list[dict[int, int]], first: int, last: int) -> tuple[int, int]:
+    everything = sum(sum(file.values()) for file in files)
+    return everything, sum(n for file in files for g, n in file.items() if first <= g <= last)
+
+
+def _files_first_last(random: Random, size: int) -> tuple:
+    """Files of two parallelisms, so that some overlap; the range begins and ends anywhere."""
+    key_groups, files = 2 + size // 4, []
+    for parallelism in random.choices((1, 2, 3), k=random.randint(1, 2)):
+        for task in range(parallelism):
+            groups = [g for g in range(key_groups) if g * parallelism // key_groups == task]
+            files.append({g: random.randint(0, 50) for g in groups if random.random() < 0.9})
+    first = random.randrange(key_groups)
+    return files, first, random.randint(first, key_groups)
+
+
 EXERCISES = {
     "5.1": FunctionExercise(
         cases=(
@@ -182,6 +198,49 @@ EXERCISES = {
                 "Those are the key-groups of task 2 before the rescale. Look at task 3 after it.",
             ),
             Mistake(4, "That is how many key-groups it gets. Which ones are they?"),
+        ),
+    ),
+    "5.6": FunctionExercise(
+        cases=(
+            (([{0: 5, 1: 7}, {2: 4, 3: 6}], 1, 2), (22, 11), "7 bytes of the first file and 4 of the second"),
+            (([{0: 5, 1: 7}, {0: 2, 1: 1}], 0, 0), (15, 7), "both files have key-group 0"),
+            (([{0: 5, 1: 7}, {2: 4, 3: 6}], 4, 9), (22, 0), "nothing is stored for these key-groups yet"),
+            (([], 0, 15), (0, 0)),
+        ),
+        right=_bytes_read,
+        draw=_files_first_last,
+        because="Without key-groups each new task reads the whole state; with them, its own part of it.",
+        hints=(
+            "The first number does not depend on first and last: it is the sum of all bytes of all files.",
+            "For the second number, go through file.items() of each file, and add the bytes of the key-groups from first to last.",
+        ),
+        mistakes=(
+            Mistake(
+                lambda files, first, last: _bytes_read(files, first, last - 1),
+                "The last key-group belongs to the task, too.",
+            ),
+            Mistake(
+                lambda files, first, last: (
+                    _bytes_read(files, first, last)[0],
+                    sum(sum(f.values()) for f in files if any(first <= g <= last for g in f)),
+                ),
+                "That reads each file that overlaps with the range as a whole. The key-groups of a file are in order, so the task reads only its own stretch.",
+            ),
+            Mistake(
+                lambda files, first, last: (
+                    _bytes_read(files, first, last)[0],
+                    sum(sum(f.values()) for f in files if all(first <= g <= last for g in f)),
+                ),
+                "A file that lies only partly in the task's range counts, too: with the bytes of the key-groups in the range.",
+            ),
+            Mistake(
+                lambda files, first, last: _bytes_read(files, first, last)[::-1],
+                "These are the right numbers in the wrong order: first without key-groups, then with them.",
+            ),
+            Mistake(
+                lambda files, first, last: _bytes_read(files, first, last)[1],
+                "That is the second number. The first is what the task reads without key-groups.",
+            ),
         ),
     ),
 }
