@@ -7,7 +7,7 @@ from lab.teach.judge import FunctionExercise, Mistake
 FIGURES = ("recall", "precision", "delay")
 
 
-def _tried(number: int, precision: float, recall: float, delay: float) -> dict[str, float]:
+def _tried(number: float, precision: float, recall: float, delay: float) -> dict[str, float]:
     return {"number": number, "precision": precision, "recall": recall, "delay": delay}
 
 
@@ -26,7 +26,7 @@ def _figures(random: Random, size: int) -> list[dict[str, float]]:
         (random.choice(shares), random.choice(shares), random.choice((1, 2, 5, 30.5)))
         for _ in range(2 + size // 4)
     }
-    numbers = random.sample(range(1, 400), len(found))
+    numbers = random.sample([n / 8 for n in range(1, 99)] + list(range(10, 2_000)), len(found))
     return [
         _tried(n, precision, recall, delay) for n, (recall, precision, delay) in zip(numbers, sorted(found))
     ]
@@ -40,7 +40,7 @@ CHOOSE_NUMBER = FunctionExercise(
             "20 misses cases, however precise it is",
         ),
         (([_tried(5, 0.9, 1.0, 9), _tried(8, 0.9, 1.0, 4)],), 8, "these differ in the delay only"),
-        (([_tried(5, 0.4, 0.8, 1), _tried(8, 0.9, 0.6, 1)],), 5, "no number finds all cases"),
+        (([_tried(0.5, 0.4, 0.8, 1), _tried(8, 0.9, 0.6, 1)],), 0.5, "no number finds all cases"),
     ),
     right=_chosen,
     draw=lambda random, size: (_figures(random, size),),

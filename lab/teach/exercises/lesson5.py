@@ -46,9 +46,9 @@ def _bytes_read(files: list[dict[int, int]], first: int, last: int) -> tuple[int
 
 
 def _files_first_last(random: Random, size: int) -> tuple:
-    """Files of two parallelisms, so that some overlap; the range begins and ends anywhere."""
+    """Files of several parallelisms, so that some overlap; the range begins and ends anywhere."""
     key_groups, files = 2 + size // 4, []
-    for parallelism in random.choices((1, 2, 3), k=random.randint(1, 2)):
+    for parallelism in random.choices((1, 2, 3, 8), k=random.randint(1, 2 + size // 25)):
         for task in range(parallelism):
             groups = [g for g in range(key_groups) if g * parallelism // key_groups == task]
             files.append({g: random.randint(0, 50) for g in groups if random.random() < 0.9})
