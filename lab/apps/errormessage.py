@@ -18,6 +18,15 @@ ARROWS_FILE = re.compile(r"local file '(.+?)'. Detail: ")  # how Arrow names a f
 HOME_HINT = "; where the home folder cannot be written to, set XDG_CACHE_HOME (and XDG_DATA_HOME, XDG_STATE_HOME) to one that can"
 
 
+RAISED = re.compile(r"^(?:: )?((?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*)$", re.MULTILINE)
+
+
+def reason_of_failed_query(text: str) -> str:
+    """What a Python worker raised, with its class, as the text of Spark's error tells it; its first line if it tells nothing."""
+    raised = RAISED.findall(text)
+    return raised[-1] if raised else text.splitlines()[0]
+
+
 def error_message(error: Exception) -> str:
     """The message of an error; for a failed query, that of the Python worker that failed."""
     text = str(error).strip() or repr(error)
@@ -29,10 +38,7 @@ def error_message(error: Exception) -> str:
         except CodeCacheNotWritable as reason:
             return str(reason)
     if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
-        raised = re.findall(
-            r"^(?:: )?((?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*)$", text, re.MULTILINE
-        )
-        return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (--debug shows the whole traceback)"
+        return f"the query failed: {reason_of_failed_query(text)} (--debug shows the whole traceback)"
     if type(error).__module__.startswith("sqlalchemy"):
         first = text.splitlines()[0]
         return first.partition(") ")[2] or first  # an error of SQLAlchemy's own names no error of a driver

@@ -9,6 +9,7 @@ The engine is Spark's pipeline on files or on Kafka, one that runs elsewhere, or
 import asyncio
 import atexit
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -23,6 +24,7 @@ from rich.table import Table
 from lab.apps.backtest import COMPILED
 from lab.apps.control import compaction_key
 from lab.apps.engineview import EngineView
+from lab.apps.errormessage import reason_of_failed_query
 from lab.apps.sources import source_at
 from lab.apps.target import open_existing_log
 from lab.engine.checkpoint.settings import Settings
@@ -53,6 +55,7 @@ RUNS = {
 }
 LEFT_OUT = "{state}, {count} unreadable lines left out"
 LEFT_OUT_ONE = "{state}, {count} unreadable line left out"
+OWN_ERROR = re.compile(r"^lab\.[\w.]+: ")  # the kit's own class; its message says enough
 SEGMENT_S = 0.1  # the stream reaches a file log this often
 
 
@@ -274,6 +277,8 @@ class Studio(EngineView):
             return say("the engine ended: {error}", error=reason)
         if self.engine in ("spark", "kafka") and not self._engine.query.isActive:
             error = self._engine.query.exception()
-            reason = translated(str(error).splitlines()[0]) if error else say("its query was stopped")
-            return say("the engine ended: {error}", error=reason)
+            if not error:
+                return say("the engine ended: {error}", error=say("its query was stopped"))
+            reason = OWN_ERROR.sub("", reason_of_failed_query(str(error)))
+            return say("the engine ended: {error}", error=translated(reason))
         return ""

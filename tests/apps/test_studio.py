@@ -7,6 +7,7 @@ import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
 from threading import active_count
+from types import SimpleNamespace
 
 import pytest
 
@@ -332,6 +333,27 @@ def test_how_often_a_reason_came_is_said_only_if_exactly_the_counted_letters_are
 def test_a_wrong_argument_is_named_with_what_would_be_right(arguments, said):
     with pytest.raises(ValueError, match=said):
         Studio(**arguments)
+
+
+class FailedQuery:
+    """A query of Spark's that a Python worker has ended."""
+
+    isActive = False
+
+    def exception(self):
+        trace = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n'
+        said = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: "
+        return RuntimeError(
+            f"{said}{trace}lab.logs.cluster.NoTopic: topic control is gone\n\n\tat org.apache"
+        )
+
+
+def test_an_engine_on_spark_that_failed_says_what_its_worker_raised():
+    with Studio(rate=50) as studio:
+        studio.engine = "spark"
+        here, studio._engine = studio._engine, SimpleNamespace(query=FailedQuery())
+        assert studio.state() == ("bad", "the engine ended: topic control is gone")
+        studio._engine = here
 
 
 def test_the_same_runs_on_spark_and_a_query_that_ends_is_shown(spark):
