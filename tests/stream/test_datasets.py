@@ -14,7 +14,7 @@ import pytest
 
 from lab.apps.backtest import Past
 from lab.model.messages import parse_message
-from lab.model.schema import SCHEMAS
+from lab.model.schema import LOGINS, SCHEMAS, Schema
 from lab.model.schemafile import schema
 from lab.stream.simulate import MAX_DISORDER_MS
 
@@ -222,6 +222,37 @@ def test_the_readme_shows_the_counts_that_the_script_prints():
 @pytest.mark.parametrize(("text", "months"), [("1", [1]), ("1,3", [1, 3]), ("10-12", [10, 11, 12])])
 def test_months_are_read_as_lists_and_ranges(text, months):
     assert make.month_list(text) == months
+
+
+def alerting_ids(rule: dict, of: Schema) -> set[int]:
+    """The logins at which a rule alerts."""
+    past, parsed = Past(of), parse_message(json.dumps(rule), of).rule
+    past.add(lines("logins"))
+    found = past.aggregates(parsed)
+    return set(found.ids[found.alert_mask(parsed, parsed.limit)].tolist())
+
+
+def test_the_case_studys_policy_is_used_as_printed_on_the_logins_and_finds_each_attack_from_many_addresses():
+    folder = DATASETS / "logins"
+    (policy,) = json.loads((folder / "article-rules.json").read_text())
+    assert policy == {
+        "ruleId": 2,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": ["id"],
+        "aggregateFieldName": "ip",
+        "aggregatorFunctionType": "UNIQUE_COUNT",
+        "filter": {"action": "login"},
+        "limitOperatorType": "gt",
+        "limit": 4,
+        "windowMinutes": "3m",
+    }
+    ours = json.loads((folder / "rules.json").read_text())[1]
+    alerted, by_ours = (
+        alerting_ids(rule, of) for rule, of in ((policy, schema(folder / "article.toml")), (ours, LOGINS))
+    )
+    assert alerted == by_ours
+    attacks = [e for e in make.planted("logins") if e["kind"] == "guessing_many_ips"]
+    assert len(attacks) == 8 and all(alerted & set(attack["eventIds"]) for attack in attacks)
 
 
 def test_the_articles_rules_are_used_as_printed_and_catch_every_pair():
