@@ -8,8 +8,8 @@ told      ack 1       ack 2, alerts           alerts of before the pause, ack, n
 """
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,39 +95,53 @@ def rehearse(
             report.read()
             watch.read()
             time.sleep(POLL_S)
-        workers = _Workers(spark)
-        stack.callback(workers.stall, False)
+        workers = SparkWorkers(spark)
+        stack.callback(workers.resume)
         started, started_ms = time.monotonic(), now_ms()
         while (passed := time.monotonic() - started) < seconds:
-            workers.stall(any(begins <= passed < ends for begins, ends in stalls))
+            if any(begins <= passed < ends for begins, ends in stalls):
+                workers.stall()
+            else:
+                workers.resume()
             while waiting and waiting[0][0] <= passed:
                 watch.publish(waiting.pop(0)[1])
             watch.read()
             time.sleep(POLL_S)
-        workers.stall(False)
+        workers.resume()
         stream.stop()
         watch.until(DRAIN_S)
         return RehearsalResult(started_ms, watch.answers, watch.alerts)
 
 
-class _Workers:
-    """The Python processes that Spark started for its tasks."""
+class SparkWorkers:
+    """The Python processes that Spark started for its tasks: they can stand still, as on a machine that has other things to do."""
 
     def __init__(self, spark: SparkSession):
         self._java = psutil.Process(cast(Any, spark.sparkContext)._gateway.proc.pid)
         self._stalled: list[psutil.Process] = []
 
-    def stall(self, on: bool) -> None:
-        """Lets them stand still, or go on; nothing if they do already."""
-        if on and not self._stalled:
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """They stand still within this context."""
+        self.stall()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def stall(self) -> None:
+        """Lets them stand still; nothing if they do already."""
+        if not self._stalled:
             self._stalled = self._java.children(recursive=True)
             for process in self._stalled:
                 with suppress(psutil.NoSuchProcess):
                     process.suspend()
-        elif not on:
-            while self._stalled:
-                with suppress(psutil.NoSuchProcess):
-                    self._stalled.pop().resume()
+
+    def resume(self) -> None:
+        """Lets them go on."""
+        while self._stalled:
+            with suppress(psutil.NoSuchProcess):
+                self._stalled.pop().resume()
 
 
 class _Watch:
