@@ -352,9 +352,9 @@ def test_a_sum_after_many_updates_counts_each_row_once_as_it_is_now():
 @pytest.mark.parametrize("loses", [False, True])
 def test_an_event_as_old_as_a_stored_one_may_be_can_be_taken_back(behind_ms, loses):
     """
-              the widest window + max_out_of_orderness
-        ────┤━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┤
-            1 (and returned, last)                     2
+          the widest window + max_out_of_orderness
+    ────┤━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┤
+        1 (and returned, last)                     2
     """
     rule, late_ms = b"1: COUNT(events) per userId over 1 min >= 1", 30_000
     log = [

@@ -427,7 +427,10 @@ def test_a_reset_is_gone_when_the_filter_of_its_rule_has_changed_and_changed_bac
     log = [rule, other, login(1, 100), login(2, 110)]  # fires and resets at event 2
     log += [filtered, *between, rule, login(4, 120)]
     reference = evaluate_log(LOGINS, log)
-    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (4, 3 + len(between))]
+    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [
+        (2, 2),
+        (4, 3 + len(between)),
+    ]
     for at in ([], [4], [5], [4, 5], [4, 5, len(log) - 1]):
         with InProcessEngine(Settings(LOGINS)) as stages:
             for entries in batches(log, at):
