@@ -9,7 +9,8 @@ from shlex import quote
 
 from lab.apps.infer import unmatched_field_warnings
 from lab.apps.report import StatsReport
-from lab.engine.checkpoint.record import cut_mark, read_record
+from lab.apps.runningengine import estimate_records_between
+from lab.engine.checkpoint.record import cut_mark, last_saved_mark, read_record
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.files import FileLog
 from lab.logs.positions import Record
@@ -23,6 +24,7 @@ from lab.model.times import now_ms, rounded_duration_words
 JUST_NOW_MS = 3_000  # an engine that gets events writes to the stats log more often than this
 AGAIN_S = 20.0  # a notice of one kind is shown at most this often
 STALE_S = 60.0  # there is a cut at least this often while events wait
+FIRST_CUT_S = 5.0  # what an engine has not delivered then is late
 NEW_S = 60.0  # an engine that has run for longer does not stop because a log shows another engine
 SHOWN = 200  # characters of a reason
 FAR_AHEAD_MS = 60_000
@@ -92,6 +94,7 @@ class EngineMonitor:
         self._found_foreign: dict[str, int] = {}  # sentences, and how often they were found in a row
         self._group_taken = False  # by another program, as was said
         self._newest: tuple[dict | None, float] = None, clock()  # the newest cut, and since when it is
+        self._waited: int | None = None  # how many events waited when the engine started
         self._events_wait = False  # as the last look at an engine without cuts showed
         # paths are checked once; the kit's own schemas have optional fields that nobody misses
         self._schema = None if schema in SCHEMAS.values() else schema
@@ -164,6 +167,7 @@ class EngineMonitor:
             self._second = False
             self.report.engines.clear()
         done = cut_mark(self._checkpoint)
+        yield from self._first_cut()
         yield from self._ahead(done)
         yield from self._stale(done)
         yield from self._refused_commits()
@@ -197,6 +201,25 @@ class EngineMonitor:
         reason = reason if len(reason) <= SHOWN else reason[:SHOWN] + "…"
         first = "the first at" if count > 1 else "at"
         return f"{count:,} dead letter{'s' * (count > 1)}: {reason} ({first} {letter['place']})"
+
+    def _first_cut(self) -> Iterator[str]:
+        """A notice while events wait and the engine has not delivered anything since it started: the first cut of a backlog is large."""
+        if self.report.total or self._clock() < self._began + FIRST_CUT_S or not self._due("first cut"):
+            return
+        if self._waited is None:
+            self._waited, events = 0, self._logs.log("events")
+            saved = (last_saved_mark(self._checkpoint) or {}).get("events", {})
+            starts = {int(number): position for number, position in saved.items()}
+            with (
+                suppress(ConnectionError),
+                closing(events.tail()) as oldest,
+                closing(events.tail(new=True)) as newest,
+            ):
+                starts = oldest.positions | starts
+                self._waited = estimate_records_between(events, starts, newest.positions)
+        if self._waited:
+            seconds = self._clock() - self._began
+            yield f"about {self._waited:,} events wait; the engine evaluates its first cut since the start, {seconds:.0f} s ago"
 
     def _ahead(self, done: dict | None) -> Iterator[str]:
         """A notice if the log time of the last cut is far ahead of this computer's clock."""

@@ -86,8 +86,15 @@ def _state(commands: Subparsers) -> None:
 
         key = dict(options.key or ())
         if key:
-            for event in state.stored_events_of_key(options.checkpoint, key, epoch=options.epoch):
+            events = state.stored_events_of_key(options.checkpoint, key, epoch=options.epoch)
+            for event in events:
                 print(json.dumps(event))
+            if names := state.fields_shown_as_digests(events[-1], options.checkpoint) if events else ():
+                print(
+                    f"{', '.join(names)}: state files have only digests of texts, which are shown; the texts are in the events log "
+                    "(docs/state-files.md)",
+                    file=sys.stderr,
+                )
             return
         found = state.read_state(options.checkpoint, epoch=options.epoch)
         if options.json:

@@ -272,6 +272,13 @@ def stored_events_of_key(
     return sorted(found, key=lambda event: (event["route"], event["eventTime"], event["eventId"]))
 
 
+def fields_shown_as_digests(event: Mapping[str, object], checkpoint: Path | str) -> list[str]:
+    """The fields of an event of `stored_events_of_key` whose texts state files do not have, only their digests."""
+    schema = Settings.from_record(read_record(checkpoint) or {}).schema
+    texts = {name for name in schema.names if not schema.field(name).is_number_or_time}
+    return [name for name in event if name in texts or (name == "eventId" and not schema.has_numeric_id)]
+
+
 def group_hashes(plan: RoutePlan, stored: pa.Table) -> np.ndarray:
     """A hash of each event's group with its route."""
     keys = [

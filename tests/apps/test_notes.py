@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from lab.apps import notes as notes_module
 from lab.apps.infer import infer
-from lab.apps.notes import AGAIN_S, NEW_S, STALE_S, BrokersAwayTooLong, EngineMonitor, TwoEngines
+from lab.apps.notes import AGAIN_S, FIRST_CUT_S, NEW_S, STALE_S, BrokersAwayTooLong, EngineMonitor, TwoEngines
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.records.kafkafeed import ConsumerGroupFollower
@@ -49,6 +49,27 @@ def told(logs: FileLogs | KafkaLogs, batch: int, **counts) -> None:
 
 def engine(id: str, since: int) -> dict:
     return {"engine": {"id": id, "since": since}, "times": {"end": now_ms()}}
+
+
+def test_a_backlog_whose_first_cut_takes_long_is_said_until_the_cut_is_done(notes, clock):
+    notes._logs.log("events").append(["{}"] * 70)
+    assert not list(notes.due_notices())
+    clock.now += FIRST_CUT_S
+    assert list(notes.due_notices()) == [
+        "about 70 events wait; the engine evaluates its first cut since the start, 5 s ago"
+    ]
+    assert not list(notes.due_notices())
+    clock.now += AGAIN_S
+    assert "25 s ago" in next(notes.due_notices())
+    told(notes._logs, 0, records=70)
+    notes.read()
+    clock.now += AGAIN_S
+    assert not list(notes.due_notices())
+
+
+def test_an_engine_that_has_nothing_to_read_says_nothing_of_a_first_cut(notes, clock):
+    clock.now += FIRST_CUT_S
+    assert not list(notes.due_notices())
 
 
 def test_of_two_engines_on_one_log_the_one_that_came_later_ends_and_the_other_says_so(notes, tmp_path, clock):

@@ -158,5 +158,8 @@ def test_own_events_are_simulated_and_recorded_ones_played_as_they_are(folder, c
     assert len(events) == 500 and {event["city"] for event in events} == {"Seoul", "Busan", "Köln"}
     assert main(["simulate", "--events", "orders.jsonl", "--rate", "5000", "--to", "played/events"]) == OK
     assert lab.FileLog("played/events").read() == Path("orders.jsonl").read_text().splitlines()
+    Path("gaps.jsonl").write_text(Path("orders.jsonl").read_text().replace("\n", "\n\n  \n", 3) + "\n\n")
+    assert main(["simulate", "--events", "gaps.jsonl", "--rate", "5000", "--to", "gaps/events"]) == OK
+    assert lab.FileLog("gaps/events").read() == Path("orders.jsonl").read_text().splitlines()
     assert main(["simulate", "--events", "nowhere.jsonl", "--to", "none/events"]) == FAILED
     assert "nowhere.jsonl: No such file" in capsys.readouterr().err and not Path("none").exists()

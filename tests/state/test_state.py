@@ -221,6 +221,23 @@ def test_a_text_id_is_shown_as_the_digest_that_windows_have():
     assert shown == {"eventId": "ffffffffffffffff", "eventTime": 5}
 
 
+def test_fields_that_are_shown_as_digests_are_named(tmp_path, monkeypatch, capsys):
+    schema = Schema(
+        "visits", (Field("id", "string"), Field("at", "time", unit="s"), Field("user", "long")), ("id",), "at"
+    )
+    Settings(schema).bind(tmp_path)
+    event = {"route": "user", "keyGroup": 3, "eventId": "ff", "eventTime": 5, "user": 7}
+    monkeypatch.setattr(state, "stored_events_of_key", lambda *_, **__: [event])
+    assert main(["state", str(tmp_path), "--key", "user=7"]) == OK
+    out, err = capsys.readouterr()
+    assert json.loads(out) == event and err.startswith("eventId: state files have only digests of texts")
+    assert state.fields_shown_as_digests(event, tmp_path) == ["eventId"]
+    Settings(PAYMENTS).bind(tmp_path / "payments")
+    assert state.fields_shown_as_digests(event | {"paymentType": "ff"}, tmp_path / "payments") == [
+        "paymentType"
+    ]
+
+
 def test_a_key_may_be_a_decimal_with_scale_0():
     fields = Field("id", "long"), Field("at", "long"), Field("pieces", "decimal(9,0)")
     schema = Schema("parcels", fields, ("id",), "at")
