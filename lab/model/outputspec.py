@@ -96,6 +96,10 @@ def acknowledgement_json_schema() -> Json:
         "leftOut": COUNT,
         "ruleIds": {"type": "array"},
     }
+    schema: Json = {
+        "type": "object",
+        "description": "of the events, as an engine announces it when it starts",
+    }
     return {
         "type": "object",
         "oneOf": [
@@ -105,6 +109,7 @@ def acknowledgement_json_schema() -> Json:
                 about_all | place,
             ),
             closed_object({"status": {"const": "rejected"}, "reason": TEXT, "message": TEXT}, long | place),
+            closed_object({"status": {"const": "schema"}, "events": TEXT, "schema": schema}, {}),
         ],
     }
 

@@ -15,6 +15,7 @@ from lab.logs.files import FileLog
 from lab.model.answers import parse_ack
 from lab.model.field import Field
 from lab.model.schema import LOGINS, PAYMENTS
+from tests.topics import topics
 
 LOGIN_RULE = '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": 5, "window": "1h"}'
 PAYMENT_RULE = LOGIN_RULE.replace("userId", "payeeId")
@@ -45,6 +46,20 @@ def test_what_an_engine_announces_is_found_behind_any_number_of_answers(logs):
     more = replace(LOGINS, fields=(*LOGINS.fields, Field("note", "string")))
     announce_schema(logs, more)
     assert announced_schema(logs) == more
+
+
+def test_topics_have_it_too_in_whatever_folder_a_command_runs(kafka, capsys):
+    topics_of_logs = topics(kafka.address, "announced")
+    Settings(PAYMENTS).bind("checkpoint")  # of another engine
+    places = {name: repr(topics_of_logs.log(name)) for name in ("control", "acks", "events")}
+    words = ["rules", "list", "--rules", places["control"], "--acks", places["acks"]]
+    topics_of_logs.log("control").publish([LOGIN_RULE], ["1"])
+    assert announced_schema(topics_of_logs) is None and main(words) == USAGE
+    assert "no engine has announced it" in said(capsys)
+    announce_schema(topics_of_logs, LOGINS)
+    answer = json.dumps({"status": "rejected", "place": "control/0:1", "reason": "x"})
+    topics_of_logs.log("acks").publish([answer] * 3_000, ["1"] * 3_000)
+    assert main(words) == OK and "per userId" in said(capsys)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_capture_and_restrictions_need_the_topics_that_they_read_and_make_those_
     monkeypatch.setattr("lab.apps.restrict.stop_signals", stopped_already)
     (tmp_path / "own.properties").write_text("auto.create.topics.enable=true\n")
     with broker.running_broker(tmp_path) as one:
-        where = ["--logs", f"kafka://{one.address}"]
+        where = ["--logs", f"kafka://{one.address}", "--schema", "payments"]
         capture = ["cdc", "run", "--store", f"sqlite:///{tmp_path}/rules.db", *where]
         assert main(capture) == FAILED
         assert f"there is no topic acks on {one.address} (there are no topics)" in capsys.readouterr().err

@@ -25,7 +25,7 @@ def test_a_killed_capture_loses_and_repeats_nothing(logs, tmp_path):
             seen = len(control.read())
             capture.restart()
 
-    command = ("cdc", "run", "--store", url, "--logs", str(logs.folder))
+    command = ("cdc", "run", "--store", url, "--logs", str(logs.folder), "--schema", "payments")
     with Process(tmp_path / "capture.out", READY["capture"], *command) as capture:
         kills.edit_until_done(store, rng, 120, 0.02, meanwhile)
         assert kills.check(store, control) > 8
