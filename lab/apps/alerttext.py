@@ -136,7 +136,7 @@ class AbsenceRules:
 
     def _look(self) -> None:
         try:
-            if not self._tail:
+            if not (self._tail and self._book):
                 self._book = RuleBook(self._target.effective_schema)
                 self._tail = open_existing_log(self._target.logs, "control").tail()
             records = self._tail.records()

@@ -219,7 +219,8 @@ class EngineMonitor:
                 self._waited = estimate_records_between(events, starts, newest.positions)
         if self._waited:
             seconds = self._clock() - self._began
-            yield f"about {self._waited:,} events wait; the engine evaluates its first cut since the start, {seconds:.0f} s ago"
+            some = f"about {self._waited:,} events wait" if self._waited > 1 else "1 event waits"
+            yield f"{some}; the engine evaluates its first cut since the start, {seconds:.0f} s ago"
 
     def _ahead(self, done: dict | None) -> Iterator[str]:
         """A notice if the log time of the last cut is far ahead of this computer's clock."""

@@ -43,9 +43,10 @@ class Target:
     @cached_property
     def known_schema(self) -> Schema | None:
         """The given schema; without one, that which the logs' engine has announced, or of the checkpoint beside folders; None: nobody knows."""
-        # a checkpoint in the current folder may be that of another broker's engine
-        beside = saved_schema(self.checkpoint) if isinstance(self.logs, FileLogs) else None
-        return self.given_schema or announced_schema(self.logs) or beside
+        if schema := self.given_schema or announced_schema(self.logs):
+            return schema
+        # of topics, the checkpoint in the current folder may be that of another broker's engine
+        return saved_schema(self.checkpoint) if isinstance(self.logs, FileLogs) else None
 
     @cached_property
     def effective_schema(self) -> Schema:
@@ -92,11 +93,10 @@ class Target:
                 try:
                     parse_message(message, PAYMENTS)
                 except BadRule as error:
-                    if f"unknown {PAYMENTS.name} field" in str(
-                        error
-                    ):  # others are bad whatever the events are
+                    # a message may also be bad whatever the events are
+                    if f"unknown {PAYMENTS.name} field" in str(error):
                         return str(error)
-            for line in self.logs.log("events").newest(LOOKED_AT):
+            for line in filter(str.strip, self.logs.log("events").newest(LOOKED_AT)):
                 try:
                     PAYMENTS.events(line.encode())
                 except BadRecord as error:

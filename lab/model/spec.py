@@ -30,8 +30,10 @@ LOGS = {  # name -> (does the engine send or receive it, what it is)
     ),
     "acks": (
         "send",
-        "The answer to a control message: accepted or rejected, with the place of the message. Also the schema of the events, "
-        "when an engine starts with another one.",
+        (
+            "The answer to a control message: accepted or rejected, with the place of the message. Also the schema of the events, "
+            "when an engine starts with another one."
+        ),
     ),
     "deadLetters": ("send", "A record that could not be read: why, where it stands, and its beginning."),
     "stats": ("send", "Counts and times of a micro-batch."),

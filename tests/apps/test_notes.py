@@ -286,6 +286,8 @@ def test_brokers_that_are_away_are_said_every_20_s_and_when_they_are_back(notes,
 def test_an_engine_that_stands_still_while_events_wait_is_said(notes, clock, monkeypatch):
     log = notes._logs.log("events")
     log.append(["one"])
+    told(notes._logs, 0)  # it has evaluated something since it started
+    notes.read()
     mark = {"cut": 0, "at": now_ms(), "events": {"0": log.end()}}
     monkeypatch.setattr(notes_module, "cut_mark", lambda checkpoint: dict(mark))
 
