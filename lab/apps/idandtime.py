@@ -70,8 +70,11 @@ class IdAndTimeChooser:
 
     # -- the id
 
-    def choose_id_fields(self, events_name: str) -> tuple[str, ...]:
-        """The field that identifies an event, of several the one whose name is most like an id, or fields that do so together; () if there are none."""
+    def choose_id_fields(self, events_name: str, event_path: Path = ()) -> tuple[str, ...]:
+        """The field that identifies an event, of several the one whose name is most like an id, or fields that do so together; () if there are none.
+
+        `event_path`: where an envelope has events. The id is of a row that may have changed, so one field is the id although it repeats.
+        """
         singular = events_name.lower().rstrip("s")
 
         def rank(name: str) -> tuple:
@@ -91,12 +94,14 @@ class IdAndTimeChooser:
             for name, one in self.inferred_fields.items()
             if self.fields[name].type in ID_TYPES
             and one.max_text_length <= MAX_ID
+            and one.path[: len(event_path)] == event_path
             and self._covers(one.non_null_count)
             if self._repeated(name)
             <= (MOST_REPEATED if name_begins_or_ends_with(one, ID_WORDS) else 1 - COVERED) * self.record_count
         ]
         whole = (name for name in possible if self.inferred_fields[name].non_null_count == self.record_count)
-        if all(map(self._repeated, whole)) and (names := self._unique_combination()):
+        is_row = bool(event_path) and bool(possible)
+        if not is_row and all(map(self._repeated, whole)) and (names := self._unique_combination()):
             return names
         if not possible:
             self.missing.append(

@@ -148,7 +148,9 @@ def infer(
     chooser = IdAndTimeChooser(
         by_name, fields, records, proposal.doubts, lambda paths: sampled_values(lines, paths)
     )
-    proposal.id_fields = chooser.resolve_id_fields(id) if id else chooser.choose_id_fields(name)
+    proposal.id_fields = (
+        chooser.resolve_id_fields(id) if id else chooser.choose_id_fields(name, read.event_path or ())
+    )
     proposal.time_field = (
         chooser.use_as_time_field(time)
         if time

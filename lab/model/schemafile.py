@@ -87,21 +87,20 @@ def schema_from_toml(text: str) -> Schema:
             taken_back_condition(schema)
         except BadConditions as error:
             raise ValueError(f"taken_back: {error}") from None
-    _check_own_time(schema)
+    _check_of_row(schema)
     return schema
 
 
-def _check_own_time(schema: Schema) -> None:
-    """Raises ValueError if events are rows of a table that are taken back, but their time is the envelope's, which is another each time."""
+def _check_of_row(schema: Schema) -> None:
+    """Raises ValueError if events are rows of a table that are taken back, but the id or the time is the envelope's, which is another each time."""
     if schema.operation_field is None:
         return
     row = (*schema.operation_field.record_path[:-1], "after")
-    time = schema.field(schema.time_field)
-    if time.record_path[: len(row)] != row:
-        allowed = (
-            f"a field of the row, in {'.'.join(row)}, because taken_back finds the event by its id and time"
-        )
-        raise ValueError(expected_message("time", ".".join(time.record_path), allowed))
+    for role, name in (("time", schema.time_field), *(("id", name) for name in schema.id_fields)):
+        path = schema.field(name).record_path
+        if path[: len(row)] != row:
+            allowed = f"a field of the row, in {'.'.join(row)}, because taken_back finds the event by its id and time"
+            raise ValueError(expected_message(role, ".".join(path), allowed))
 
 
 def _id_fields(id: object) -> tuple[str, ...]:

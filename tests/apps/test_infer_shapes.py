@@ -1,15 +1,18 @@
 """Files as people have them: each is proposed a schema that reads it right, or with a doubt that says what may be wrong."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from lab.apps.infer import infer
+from lab.apps.replay import replay
 from lab.apps.sources import Source
+from lab.engine.checkpoint.settings import Settings
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
+from lab.model.schemafile import schema_from_toml, schema_to_toml
 from lab.model.times import time_ms
 
 TIMES = [f"2024-05-{day:02} 10:00:00" for day in range(1, 29)]
@@ -259,6 +262,24 @@ def as_read(field: Field, value: str | None) -> Any:
     if value is None or field.type == "string":
         return value
     return time_ms(value, "utc") if field.type == "time" else field.parse_csv_cell(value)
+
+
+def test_under_the_proposal_for_changes_rows_take_back_what_they_were(tmp_path):
+    """Also rows whose ids repeat, because they were changed."""
+    updated = change("u", PLACED[2] | {"amount": "150.00"}, PLACED[2], 9500)
+    path = tmp_path / "changes.jsonl"
+    path.write_text(rows(*CHANGES, updated))
+    proposed = infer(Source(path), "changes").schema
+    assert proposed.id_fields == ("no",)
+    toml = schema_to_toml(replace(proposed, taken_back="op = d"))
+    found = replay(
+        path,
+        ["1: SUM(amount) over 10 min > 340"],
+        engine="reference",
+        settings=Settings(schema_from_toml(toml)),
+    )
+    assert [str(alert.aggregate) for alert in found.alerts] == ["350.00", "400.00"]
+    assert not found.dead_letters and list(found.routes.warnings()) == []
 
 
 def test_there_are_many_shapes():

@@ -159,6 +159,8 @@ def test_events_of_rows_that_are_taken_back_have_the_time_of_the_row():
         ValueError, match='time: "payload.ts_ms", expected a field of the row, in payload.after'
     ):
         schema_from_toml(ROWS.replace("payload.after.at", "payload.ts_ms"))
+    with pytest.raises(ValueError, match='id: "payload.op", expected a field of the row'):
+        schema_from_toml(ROWS.replace('id = "id"', 'id = ["id", "op"]'))
 
 
 def test_the_zone_of_local_times_is_in_the_file():
