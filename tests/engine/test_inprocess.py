@@ -173,6 +173,11 @@ def login(event_id: int, seconds: int, user: int = 1) -> Entry:
     return "event", json.dumps({"eventId": event_id, "eventTime": seconds * 1000, "userId": user}).encode()
 
 
+def of_others(seconds: int, count: int) -> list[Entry]:
+    """Events of so many other users."""
+    return [login(20 + user, seconds, user) for user in range(2, 2 + count)]
+
+
 def count_rule(operator: str, limit: int, window: str) -> Entry:
     rule = rule_message(1, ["userId"], None, "COUNT", operator, limit, window)
     return "control", json.dumps(rule).encode()
@@ -182,16 +187,22 @@ def count_rule(operator: str, limit: int, window: str) -> Entry:
 @pytest.mark.parametrize(
     "log, event_ids",
     [
-        # the key-group's newest event is at 165 s, so user 1's event at 100 s is no longer held when that at 106 s comes
-        ([count_rule(">", 1, "1m"), login(1, 100), login(2, 165, user=2), login(3, 106)], []),
-        ([count_rule(">", 1, "1m"), login(1, 106), login(2, 165, user=2), login(3, 107)], [3]),
+        # the key-group has reached 165 s, so user 1's event at 100 s is no longer held when that at 106 s comes
+        ([count_rule(">", 1, "1m"), login(1, 100), *of_others(165, 4), login(3, 106)], []),
+        ([count_rule(">", 1, "1m"), login(1, 106), *of_others(165, 4), login(3, 107)], [3]),
         # 100 s went when the window was a minute; five minutes do not bring it back
         (
-            [count_rule("=", 3, "1m"), login(1, 100), login(2, 170), count_rule("=", 3, "5m"), login(3, 180)],
+            [
+                *(count_rule("=", 3, "1m"), login(1, 100), login(2, 170), *of_others(170, 3)),
+                *(count_rule("=", 3, "5m"), login(3, 180)),
+            ],
             [],
         ),
         (
-            [count_rule("=", 3, "1m"), login(1, 115), login(2, 170), count_rule("=", 3, "5m"), login(3, 180)],
+            [
+                *(count_rule("=", 3, "1m"), login(1, 115), login(2, 170), *of_others(170, 3)),
+                *(count_rule("=", 3, "5m"), login(3, 180)),
+            ],
             [3],
         ),
     ],

@@ -70,6 +70,13 @@ def test_records_that_took_back_nothing_are_a_warning_with_the_reason():
 def test_the_newest_event_is_named_by_its_time_alone_if_ids_are_texts():
     tallies, example = RouteTallies(), make_late_example(("a", 0), "{ip=x}", ("b", 60_000))
     tallies.add("ip", 7, 1, {"evaluated": 90, "droppedLate": 10}, None, example)
+    told = RouteTallies()
+    told.add_stats(tallies.to_stats())
+    (warning,) = told.warnings()
+    assert warning.endswith(
+        "10 dropped late; for example the event with id a and time 1970-01-01 00:00:00.000 in group {ip=x}; "
+        "the newest event beside it is the one with time 1970-01-01 00:01:00.000: is that time right?"
+    )
 
 
 def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
