@@ -165,7 +165,7 @@ def test_a_file_that_tells_the_first_epochs_of_other_key_groups_is_damaged(tmp_p
 def test_a_file_with_any_byte_changed_is_damaged_and_says_so(tmp_path):
     """On a disk, or in a copy. Before, another time or amount of an event gave other alerts without a word."""
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
-    file = files.write(0, 0, 0, rows_of(0, list(range(4)) * 30, resets=[1]), newest_event_ms=77)
+    file = files.write(0, 0, 0, rows_of(0, list(range(4)) * 30, resets=[1]), newest_times_ms=[77])
     whole = files.folder.read(file.name)
     for at in range(len(whole)):
         files.folder.write(file.name, whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
@@ -186,11 +186,11 @@ def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
     assert files.find(0) == ([file._replace(key_groups_to_read=(0, 1, 2, 3))], [])
 
 
-def test_a_file_tells_the_newest_event_of_the_log(tmp_path):
+def test_a_file_tells_the_newest_events_of_the_log(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
-    files.write(0, 0, 0, rows_of(0, [2, 0, 2]), 77)
-    files.write(1, 1, 0, rows_of(1, []), 78)
-    assert [file.newest_event_ms for file in files.find(1)[0]] == [77, 78]
+    files.write(0, 0, 0, rows_of(0, [2, 0, 2]), [77, 75])
+    files.write(1, 1, 0, rows_of(1, []), [78, 77])
+    assert [file.newest_times_ms for file in files.find(1)[0]] == [(77, 75), (78, 77)]
 
 
 def test_the_files_of_a_batch_are_all_there_or_the_checkpoint_is_not_whole(tmp_path):

@@ -1,5 +1,6 @@
 """`docs/rules.md` has every attribute, function, operator, unit and spelling that a rule can have, and its examples are rules."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import pytest
 from lab.model.aggregation import FUNCTIONS, OPERATORS
 from lab.model.attributes import ACTIONS, SEVERITIES
 from lab.model.conditionreader import EXAMPLE
+from lab.model.filters import filter_text
 from lab.model.messages import ATTRIBUTES, CONTROLS, COUNT_WORDS, OPERATOR_ALIASES, STATES, parse_message
+from lab.model.reference import Reference
 from lab.model.refusals import CLAUSES
 from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import LOGINS, PAYMENTS
+from lab.model.when import when_text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
 QUOTED = set(re.findall(r"`([^`\n]+)`", PAGE))
@@ -71,3 +75,20 @@ def test_the_page_shows_what_makes_rules_more_than_plain():
 @pytest.mark.parametrize("change", re.findall(r'`(\{"ruleId".*?\})`', PAGE))
 def test_each_change_on_the_page_is_a_message(change):
     assert parse_message(change, PAYMENTS).rule_id == 1
+
+
+def test_a_filter_in_a_sentence_stands_outside_the_brackets_and_differs_from_where_inside():
+    _, table = PAGE.split("| in a sentence | events of other actions | alerts at |\n")
+    outside, inside = (row.split("`")[1] for row in table.splitlines()[1:3])
+    filtered, counted = (parse_message(f"1: {sentence}", LOGINS).rule for sentence in (outside, inside))
+    assert filter_text(filtered.filter) == 'action = "login"' and not filtered.aggregations[0].where
+    assert not counted.filter and when_text(counted.aggregations[0].where) == 'action = "login"'
+    found = []
+    for sentence in (outside, inside):
+        reference = Reference(LOGINS)
+        reference.control(f"1: {sentence}")
+        for number, action in enumerate(["login"] * 6 + ["pay", "login"], 1):
+            event = {"eventId": number, "eventTime": 10**6 + number, "userId": 1, "action": action}
+            reference.event(json.dumps(event).encode())
+        found.append(([alert.event_id for alert in reference.alerts], reference.counts["unrouted"]))
+    assert found == [([6, 8], 1), ([6, 7, 8], 0)]
