@@ -27,14 +27,12 @@ class BadQuestion(ValueError):
     """A question that cannot be judged, so that its event is not allowed; the text says why."""
 
 
-def comparable(name: str, value: object, is_number: bool) -> Atom | None:
+def comparable(name: str, value: object, is_number: bool) -> Atom:
     """A value of a question, to be compared with those of subjects, which are numbers or texts. Raises BadQuestion.
 
     >>> comparable("userId", "07", is_number=True), comparable("userId", 7, is_number=False)
     (Decimal('7'), '7')
     """
-    if value is None:
-        return None
     if not is_number and (isinstance(value, str) or type(value) is int):
         return str(value)
     if not is_number and isinstance(value, bool):
@@ -104,7 +102,7 @@ class _Subjects:
     action: str
     fields: tuple[str, ...]
     are_numbers: tuple[bool, ...]
-    standing: dict[tuple[Atom | None, ...], _Standing] = field(default_factory=dict)
+    standing: dict[tuple[Any, ...], _Standing] = field(default_factory=dict)
     until: int = 0
     is_stale: bool = False
 
@@ -132,7 +130,7 @@ class _Subjects:
                     f"is in force by this field; the question has {given}"
                 )
         return tuple(
-            comparable(name, question[name], is_number)
+            None if question[name] is None else comparable(name, question[name], is_number)
             for name, is_number in zip(self.fields, self.are_numbers)
         )
 

@@ -13,6 +13,7 @@ from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -45,7 +46,7 @@ def log(tmp_path) -> FileLog:
     return FileLog(tmp_path / "restrictions")
 
 
-def ask(port: int, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, object]:
+def ask(port: int, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, Any]:
     connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE_S)
     token = {"Authorization": f"Bearer {TOKEN}"}
     connection.request(method, path, body, {"Content-Type": "application/json"} | token | headers)
@@ -55,7 +56,7 @@ def ask(port: int, method: str, path: str, body: str | None = None, **headers: s
     return answer.status, json.loads(text) if text.startswith(("{", "[")) else text
 
 
-def may(port: int, **event) -> tuple[int, object]:
+def may(port: int, **event) -> tuple[int, Any]:
     return ask(port, "POST", "/may", json.dumps({"questions": [event]}))
 
 
