@@ -56,7 +56,7 @@ java: .venv/.made
 	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1
 
 .venv/.pip: .venv/.made $(BUILD_LOCK)
-	$(call INSTALL,,$(BUILD_LOCK))
+	$(call INSTALL,/^#/d,$(BUILD_LOCK))
 	@touch $@
 
 .venv/.engine: .venv/.pip $(LOCK)

@@ -53,6 +53,8 @@ def test_nothing_is_built_with_a_setuptools_that_an_index_chooses():
     makefile = scripts[0]
     for stamp in ("engine", "spark", "packages"):
         assert re.search(rf"^\.venv/\.{stamp}: \.venv/\.pip ", makefile, re.MULTILINE)
+    installed = {f"{each}=={metadata.version(each)}" for each in ("pip", "setuptools")}
+    assert installed == pins((ROOT / "requirements-build.txt").read_text()), "make setup"
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     (pinned,) = re.findall(
         r"^setuptools==([\d.]+)", (ROOT / "requirements-build.txt").read_text(), re.MULTILINE
