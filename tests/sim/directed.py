@@ -82,6 +82,15 @@ def an_attempt_that_stood_still_makes_a_removed_file_anew() -> History:
 
 
 @directed
+def a_rule_that_had_another_filter_for_a_moment_keeps_its_resets() -> History:
+    """Another rule keeps the route and its events. The rule has fired at two of them; when it is back, it counts all again."""
+    first = rule(0, "5m", reset_at=2)
+    filtered = append("control", 3, json.loads(first[-1]) | {"filter": {"action": "login"}})
+    actions = (first, rule(0, "5m", rule_id=2), event(1), event(2), batch(), filtered)
+    return History(CALM, (A_MS_AHEAD, *actions, rule(4, "5m", reset_at=2), event(5)))
+
+
+@directed
 def the_note_is_written_before_the_state_file() -> History:
     """Another host wrote the file of the first batch; on this one a note vouches for memory and a chain without it."""
     actions = (event(1), batch((0, "kill", 6)), event(2), batch(), event(3))

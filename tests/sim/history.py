@@ -163,6 +163,7 @@ class Habits:
         self.absences = self.absence.choice([0, 0, 0.3, 0.9])
         self.returns = random.Random(f"{settings}/returns")
         self.returned = self.returns.choice([0.2, 0.7])
+        self.filters = random.Random(f"{settings}/filters")
         self.made: list[dict] = []  # events that may be taken back
         self.ahead = random.Random(f"{settings}/ahead")
         self.dated_ahead = self.ahead.choice(AHEAD)
@@ -219,6 +220,8 @@ class Habits:
             gone = rule | {"window": rng.choice(["1s", "1s", "30m"])}
         else:
             keys, filter = rng.choice(ROUTES)
+            if self.filters.random() < 0.5:  # the same keys
+                keys = rule["groupingKeyNames"]
             gone = rule | {"groupingKeyNames": keys, "filter": filter}
         storm = [self.control(gone), self.control(rule)]
         return storm if rng.random() < 0.7 else storm[:1]

@@ -167,6 +167,25 @@ def a_rule_that_left_for_a_moment_keeps_its_resets():
 
 
 @mutant
+def a_rule_that_had_another_filter_for_a_moment_keeps_its_resets():
+    def mutated(self, rule_id):
+        before, after = self._members.pop(rule_id, None), self.book.rules.get(rule_id)
+        if after:
+            self._members[rule_id] = after
+        stays = before and after and before.route.keys == after.route.keys
+        joined = self.entries[before.route].joined_by_rule_id[rule_id] if stays else self._number()
+        if before:
+            self._leave(before)
+        if after:
+            self._join(after, joined)
+        if before and not self.entries[before.route].joined_by_rule_id:
+            del self.entries[before.route]
+
+    with patch.object(Ledger, "_move", mutated):
+        yield
+
+
+@mutant
 def what_a_narrow_window_let_go_comes_back():
     change = Windows._change
 

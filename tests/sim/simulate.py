@@ -21,6 +21,7 @@ from lab.logs.segments import PositionExpired
 from lab.model import horizon
 from lab.model.schema import LOGINS
 from tests.engine.oddlogs import ROWS
+from tests.engine.randomlogs import MINUTE
 from tests.sim import protocol
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.history import BEGIN, History
@@ -31,6 +32,7 @@ from tests.sim.world import World
 from tests.strategies import PAIRS, RETURNS
 
 SCHEMAS = {"pairs": PAIRS, "returns": RETURNS, "rows": ROWS}
+LONGEST_WAIT_MS = 31 * MINUTE  # a little longer than the widest window of a history
 _runs = itertools.count()
 
 
@@ -97,6 +99,7 @@ class Simulation:
                 for kind, *rest in self.history.actions:
                     getattr(self, "set_skew" if kind == "skew" else kind)(*rest)
                 self.catch_up()
+                self.end_waits()
                 return differences(self.shop) or [f"a writer failed: {error!r}" for error in self.errors]
             except Exception as error:  # noqa: BLE001 - whatever it is, the history shows it
                 if isinstance(error, (LogLost, PositionExpired)) and self._lost():
@@ -271,6 +274,15 @@ class Simulation:
         self.shop.resume(kill)
 
     # -- the end -------------------------------------------------------------------------------------------------------
+
+    def end_waits(self) -> None:
+        """Half an hour later all waits (`absence`) have ended, as the state files tell: the next start has memory of its own."""
+        if "absence" not in str(self.history.actions):
+            return
+        self.until_read = False
+        self.now += LONGEST_WAIT_MS + abs(self.skew)
+        self.restart(0)
+        self.catch_up()
 
     def catch_up(self) -> None:
         """Without further faults all is read and committed within a bound: a step for each record, and a few more."""

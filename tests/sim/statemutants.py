@@ -11,7 +11,7 @@ from lab.engine.loop import task
 from lab.engine.records.columns import BEFORE_ALL
 from lab.engine.windows import windowstate
 from lab.engine.windows.evaluate import Windows
-from lab.engine.windows.statefiles import StateFiles, parse_file_names
+from lab.engine.windows.statefiles import StateFiles, first_seq, parse_file_names
 from lab.engine.windows.statemerge import Merge
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
@@ -263,6 +263,22 @@ def merged_files_go_before_what_replaces_them_is_there():
         return put(self, file, *more)
 
     with patch.object(StateFiles, "put", mutated):
+        yield
+
+
+@mutant
+def the_waits_of_the_last_epoch_of_a_merge_are_lost():
+    exported = Merge._exported
+
+    def mutated(self):
+        last = first_seq(self.file.last_epoch)
+        export = Waits.export
+        lost = lambda waits, first, end: export(waits, first, first if first == last else end)  # noqa: E731
+        with patch.object(Waits, "export", lost):
+            rows = list(exported(self))
+        yield from rows
+
+    with patch.object(Merge, "_exported", mutated):
         yield
 
 

@@ -152,7 +152,7 @@ def count_alert_if_allowed(store, rules, rule_row, group, event):
     offset = np.int64(store.accumulator_starts[group, aggregate])
     if store.events[event, TIME] >= store.events[store.accumulators[offset + START], TIME]:
         store.accumulators[offset + N] += 1
-    # block totals need no change: those that are computed at an event are of older blocks, and each event makes the total of its own block unknown
+    # no total of a block has it yet: at an event, only totals of older blocks are computed
     return True
 
 
