@@ -3,8 +3,9 @@
 answer ──► rule ──► reference, on each log ──► events at which it alerts ──┐
                                          the right rule ──► the same ──────┴── differ? ──► the shortest such log, shrunk, as text
 
-Each log is there twice: as it is drawn, which is easy to read; and at another time, of other accounts, with fields that do not
-matter filled in, and with the largest or smallest amount far away, for rules that hold only in the small world of these logs.
+Each log is there three times: as it is drawn, which is easy to read; at another time, of other accounts, with fields that do not
+matter filled in, and with the largest or smallest amount far away; and with other amounts. The last two are for rules that are
+right, or are a typical mistake, only in the small world of these logs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ BEGIN_MS = 1_704_067_200_000  # a Monday, 00:00
 END_MS = 800 * DAY_MS  # after the begin: all that a rule waits for has passed
 YEAR_MS = 365 * DAY_MS
 OTHER_IDS = 1_000_000
+FACTORS = [Decimal(factor) for factor in ("0.1", "0.5", "1", "1", "1", "1", "2")]
 LEAST, MOST = Decimal("0.01"), Decimal("9999999.99")
 Log = Sequence[tuple[int, dict[str, Any]]]  # ms since the begin, fields
 
@@ -56,7 +58,8 @@ class AlertsOnRandomLogs:
     def logs(self) -> list[list[dict[str, Any]]]:
         """Events as the schema reads them."""
         drawn = [self._events(self.draw_log(Random(size), size)) for size in range(1, LOGS + 1)]
-        return drawn + [self._elsewhere(log, Random(number)) for number, log in enumerate(drawn)]
+        elsewhere = [self._elsewhere(log, Random(number)) for number, log in enumerate(drawn)]
+        return drawn + elsewhere + [_with_other_amounts(log, Random(n)) for n, log in enumerate(drawn)]
 
     def _events(self, log: Log) -> list[dict[str, Any]]:
         empty: dict[str, Any] = dict.fromkeys(self.schema.names)
@@ -138,16 +141,26 @@ class RuleExercise(ValueExercise):
     """A `ValueExercise` whose `read` is an `AlertsOnRandomLogs`."""
 
     def _typical(self, answer: object, got: JudgedRule | None, given: tuple) -> str:
-        """As for any answer; but a rule that never alerts does what many others do, so it must be the same but for its `when`."""
+        """As for any answer; but rules that never alert do so for many reasons, so such a rule must say the same, but for its `when`."""
         if got is None or any(got.alerts):
             return super()._typical(answer, got, given)
         for mistake in self.mistakes:
-            if replace(self.read.rule(mistake.answer), when=got.rule.when) == got.rule:  # type: ignore[attr-defined]
+            known = self.read(mistake.answer)
+            if not any(known.alerts) and replace(known.rule, when=got.rule.when) == got.rule:
                 return say(mistake.says)
         return ""
 
     def _differs(self, got: JudgedRule, expected: JudgedRule) -> str:
         return self.read.describe_shortest_difference(got, expected)  # type: ignore[attr-defined]
+
+
+def _with_other_amounts(log: list[dict[str, Any]], random: Random) -> list[dict[str, Any]]:
+    """The log with some amounts doubled, or made smaller; whole cents, and none below one."""
+
+    def other(value: Any) -> Any:
+        return max(round(value * random.choice(FACTORS), 2), LEAST) if isinstance(value, Decimal) else value
+
+    return [{name: other(value) for name, value in event.items()} for event in log]
 
 
 def event_line(event: Mapping[str, Any]) -> str:

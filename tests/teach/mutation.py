@@ -3,7 +3,7 @@
 a <= b  ──►  a < b, a > b, …        x // y  ──►  x / y, …         is None  ──►  not …
 3       ──►  2, 4, 0, -3            sum     ──►  len, max         for a in b  ──►  in sorted(b), in the last three of b
 G       ──►  16, p                  return x  ──►  return int(x), min(x, 1000), …
-def f(a) ──►  empties or sorts a at the end, fails if a is empty, sees 32 bits or the first 400 of a, or floats
+def f(a) ──►  empties or sorts a at the end, fails if a is empty, sees 32 bits, or the first 100, of a
 """
 
 import ast
@@ -29,18 +29,18 @@ NAMES = {
     "round": ("int",),
     "oct": ("bin", "hex"),
 }
-GIVEN = {  # what a function may do with a parameter, before and after its own statements
-    "fails if {0} is empty": ("{0}[0] if type({0}) is list else 0", ""),
-    "no answer if {0} is empty": ("if type({0}) is list and not {0}: return None", ""),
-    "{0} in 32 bits": ("{0} = _each(lambda n: n & 0x7FFFFFFF if type(n) is int else n, {0})", ""),
-    "{0} as floats": ("{0} = _each(lambda n: float(n) if type(n) is int else n, {0})", ""),
-    "the first 400 of {0}": ("{0} = {0}[:400] if type({0}) is list else {0}", ""),
-    "empties {0}": ("", "type({0}) in (list, dict, set) and {0}.clear()"),
-    "takes one from {0}": ("", "type({0}) in (list, set) and {0} and {0}.pop()"),
-    "turns {0} around": ("", "type({0}) is list and {0}.reverse()"),
-    "puts one into {0}": ("", "type({0}) is list and {0}.extend({0}[:1])"),
+BEFORE = {  # what a function may do with a list before its own statements
+    "fails if {0} is empty": "{0}[0]",
+    "no answer if {0} is empty": "if not {0}: return None",
+    "the first 100 of {0}": "{0} = {0}[:100]",
 }
-EACH = "def _each(change, given):\n    return [change(n) for n in given] if type(given) is list else change(given)\n"
+AFTER = {  # and with what it is given after them
+    "empties {0}": "{0}.clear()",
+    "takes one from {0}": "{0} and {0}.pop()",
+    "turns {0} around": "{0}.reverse()",
+    "puts one into {0}": "{0}.extend({0}[:1])",
+}
+BITS = "{0} = [n & 0x7FFFFFFF for n in {0}] if type({0}) is list else {0} & 0x7FFFFFFF"
 SIZES = (1, 2, 3, 4, 5, 10, 16, 20, 60, 128)  # numbers that lessons and cases show
 ITERATED = (
     "sorted({})",
@@ -53,16 +53,16 @@ ITERATED = (
 )
 RETURNED = (
     "int({})", "round({}, 1)", "round({})", "({}) + 1", "-({})", "bool({})", "str({})", "min({}, 1000)", "max({}, 1)",
-    "[float(n) for n in {}]", "[str(n) for n in {}]", "float({})", "sorted({}, key=str)", "({}) or None", "({}) * 2",
+    "[float(n) for n in {}]", "[str(n) for n in {}]", "sorted({}, key=str)", "({}) or None", "({}) * 2",
     "sorted({})", "list({})[:3]", "list({})[:10]", "list({})[::-1]", "set({})", "int(({}) * 100) / 100",
 )  # fmt: skip
 
 
-def mutants(code: str) -> dict[str, str]:
-    """Code by what was changed; none of them compiles to the code itself."""
+def mutants(code: str, arguments: tuple = ()) -> dict[str, str]:
+    """Code by what was changed; none of them compiles to the code itself. `arguments`: of a case of the function, if it is one."""
     tree = ast.parse(code)
     same, found = ast.dump(tree), {}
-    for what, mutant in _mutants(tree):
+    for what, mutant in _mutants(tree, arguments):
         if ast.dump(mutant) != same:
             text = ast.unparse(mutant)
             if text not in found.values():
@@ -70,8 +70,9 @@ def mutants(code: str) -> dict[str, str]:
     return found
 
 
-def _mutants(tree: ast.Module) -> Iterator[tuple[str, ast.Module]]:
-    yield from _with_other_parameters(tree)
+def _mutants(tree: ast.Module, arguments: tuple) -> Iterator[tuple[str, ast.Module]]:
+    if arguments:
+        yield from _with_other_parameters(tree, arguments)
     for number, node in enumerate(ast.walk(tree)):
         for said, change in _changes(node, tree):
             copy: Any = deepcopy(tree)
@@ -86,17 +87,29 @@ def _mutants(tree: ast.Module) -> Iterator[tuple[str, ast.Module]]:
             )
 
 
-def _with_other_parameters(tree: ast.Module) -> Iterator[tuple[str, ast.Module]]:
-    """The function that does something to what it is given."""
-    for place, defined in enumerate(tree.body):
-        for name in [arg.arg for arg in defined.args.args] if isinstance(defined, ast.FunctionDef) else []:
-            for said, (before, after) in GIVEN.items():
-                copy: Any = deepcopy(tree)
-                body = ast.parse(f"try:\n    pass\nfinally:\n    {after.format(name) or 'pass'}").body
-                body[0].body = copy.body[place].body  # type: ignore[attr-defined]
-                copy.body[place].body = ast.parse(before.format(name)).body + body
-                copy.body = ast.parse(EACH).body + copy.body
-                yield said.format(name), ast.fix_missing_locations(copy)
+def _with_other_parameters(tree: ast.Module, arguments: tuple) -> Iterator[tuple[str, ast.Module]]:
+    """The function that does something to what it is given; `arguments`: of one case."""
+    place, defined = next((at, n) for at, n in enumerate(tree.body) if isinstance(n, ast.FunctionDef))
+    given = dict(zip((each.arg for each in defined.args.args), arguments))
+    whole = [
+        name
+        for name, value in given.items()
+        if type(value) is int or (type(value) is list and {*map(type, value)} == {int})
+    ]
+    changes = {"all in 32 bits": ("\n".join(map(BITS.format, whole)), "")} if whole else {}
+    for name, value in given.items():
+        if type(value) is list:
+            changes |= {said.format(name): (code.format(name), "") for said, code in BEFORE.items()}
+            changes |= {said.format(name): ("", code.format(name)) for said, code in AFTER.items()}
+        elif isinstance(value, (dict, set)):
+            changes[f"empties {name}"] = "", f"{name}.clear()"
+    for said, (before, after) in changes.items():
+        copy: Any = deepcopy(tree)
+        own = copy.body[place]
+        tried: Any = ast.parse(f"try:\n    pass\nfinally:\n    {after or 'pass'}")
+        tried.body[0].body = own.body
+        own.body = ast.parse(before).body + tried.body
+        yield said, ast.fix_missing_locations(copy)
 
 
 class _Put(ast.NodeTransformer):

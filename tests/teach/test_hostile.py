@@ -1,6 +1,8 @@
 """Answers that never end, or that claim to be what they are not."""
 
 import threading
+from contextlib import suppress
+from copy import deepcopy
 
 import pytest
 
@@ -224,18 +226,38 @@ def test_a_check_writes_down_hostile_answers_too(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_that_changes_what_it_is_given_is_judged_by_its_answers_alone(name):
-    right = answer_of(name)
+@pytest.mark.parametrize("change", ["clear", "pop", "reverse", "sort", "extend"])
+def test_a_function_that_changes_what_it_is_given_is_told_so_and_spoils_nothing(name, change):
+    """A caller may still need its list. Only the memory of lesson 9 is there to be changed, and its copies of rules are the function's own."""
+    right, changed = answer_of(name), []
 
     def spoiling(*given):
         keep = given[0] if name in ("9.2", "9.3") else None
         answer = right(*given)
         for value in given:
             if value is not keep and isinstance(value, (list, dict, set)):
-                value.clear()
+                before = deepcopy(value)
+                with suppress(AttributeError, TypeError, IndexError, KeyError):
+                    getattr(value, change)(*([[7]] if change == "extend" else []))
+                changed.append(value != before)
         return answer
 
-    assert judged(name, spoiling).state == RIGHT and judged(name, right).state == RIGHT
+    verdict = judged(name, spoiling)
+    if any(changed) and not name.startswith("9."):
+        assert (
+            verdict.state == WRONG
+            and "changed what it was given" in verdict.text
+            and " became " in verdict.text
+        )
+    else:
+        assert verdict.state == RIGHT
+    assert judged(name, right).state == RIGHT
+
+
+def test_a_wrong_answer_is_told_before_a_changed_input():
+    assert judged("7.3", lambda alerts: alerts.clear() or [1]).text.startswith("<lambda>([{'alertId'") and (
+        "gave [1]" in judged("7.3", lambda alerts: alerts.clear() or [1]).text
+    )
 
 
 def test_what_cannot_be_written_down_in_memory_is_told():

@@ -193,6 +193,9 @@ EXERCISES = {
         cases=(
             (([10, 10, 10, 60], 5, 3), [3], "60 is more than five times 10"),
             (([10, 10, 10, 50], 5, 3), [], "exactly five times is not more"),
+            (([], 5, 3), [], "no payments"),
+            (([1, 1, 1, 2**32], 2, 3), [3]),
+            (([1] * 150 + [10], 2, 3), [150]),
             (([10, 10, 60, 10], 5, 3), [], "when 60 comes, there are only two earlier payments"),
             (
                 ([1, 1, 1, 100, 101], 3, 2),
@@ -318,6 +321,8 @@ EXERCISES = {
             ),
             (([0, 6, 12, 18], 1, 10), [0, 12], "the alert at 6 was suppressed, so it does not count at 12"),
             (([0, 1, 2, 3], 2, 10), [0, 1]),
+            (([], 1, 10), [], "no alerts"),
+            (([0, 2**32 + 1], 1, 10), [0, 2**32 + 1]),
         ),
         right=_raised,
         draw=_alert_times,

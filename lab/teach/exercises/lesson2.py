@@ -99,6 +99,7 @@ EXERCISES = {
             ((15, [10, 12, 14, 20]), 3),
             ((30, []), 0, "no changes"),
             ((5_000, list(range(1_500))), 1_500),
+            ((2**32, [5, 2**32, 2**32 + 5]), 2),
         ),
         right=lambda event_ms, control_ms: sum(time <= event_ms for time in control_ms),
         draw=lambda random, size: (

@@ -89,6 +89,9 @@ EXERCISES = {
             ((100, [20], 0), 80),
             ((100, [20, 60, 5], 0), 40, "the widest window decides"),
             ((100, [20, 60, 5], 10), 30, "a late event looks back from its own time"),
+            ((100, [60], 40), 0),
+            ((1_700_000_000_000, [2_592_000_000], 300_000), 1_697_407_700_000),
+            ((1_000, list(range(1, 201)), 0), 800),
         ),
         right=lambda newest, windows, out_of_order: newest - max(windows) - out_of_order,
         draw=lambda random, size: (

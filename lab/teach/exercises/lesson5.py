@@ -62,6 +62,8 @@ EXERCISES = {
             ((OFFSETS, 0, 4), [(0, 170), (4, 8)], "partitions 0 and 4 are 0 modulo 4"),
             ((OFFSETS, 3, 4), [(3, 52)]),
             ((OFFSETS, 5, 6), [], "with more tasks than partitions, some tasks have nothing to read"),
+            (([], 0, 4), []),
+            (([(n, 7 * n) for n in range(150)], 1, 100), [(1, 7), (101, 707)]),
             (
                 (MIXED, 1, 3),
                 [(4, 8), (1, 401), (7, 52)],
@@ -168,17 +170,20 @@ EXERCISES = {
         ),
     ),
     "5.4": ValueExercise(
-        right=flink_default_key_groups(50),
+        right=flink_default_key_groups(100),
         unit="tasks",
         because="Flink takes half as much again, rounds up to a power of two, and never goes below 128.",
         hints=(
-            "50 · 1.5 = 75. What is the next power of two?",
+            "100 · 1.5 = 150. What is the next power of two?",
             "Compare lab.keygroups.flink_default_key_groups.",
         ),
         mistakes=(
-            Mistake(75, "Half as much again is 75, but Flink then rounds up to a power of two."),
-            Mistake(64, "64 is a power of two, but it is below 75. Flink rounds up."),
-            Mistake(50, "That is the parallelism at the start. Flink leaves room to grow."),
+            Mistake(150, "Half as much again is 150, but Flink then rounds up to a power of two."),
+            Mistake(
+                128,
+                "128 is a power of two, but it is below 150. First take half as much again, then round up.",
+            ),
+            Mistake(100, "That is the parallelism at the start. Flink leaves room to grow."),
         ),
     ),
     "5.5": ValueExercise(

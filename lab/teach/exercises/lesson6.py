@@ -92,6 +92,7 @@ EXERCISES = {
             ((1_000, 1, 16), (4_000, 48)),
             ((64, 2, 16), (256, 96), "a key-group reads and writes its state in each batch"),
             ((30_000, 3, 128), (120_000, 1_152)),
+            ((3_000_000_000, 1, 16), (12_000_000_000, 48)),
         ),
         right=lambda events, batches, key_groups: (4 * events, 3 * key_groups * batches),
         draw=_round_trips,
@@ -120,6 +121,8 @@ EXERCISES = {
             (([0, 10, 11], [5, 2, 1], 10), [5, 7, 3], "at 10 the event at 0 still counts, at 11 it does not"),
             (([0, 5, 30], [1, 1, 1], 20), [1, 2, 1], "two events may leave at once"),
             (([1, 2, 3, 4], [1, 1, 1, 1], 100), [1, 2, 3, 4]),
+            (([], [], 10), [], "no events"),
+            (([0, 2**32], [2**32, 2**33], 10), [2**32, 2**33]),
             (
                 ([7, 7], [1, 1], 20),
                 [1, 2],
@@ -159,7 +162,7 @@ EXERCISES = {
     "6.3": FunctionExercise(
         cases=tuple(
             ((n,), sum(map(int, oct(n)[2:])), f"{n} is {oct(n)[2:]} in base 8")
-            for n in (1, 7, 8, 9, 63, 64, 100, 128, 511, 512, 513)
+            for n in (1, 7, 8, 9, 63, 64, 100, 128, 511, 512, 513, 2**40)
         ),
         right=lambda n: sum(map(int, oct(n)[2:])),
         draw=lambda random, size: (random.randint(0, size * size),),
@@ -191,6 +194,7 @@ EXERCISES = {
             ((0.9, 10), 5.26, "the rest, which you did not speed up, is now the largest part"),
             ((0.6, 3), 1.67, "1.666… is rounded up"),
             ((0.9999, 100_000), 9_090.99),
+            ((0.5, 2**32), 2.0),
         ),
         right=lambda s, k: round(1 / (1 - s + s / k), 2),
         draw=_share_and_factor,

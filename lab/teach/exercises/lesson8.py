@@ -131,6 +131,7 @@ EXERCISES = {
                 "the edge at 60 cuts the six events into three and three",
             ),
             (([0, 10, 20], 60), (3, 3)),
+            (([0, 2**32], 60), (1, 1)),
             (([0, 60], 60), (1, 2), "both ends of the window that ends with an event count"),
             (([0, 1, 2, 500], 60), (3, 3), "the fullest window need not be the last"),
         ),
@@ -198,6 +199,8 @@ EXERCISES = {
             ),
             (([], {1: 7}, {7}), (1, 0), "without alerts nothing is wrong, and nothing is found"),
             (([1, 3], {1: 7, 3: 8}, {7, 8}), (1, 1)),
+            (([2**32 + 1], {1: 7}, {7}), (0, 0)),
+            ((list(range(1, 151)), {150: 7}, {7}), (1 / 150, 1)),
             (
                 ([1, 2], {1: 7, 2: 9}, {7, 8}),
                 (1, 1 / 2),
