@@ -57,7 +57,7 @@ class Backtest(widgets.VBox):
         self._curve_of: tuple = ()  # what that curve depends on
         self._curve_rests_until = 0.0
         self.said = widgets.HTML()
-        self.figure = figure("", x=say("limit"), y=say("alerts"), height=150)
+        self.figure = figure("", x=say("limit"), y=say("alerts"), height=130)
         self.figure.update_layout(
             yaxis={"tickformat": ",", "nticks": 4}, xaxis={"nticks": 6}
         )  # no SI units of counts

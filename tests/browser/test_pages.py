@@ -5,10 +5,11 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Error, Locator, Page, expect
 
 from tests.browser.access import grave, of_lesson
 from tests.browser.jupyter import ROOT, Watched, lab, voila
@@ -96,7 +97,7 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     for _ in range(8):
         slider.press("ArrowRight")
     page.wait_for_function(
-        "() => JSON.parse([...document.querySelectorAll('.lab-side textarea')].pop().value).limit > 100",
+        "() => Number([...document.querySelectorAll('.lab-side textarea')].pop().value.split('> ').pop()) > 100",
         timeout=SOON,
     )
     side.get_by_role("tab", name="Form").click()
@@ -115,7 +116,7 @@ def what_is_typed_is_what_is_published(page: Page) -> None:
     rules.locator("button:has-text('New rule')").click()
     side.get_by_role("tab", name="Text").click()
     text = side.locator("textarea")
-    expect(text).to_have_value(re.compile('"ruleId": 5,'))
+    expect(text).to_have_value(re.compile(r"^COUNT\(events\) per payeeId over 1 min > 10$"))
     for typed in (TYPED, json.dumps(NEW_RULE | {"ruleId": 79, "limit": 5_000_000})):
         text.fill("")
         text.press_sequentially(typed, delay=2)
@@ -133,6 +134,41 @@ def what_is_typed_is_what_is_published(page: Page) -> None:
     side.get_by_role("tab", name="Form").click()
     page.keyboard.press("Escape")
     expect(side).not_to_be_visible()  # opened again, it has its proposal: nothing is typed before
+
+
+def while_a_slider_is_dragged_it_shows_what_is_meant(page: Page) -> None:
+    """Also while events and bursts change the limits that it offers."""
+    panel(page, "Rules").locator("tr[data-key='1']").click()
+    side, burst = beside(page), panel(page, "Stream").locator("button:has-text('pair')")
+    shown = side.locator(".lab-slider output").first
+    expect(shown).to_have_text("20,000,000")
+    box = side.locator(".lab-slider input").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 9)
+    page.mouse.down()
+    for step in range(20):
+        page.mouse.move(box["x"] + box["width"] * (0.9 - 0.03 * step), box["y"] + 9)
+        time.sleep(0.1)
+        if step == 10:
+            burst.evaluate("button => button.click()")
+    chosen = shown.inner_text()
+    page.mouse.up()
+    expect(side.locator(".lab-foot")).to_contain_text(f"over 5 s > {chosen} ·")
+    expect(shown).to_have_text(chosen)
+    page.keyboard.press("Escape")
+
+
+def a_reload_is_asked_about(page: Page) -> None:
+    """For the room, its rules and its alerts are gone then; whoever stays loses nothing."""
+    asked = []
+    page.once("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    with suppress(Error):
+        page.reload(timeout=3_000)
+    assert asked == ["beforeunload"]
+    time.sleep(2)  # a kernel that ends is noticed by then
+    expect(page.locator(".lab-pulse.good")).to_be_visible()
+    panel(page, "Rules").locator("tr[data-key='1']").click()  # it answers
+    expect(beside(page).get_by_text("Rule 1", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
 
 
 def the_scope_moves(page: Page) -> None:
@@ -154,6 +190,8 @@ def nothing_is_scrolled_for(page: Page) -> None:
         assert box["y"] >= 0 and box["y"] + box["height"] <= window["height"], name
         assert box["x"] >= 0 and box["x"] + box["width"] <= window["width"], name
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if page.evaluate("document.body.dataset.voila"):  # a page of its own has no scrollbar beside the room's
+        assert page.evaluate("getComputedStyle(document.documentElement).overflowY") == "hidden"
 
 
 def test_lesson_0_runs_and_in_its_room_a_rule_is_made_tuned_and_seen_to_fire(browser, jupyter):
@@ -322,6 +360,8 @@ def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
         assert grave(page) == []
         keep_room(page, "control-room-dark" if dark else "control-room")
         what_is_typed_is_what_is_published(page)
+        while_a_slider_is_dragged_it_shows_what_is_meant(page)
+        a_reload_is_asked_about(page)
         a_rule_is_made_tuned_and_seen_to_fire(page)
         nothing_is_scrolled_for(page)
         assert grave(page) == []

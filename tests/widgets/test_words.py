@@ -135,7 +135,7 @@ def _english(texts) -> list[str]:
         re.sub(r"<[^>]*>|`[^`]*`|\b[A-Z_]{3,}\b[^;。]*|lab infer|Kafka broker", " ", str(text))
         for text in texts
     )
-    rules = re.compile(r"field = value.*|.*amount > 500.*|\{.*|.*\bover \d.*")
+    rules = re.compile(r"field = value.*|.*[aA]mount > 500.*|\{.*|.*\bover \d.*")
     return [text for text in bare if ENGLISH.search(rules.sub("", text))]
 
 

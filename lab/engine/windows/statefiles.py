@@ -18,6 +18,8 @@ was not saved is ignored, and written again with the same content when that epoc
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -309,3 +311,31 @@ def _data(folder: CheckpointFolder, name: str) -> pa.Buffer:
     if not checksum.is_intact(data):
         raise ValueError("its checksum does not match its content")
     return pa.py_buffer(data)
+
+
+@contextmanager
+def _readable(where: str) -> Iterator[None]:
+    """Reads in this block may meet a damaged file. Turns their errors into a ValueError that names the file."""
+    try:
+        yield
+    except StateFileMissing:
+        raise
+    except (
+        pa.ArrowException,
+        MemoryError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        raise ValueError(
+            f"{where} is no state file, or a damaged one: {error}; restore the checkpoint"
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _meta(where: str, name: str) -> dict:
+    with _readable(f"{where}/{name}"):
+        data = _data(CheckpointFolder(where), name)
+        return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
