@@ -45,7 +45,8 @@ class SampledRecords:
             doubts.append(f"the records are envelopes; the event is in {'.'.join(self.event_path)}")
         if self.delete_count:
             deletes = f"{self.delete_count:,} records are deletes, which have no event and become dead letters; an update is read as the row after it"
-            own = bool(self.event_path) and time_path[: len(self.event_path)] == self.event_path
+            row = self.event_path or ()
+            own = time_path[: len(row)] == row
             doubts.append(
                 f'{deletes}. With taken_back = "op = d", a delete and an update take back the row before'
                 if own
