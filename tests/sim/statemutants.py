@@ -273,7 +273,7 @@ def the_waits_of_the_last_epoch_of_a_merge_are_lost():
     def mutated(self):
         last = first_seq(self.file.last_epoch)
         export = Waits.export
-        lost = lambda waits, first, end: export(waits, first, first if first == last else end)  # noqa: E731
+        lost = lambda waits, first, end: export(waits, first, first if first == last else end)
         with patch.object(Waits, "export", lost):
             rows = list(exported(self))
         yield from rows
