@@ -272,7 +272,7 @@ class Schema:
             for what, now, then in (
                 ("type", field.type, past.type),
                 ("path", ".".join(field.record_path), ".".join(past.record_path)),
-                ("unit", field.unit, past.unit),
+                ("unit", f"{field.unit} {field.zone}".strip(), f"{past.unit} {past.zone}".strip()),
                 ("zone", field.zone, past.zone),
             ):
                 if now != then and (what != "unit" or field.type == "time"):

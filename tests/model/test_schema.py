@@ -464,7 +464,10 @@ def changed(number: int, **attributes) -> Schema:
         ),
         (changed(2, path=("total",)), "the path of amount is total, before it was order.total.amount"),
         (changed(1, unit="utc"), "the unit of at is utc, before it was iso"),
-        (changed(1, unit="local", zone="Asia/Seoul"), "the unit of at is local, before it was iso"),
+        (
+            changed(1, unit="local", zone="Asia/Seoul"),
+            "the unit of at is local Asia/Seoul, before it was iso",
+        ),
         (replace(ORDERS, fields=ORDERS.fields[:3]), "there is no field gift any more"),
         (PAYMENTS, "the id is transactionId, before it was id"),
         (replace(ORDERS, records="either", nan="dead letter", taken_back="amount < 0"), None),
