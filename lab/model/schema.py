@@ -239,16 +239,21 @@ class Schema:
 
     @classmethod
     def from_dict(cls, given: dict) -> "Schema":
-        """The schema that `to_dict` gave, also after a turn through JSON.
+        """The schema that `to_dict` gave, also after a turn through JSON, and if an older version did, with its one `id_field`.
 
         >>> Schema.from_dict(PAYMENTS.to_dict()) == PAYMENTS
         True
         """
         fields = (
-            Field(**field | {name: tuple(field[name]) for name in ("path", "examples")})
+            Field(**field | {name: tuple(field.get(name, ())) for name in ("path", "examples")})
             for field in given["fields"]
         )
-        return cls(**given | {"fields": tuple(fields), "id_fields": tuple(given["id_fields"])})
+        id_fields = given["id_fields"] if "id_fields" in given else [given["id_field"]]
+        records, nan = given.get("records", "either"), given.get("nan", "null")
+        taken_back = given.get("taken_back", "")
+        return cls(
+            given["name"], tuple(fields), tuple(id_fields), given["time_field"], records, nan, taken_back
+        )
 
     def incompatibility_with(self, before: "Schema") -> str | None:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
@@ -273,12 +278,9 @@ class Schema:
                 ("type", field.type, past.type),
                 ("path", ".".join(field.record_path), ".".join(past.record_path)),
                 ("unit", f"{field.unit} {field.zone}".strip(), f"{past.unit} {past.zone}".strip()),
-                ("zone", field.zone, past.zone),
             ):
                 if now != then and (what != "unit" or field.type == "time"):
-                    return (
-                        f"the {what} of {past.name} is {now or 'missing'}, before it was {then or 'missing'}"
-                    )
+                    return f"the {what} of {past.name} is {now}, before it was {then}"
         return None
 
     def _repr_html_(self) -> str:
