@@ -36,6 +36,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "password").write_text(SECRET + "\n")
     (tmp_path / "password").chmod(0o600)
     (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    (tmp_path / "ca.pem").chmod(0o600)
     (tmp_path / "lab.toml").write_text(SASL)
     monkeypatch.setenv("KAFKA_USER", "alice")
     monkeypatch.chdir(tmp_path)
