@@ -74,6 +74,9 @@ def decimals(largest: int):
 @example(Fraction(1 << 126), Fraction(-(1 << 126)), 10**18, 1, (36, 0), Decimal(10**24 - 1), 0)
 @example(Fraction(-(1 << 126)), Fraction(1 << 126), 1, 10**18, (0, 36), -Decimal(10**24 - 1), 0)
 @example(Fraction(0), Fraction(0), 1, 1, (0, 0), Decimal("-10000000000000000.000000000001"), 0)
+@example(
+    Fraction(0), Fraction(-(10**23) // 7), 1, 1, (0, 0), Decimal("123456789012345678901234.123456789012"), 0
+)
 def test_what_is_compared_with_a_multiple_and_something_more_is_compared_exactly(
     value, other, times, by, scales, plus, off
 ):

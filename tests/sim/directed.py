@@ -81,13 +81,24 @@ def an_attempt_that_stood_still_makes_a_removed_file_anew() -> History:
     return History(CALM | {"loop": True}, (A_MS_AHEAD, rule(0, "5m"), *actions))
 
 
+def away_for_a_moment(gone: dict) -> History:
+    """Rule 1 fires at two events, then goes, as a message says, and comes back before the next event: it counts all again.
+
+    Another rule keeps the route and its events.
+    """
+    first, away = rule(0, "5m", reset_at=2), append("control", 3, gone)
+    actions = (first, rule(0, "5m", rule_id=2), event(1), event(2), batch(), away)
+    return History(CALM, (A_MS_AHEAD, *actions, rule(4, "5m", reset_at=2), event(5)))
+
+
+@directed
+def a_rule_that_left_for_a_moment_keeps_its_resets() -> History:
+    return away_for_a_moment({"ruleId": 1, "ruleState": "DELETE"})
+
+
 @directed
 def a_rule_that_had_another_filter_for_a_moment_keeps_its_resets() -> History:
-    """Another rule keeps the route and its events. The rule has fired at two of them; when it is back, it counts all again."""
-    first = rule(0, "5m", reset_at=2)
-    filtered = append("control", 3, json.loads(first[-1]) | {"filter": {"action": "login"}})
-    actions = (first, rule(0, "5m", rule_id=2), event(1), event(2), batch(), filtered)
-    return History(CALM, (A_MS_AHEAD, *actions, rule(4, "5m", reset_at=2), event(5)))
+    return away_for_a_moment(json.loads(rule(0, "5m", reset_at=2)[-1]) | {"filter": {"action": "login"}})
 
 
 @directed
