@@ -30,18 +30,14 @@ def control_message_text(message: object, variable_name: str, rule_id: int = 1) 
     """
     if isinstance(message, str) and jsontext.looks_like_json_object(message):
         with suppress(BadRecord):  # the rule book says what is wrong with it
-            message = jsontext.parse_json_object(message)
+            found = jsontext.parse_json_object(message)
+            message = message if {"ruleId", "ruleState"} <= found.keys() else found
     if isinstance(message, dict):
-        known = "controlType" in message
-        return json.dumps(
-            message if known else {"ruleId": rule_id, "ruleState": "ACTIVE"} | message, default=str
-        )
+        defaults = {} if "controlType" in message else {"ruleId": rule_id, "ruleState": "ACTIVE"}
+        return json.dumps(defaults | message, default=_json_number)
     if isinstance(message, str):
-        return (
-            message
-            if WITH_ID.match(message)
-            else f"{rule_id}{',' if message.strip().startswith('(') else ':'} {message}"
-        )
+        colon = "," if message.lstrip().startswith("(") else ":"
+        return message if WITH_ID.match(message) else f"{rule_id}{colon} {message}"
     raise AnswerRefused(
         say(
             "{name} must be a whole rule, a string or a dictionary, not {answer}",
@@ -49,6 +45,10 @@ def control_message_text(message: object, variable_name: str, rule_id: int = 1) 
             answer=answer_text(message),
         )
     )
+
+
+def _json_number(value: object) -> object:
+    return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def rule_from_message(
