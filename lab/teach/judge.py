@@ -323,8 +323,11 @@ class FunctionExercise:
             found = smaller, its
             return True
 
+        def leave_out() -> None:
+            shrink(range(longest), is_wrong)
+
         with limited_output(0):
-            self._limited(lambda: shrink(range(longest), is_wrong) and None)
+            self._limited(leave_out)
         return found
 
     def _limited(self, does: Callable[[], str | None]) -> str:

@@ -140,7 +140,7 @@ class AlertsOnRandomLogs:
 class RuleExercise(ValueExercise):
     """A `ValueExercise` whose `read` is an `AlertsOnRandomLogs`."""
 
-    def _typical(self, answer: object, got: JudgedRule | None, given: tuple) -> str:
+    def _typical(self, answer: object, got: Any, given: tuple) -> str:
         """As for any answer; but rules that never alert do so for many reasons, so such a rule must say the same, but for its `when`."""
         if got is None or any(got.alerts):
             return super()._typical(answer, got, given)

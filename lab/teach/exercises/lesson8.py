@@ -30,7 +30,7 @@ SQL_STEPS = 100_000  # of SQLite's machine; an edit of three rows takes less tha
 
 def policy_rule_text(message: object) -> str:
     """The canonical text of the rule in a policy on logins."""
-    rule = rule_from_message(message, "stuffing", LOGINS, POLICY["ruleId"])
+    rule = rule_from_message(message, "stuffing", LOGINS, rule_id=3)
     if rule.rule_id != POLICY["ruleId"]:
         raise AnswerRefused(f"its id must be 3, not {rule.rule_id}")
     return canonical_rule_text(rule, LOGINS)
