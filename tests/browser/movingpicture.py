@@ -82,7 +82,10 @@ def _reduce(frames: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
     apart = ((colours[used][:, None] - colours[frequent][None]) ** 2).sum(2)
     nearest[used] = apart.argmin(1)
     palette = np.zeros((COLOURS + 1, 3), np.uint8)
-    palette[:COLOURS] = colours[frequent] * 255 // 31
+    for channel in range(3):  # of each colour, what those that are nearly it are on average
+        weights = np.concatenate([frame[:, :, channel].ravel() for frame in frames])
+        sums = np.bincount(np.concatenate([each.ravel() for each in coarse]), weights, minlength=1 << 15)
+        palette[:COLOURS, channel] = np.round(sums[frequent] / np.maximum(counts[frequent], 1))
     return palette, [nearest[each] for each in coarse]
 
 

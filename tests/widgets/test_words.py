@@ -45,9 +45,6 @@ SHOWN = (
 RULES = {
     "1 per 10 min",
     'team = fraud, desk = "2, left"',
-    "and UNIQUE_COUNT(ip) over 1 d >= 3",
-    "or SUM(amount) over 1 h > 500",
-    "MIN(amount) over 10 min + 5",
 }
 NO_WORDS = {"CSV", "top right", "bottom left", "row wrap"}
 # of a command, of a thread, of the report for an issue, and of a rule that is never refused
