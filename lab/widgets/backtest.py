@@ -50,10 +50,8 @@ class Backtest(widgets.VBox):
         self.window = TextSlider(say("window"), lambda window_ms: self._change(window_ms=window_ms))
         self._limits: list[Decimal] = []  # of the limit's slider
         self._kind: tuple = ()  # of these limits
-        self._curve: tuple[list[float], list[int]] = (
-            [],
-            [],
-        )  # of a rule whose alerts are counted anew for each limit
+        # alerts at limits, of a rule that is evaluated anew for each limit
+        self._curve: dict[float, int] = {}
         self._curve_of: tuple = ()  # what that curve depends on
         self._curve_rests_until = 0.0
         self.said = widgets.HTML()

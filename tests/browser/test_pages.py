@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Error, Locator, Page, expect
+from playwright.sync_api import Dialog, Error, Locator, Page, expect
 
 from tests.browser.access import grave, of_lesson
 from tests.browser.jupyter import ROOT, Watched, lab, voila
@@ -159,8 +159,13 @@ def while_a_slider_is_dragged_it_shows_what_is_meant(page: Page) -> None:
 
 def a_reload_is_asked_about(page: Page) -> None:
     """For the room, its rules and its alerts are gone then; whoever stays loses nothing."""
-    asked = []
-    page.once("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    asked: list[str] = []
+
+    def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.once("dialog", stay)
     with suppress(Error):
         page.reload(timeout=3_000)
     assert asked == ["beforeunload"]
