@@ -364,9 +364,9 @@ def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
         nothing_is_scrolled_for(page)
         assert grave(page) == []
         keep_room(page, "control-room-dark" if dark else "control-room")
-        what_is_typed_is_what_is_published(page)
         while_a_slider_is_dragged_it_shows_what_is_meant(page)
         a_reload_is_asked_about(page)
+        what_is_typed_is_what_is_published(page)
         a_rule_is_made_tuned_and_seen_to_fire(page)
         nothing_is_scrolled_for(page)
         assert grave(page) == []
