@@ -166,8 +166,7 @@ EXERCISES = {
                 CARD_TESTING.replace(
                     " where action = pay and amount <= 2)", ") where action = pay and amount <= 2"
                 ),
-                "After the brackets, where is a filter: the rule does not see the large payment at all, and never alerts. "
-                "Which events count goes into the brackets.",
+                "After the brackets, where is a filter: the rule does not see the large payment at all, and never alerts.",
             ),
             Mistake(
                 CARD_TESTING.replace(">= 4", "> 4"),
@@ -194,8 +193,7 @@ EXERCISES = {
             (([10, 10, 10, 60], 5, 3), [3], "60 is more than five times 10"),
             (([10, 10, 10, 50], 5, 3), [], "exactly five times is not more"),
             (([], 5, 3), [], "no payments"),
-            (([1, 1, 1, 2**32], 2, 3), [3]),
-            (([1] * 150 + [10], 2, 3), [150]),
+            (([1] * 150 + [2**32], 2, 3), [150]),
             (([10, 10, 60, 10], 5, 3), [], "when 60 comes, there are only two earlier payments"),
             (
                 ([1, 1, 1, 100, 101], 3, 2),

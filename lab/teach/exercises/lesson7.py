@@ -103,7 +103,7 @@ EXERCISES = {
         draw=lambda random, size: (
             [
                 {"alertId": f"1.1.{random.randint(0, 1 + size // 3)}", "n": n}
-                for n in range(random.randint(size // 8, 2 + size // 2))
+                for n in range(random.randint(size // 8, 2 + size // 4))
             ],
         ),
         because="At-least-once delivery plus an id gives exactly once.",
