@@ -43,12 +43,14 @@ def end_at(offset: int) -> FakeMessage:
 
 
 class Arriving:
-    """A consumer to which records come in the given parts, one for each call."""
+    """A consumer to which records come in the given parts, one for each call; `looks`: those for one that does not wait."""
 
     parts: ClassVar[list[list[FakeMessage]]] = []
+    looks: ClassVar[list[list[FakeMessage]]] = []
 
-    def __init__(self, _settings: dict):
+    def __init__(self, settings: dict):
         self.assigned: list = []
+        self.closed, self._waits = 0, "fetch.wait.max.ms" not in settings
 
     def assign(self, places: list) -> None:
         self.assigned = [(place.partition, place.offset) for place in places]
@@ -56,9 +58,11 @@ class Arriving:
     def unassign(self) -> None: ...
 
     def consume(self, _most: int, timeout: float) -> list[FakeMessage]:
-        return self.parts.pop(0) if self.parts else []
+        parts = self.parts if self._waits else self.looks
+        return parts.pop(0) if parts else []
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.closed += 1
 
 
 @pytest.fixture
@@ -114,6 +118,33 @@ def test_a_range_ends_where_its_partition_does_though_its_last_offsets_have_no_r
     arriving(monkeypatch, [FakeMessage(0)], [end_at(3)])
     read = [(number, len(came)) for number, came in reader.read({0: (0, 3)}, patience_s=0.3)]
     assert read == [(0, 1)]
+
+
+@pytest.mark.parametrize("found", [FakeMessage(5), end_at(3)])
+def test_a_second_consumer_finds_the_end_of_a_range_that_the_first_one_waits_for(found, reader, monkeypatch):
+    arriving(monkeypatch, [FakeMessage(0)])
+    monkeypatch.setattr(Arriving, "looks", [[found]])
+    read = [(number, len(came)) for number, came in reader.read({0: (0, 3)}, patience_s=5)]
+    assert read == [(0, 1)]
+
+
+def test_what_waits_of_other_partitions_comes_again_from_where_it_begins(reader, monkeypatch):
+    arriving(monkeypatch, [FakeMessage(4, number=1), FakeMessage(8, number=1)], [FakeMessage(7, number=0)])
+    assert len(list(reader.read({1: (4, 6)}))) == 1
+    assert [number for number, _ in reader.read({0: (7, 8)})] == [0]
+    assert sorted(reader._consumer.assigned) == [(0, 7), (1, 8)]
+
+
+def test_a_closed_reader_closes_its_consumer_once_and_has_another_when_it_reads_on(reader, monkeypatch):
+    first = reader._consumer
+    arriving(monkeypatch, [FakeMessage(0)], [FakeMessage(1)])
+    assert len(list(reader.read({0: (0, 1)}))) == 1
+    reader.close(), reader.close()
+    assert first.closed == 1
+    assert len(list(reader.read({0: (1, 2)}))) == 1
+    assert reader._consumer is not first and reader._consumer.closed == 0
+    reader.close()
+    assert reader._consumer.closed == 1
 
 
 def test_partitions_are_read_each_to_its_own_end(reader, monkeypatch):
