@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout, window
 from lab.engine.windows.store import RouteStore
+from lab.model import horizon
 from lab.model.filters import canonical_filter, filter_text
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import RuleBook
@@ -238,7 +239,7 @@ def test_logins_are_judged_as_by_the_reference(opened):
     assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
 
 
-def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path):
+def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path, monkeypatch):
     """All arrays of a store, fates and alerts, after thousands of events with late ones, duplicates, every aggregate."""
     rng, rows, most = np.random.default_rng(5), 6_000, 40_000
     book = RuleBook(PAYMENTS)
@@ -256,6 +257,7 @@ def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path):
     ((route, rules),) = book.routes().items()
     needs = sorted({name for rule in rules for name in rule.stored_field_names})
     late_ms = Settings.max_out_of_orderness_ms
+    monkeypatch.setattr(horizon, "WITNESSES", 1)  # so that some events are too old
     store = RouteStore(tmp_path / "store", PAYMENTS, route, needs, rules, 16, late_ms)
     times = (
         1_700_000_000_000 + np.arange(rows) * 500 - rng.integers(0, 90_000, rows) * (rng.random(rows) < 0.2)
