@@ -163,3 +163,9 @@ def test_an_error_that_passes_is_waited_for_and_another_one_is_raised(reader, mo
     arriving(monkeypatch, [FakeMessage(-1, code=KafkaError.TOPIC_AUTHORIZATION_FAILED)])
     with pytest.raises(NotAllowed, match=f"topic {TOPIC} on .* needs Read and Describe"):
         list(reader.read({0: (1, 2)}))
+
+
+def test_a_consumer_tells_the_end_of_a_partition_and_never_skips_expired_records(reader):
+    assert reader._settings["enable.partition.eof"] is True
+    assert reader._settings["auto.offset.reset"] == "error"
+    assert reader._settings["enable.auto.commit"] is False

@@ -478,3 +478,13 @@ def test_an_error_of_sqlalchemy_s_own_has_a_reason():
     )
     of_driver = OperationalError("SELECT 1", {}, sqlite3.OperationalError("database is locked"))
     assert error_message(of_driver) == "database is locked"
+
+
+def test_what_is_nested_too_deep_becomes_null_wherever_it_is_and_the_rest_stays():
+    deep, brackets = "[" * 500 + "]" * 500, '"]}[{"'
+    found = parse_row_json(f'{{"a": [[1], [2]], "b": {deep}, "c": {brackets}, "d": {deep}, "e": [[3]]}}')
+    cut = found["b"]
+    while isinstance(cut, list):
+        (cut,) = cut
+    assert cut is None and found["d"] == found["b"]
+    assert (found["a"], found["c"], found["e"]) == ([[1], [2]], "]}[{", [[3]])
