@@ -107,15 +107,7 @@ def infer(
     if not records:
         raise ValueError(_no_records(read))
     proposal = SchemaProposal(re.sub(r"[^\w.-]+", "_", name) or "events", records, format, read.tombstones)
-    whole = proposal.doubts.setdefault("", [])
-    if read.bad_record_reasons:
-        whole.append(
-            f"{len(read.bad_record_reasons):,} records will be dead letters; the first: {read.bad_record_reasons[0]}"
-        )
-    if read.tombstones:
-        whole.append(
-            f"{read.tombstones} (records without a value) are skipped here; an engine makes dead letters of them"
-        )
+    whole = proposal.doubts.setdefault("", _doubts_about_records(read))
     typed: list[tuple[InferredField, str, str, list[str]]] = []
     for one in _worth_a_field(found, whole):
         type, unit, doubts = infer_type_and_unit(one)
@@ -139,11 +131,7 @@ def infer(
     }
     for one, *_, doubts in typed:
         proposal.doubts[names[one.path]] = doubts
-        proposal.notes[names[one.path]] = (
-            f"in {one.non_null_count:,} of {records:,} records, first in record {one.first_record:,}; null in the others"
-            if one.non_null_count < records
-            else ""
-        )
+        proposal.notes[names[one.path]] = _note_about_nulls(one, records)
     by_name = {names[one.path]: one for one, *_ in typed}
     chooser = IdAndTimeChooser(
         by_name, fields, records, proposal.doubts, lambda paths: sampled_values(lines, paths)
@@ -165,6 +153,23 @@ def infer(
     first = {role: fields[role] for role in (*proposal.id_fields, proposal.time_field) if role}
     proposal.fields = tuple((first | fields).values())
     return proposal
+
+
+def _note_about_nulls(one: InferredField, records: int) -> str:
+    if one.non_null_count == records:
+        return ""
+    return f"in {one.non_null_count:,} of {records:,} records, first in record {one.first_record:,}; null in the others"
+
+
+def _doubts_about_records(read: SampledRecords) -> list[str]:
+    doubts = []
+    if reasons := read.bad_record_reasons:
+        doubts.append(f"{len(reasons):,} records will be dead letters; the first: {reasons[0]}")
+    if read.tombstones:
+        doubts.append(
+            f"{read.tombstones} (records without a value) are skipped here; an engine makes dead letters of them"
+        )
+    return doubts
 
 
 def _use_zone(

@@ -87,10 +87,25 @@ def play_into_log(
     )
     console = Console(stderr=True, highlight=False)
     console.print(f"{events_place or player.schema} to {log_place}; Ctrl-C stops it", soft_wrap=True)
+    began = time.monotonic()
+    try:
+        _play(player, console)
+    finally:
+        sink.close()
+    bursts = f", {player.planted:,} of them of {player.bursts.total():,} bursts" if player.planted else ""
+    refused = f"; refused: {format_counts_by_kind(player.refused)}" if player.refused else ""
+    if enforcement and (without := enforcement.unanswered + enforcement.refused):
+        refused += f"; {without:,} questions without an answer, the last because of {words.short_json(enforcement.error)}"
+    console.print(
+        f"{player.sent:,} events in {time.monotonic() - began:.1f} s{bursts}{refused}", soft_wrap=True
+    )
+
+
+def _play(player: Player, console: Console) -> None:
+    """Runs the player to its end, or until somebody stops it; in a terminal, keys change it. Raises what ended it."""
     shown = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext()
     )
-    began = time.monotonic()
     with stop_signals() as stopped, terminal_keys() as keys, shown as display:
         player.start()
         try:
@@ -102,16 +117,8 @@ def play_into_log(
                     display.update(status_lines(player, keys is not wait_without_keys), refresh=True)
         finally:
             player.stop()
-            sink.close()
     if player.error:
         raise player.error
-    bursts = f", {player.planted:,} of them of {player.bursts.total():,} bursts" if player.planted else ""
-    refused = f"; refused: {format_counts_by_kind(player.refused)}" if player.refused else ""
-    if enforcement and (without := enforcement.unanswered + enforcement.refused):
-        refused += f"; {without:,} questions without an answer, the last because of {words.short_json(enforcement.error)}"
-    console.print(
-        f"{player.sent:,} events in {time.monotonic() - began:.1f} s{bursts}{refused}", soft_wrap=True
-    )
 
 
 def handle_key(player: Player, key: str) -> bool:

@@ -252,17 +252,12 @@ def _rules(commands: Subparsers) -> None:
     from lab.apps import control
 
     group = add_group(commands, "rules", "change, list and test rules")
-    shared = {
-        "--rules": "the control log",
-        "--acks": "the engine's answers (next to the rules)",
-        "--alerts": "the engine's alerts (next to the rules)",
-    }
 
     def sends(name: str, run, help: str, argument: str, meaning: str, epilog: str = "", **kind) -> None:
         command = add_command(group, name, run, help, epilog)
         command.add_argument(argument, help=meaning, **kind)
         rulestorecli.add_store_option(command)
-        add_logs_options(command, shared)
+        add_logs_options(command, LOGS_OF_RULES)
         command.add_argument(
             "--timeout",
             type=parse_seconds,
@@ -307,6 +302,19 @@ def _rules(commands: Subparsers) -> None:
 
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
 
+    _shows_rules(group)
+
+
+LOGS_OF_RULES = {
+    "--rules": "the control log",
+    "--acks": "the engine's answers (next to the rules)",
+    "--alerts": "the engine's alerts (next to the rules)",
+}
+
+
+def _shows_rules(group: Subparsers) -> None:
+    from lab.apps import control
+
     def show(options: argparse.Namespace) -> None:
         if options.store:
             rulestorecli.import_storedrules().print_stored_rules(rulestorecli.open_rule_store(options))
@@ -315,7 +323,7 @@ def _rules(commands: Subparsers) -> None:
 
     command = add_command(group, "list", show, "show the rules in force, from the control log or --store")
     rulestorecli.add_store_option(command)
-    add_logs_options(command, {name: shared[name] for name in ("--rules", "--acks")})
+    add_logs_options(command, {name: LOGS_OF_RULES[name] for name in ("--rules", "--acks")})
 
     def history(options: argparse.Namespace) -> None:
         rulestorecli.import_storedrules().print_history(

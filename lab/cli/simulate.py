@@ -15,15 +15,7 @@ from lab.cli.replay import EVENTS
 from lab.cli.restrict import add_token_option
 from lab.stream.player import SCHEMAS
 
-
-def add_command_to(commands: Subparsers) -> None:
-    """Adds `lab simulate` to the command line."""
-    command = add_command(
-        commands,
-        "simulate",
-        run,
-        "play a live stream of simulated or recorded events into a log",
-        """\
+EXAMPLES = """\
 examples:
   lab simulate payments --to logs/events                                   then, in another terminal: lab run --logs logs
   lab simulate logins --rate 50 --to kafka://127.0.0.1:9092/logins
@@ -33,7 +25,17 @@ examples:
 
 Keys in a terminal: + and - change the rate by 20 %; p, b and s plant a burst (pair, beneficiary, surge); for logins
 1 to 5 plant an episode; for other schemas s plants a busy group; space pauses; q quits. A burst comes on top of the rate.
-""",
+"""
+
+
+def add_command_to(commands: Subparsers) -> None:
+    """Adds `lab simulate` to the command line."""
+    command = add_command(
+        commands,
+        "simulate",
+        run,
+        "play a live stream of simulated or recorded events into a log",
+        EXAMPLES,
         schema=False,
     )
     what = command.add_mutually_exclusive_group()

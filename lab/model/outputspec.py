@@ -142,16 +142,6 @@ def statistics_json_schema() -> Json:
         COUNT,
     )
     by_name = {"type": "object", "additionalProperties": COUNT}
-    fates = dict.fromkeys(FATES, COUNT)
-    record = {"type": "object", "additionalProperties": {"type": ["string", "integer", "null"]}}
-    example = {"id": {"type": ["string", "integer"]}, "time": COUNT, "key": TEXT}
-    pair = {"type": "array", "items": record, "minItems": 2, "maxItems": 2}
-    newest = closed_object({"time": COUNT}, {"id": example["id"]})
-    examples = {
-        "example": closed_object(example | {"records": pair}, {}),
-        "lateExample": closed_object(example | {"newest": newest}, {}),
-    }
-    route = closed_object({"rule": COUNT, "rules": COUNT, "routed": COUNT}, fates | examples)
     properties = {
         "batch": COUNT,
         "keyGroups": {
@@ -162,12 +152,12 @@ def statistics_json_schema() -> Json:
         **counts,
         "routes": {
             "type": "object",
-            "additionalProperties": route,
+            "additionalProperties": _route_json_schema(),
             "maxProperties": ROUTES_TOLD,
             "description": "of each route the lowest id and the number of its rules, and what became of its events: `routed` is the "
             "sum of the others; with two duplicates as an example where they are more than 1 %. Of many routes those that lost most",
         },
-        "otherRoutes": closed_object({}, fates)
+        "otherRoutes": closed_object({}, dict.fromkeys(FATES, COUNT))
         | {"description": "the sums of the routes that are not named"},
         "alertsByRule": by_name
         | {
@@ -197,3 +187,18 @@ def statistics_json_schema() -> Json:
         "times": by_name | {"description": "when each stage began, and the end: ms since the epoch"},
     }
     return {"type": "object", "properties": properties, "required": ["batch", "keyGroups", "times"]}
+
+
+def _route_json_schema() -> Json:
+    """What became of a route's events, with examples of those that were lost."""
+    record = {"type": "object", "additionalProperties": {"type": ["string", "integer", "null"]}}
+    example = {"id": {"type": ["string", "integer"]}, "time": COUNT, "key": TEXT}
+    pair = {"type": "array", "items": record, "minItems": 2, "maxItems": 2}
+    newest = closed_object({"time": COUNT}, {"id": example["id"]})
+    examples = {
+        "example": closed_object(example | {"records": pair}, {}),
+        "lateExample": closed_object(example | {"newest": newest}, {}),
+    }
+    return closed_object(
+        {"rule": COUNT, "rules": COUNT, "routed": COUNT}, dict.fromkeys(FATES, COUNT) | examples
+    )

@@ -52,6 +52,16 @@ class RuleForm(widgets.VBox):
 
     def __init__(self, schema: Schema, on_change: Callable[[], None]):
         self.schema, self._notify, self._filling = schema, on_change, True
+        self._make_what_it_counts(schema)
+        self._make_conditions_on_events(schema)
+        self._make_limit(schema)
+        self._make_what_follows(schema)
+        self._observe()
+        self._fit()
+        self._lay_out()
+        self._filling = False
+
+    def _make_what_it_counts(self, schema: Schema) -> None:
         roles = (schema.time_field, schema.id_fields[-1])
         # a number of the browser has 53 bits only; its placeholder is the id of a new rule, which counts if this is empty
         self.rule_id = widgets.Text(description=say("rule id"), placeholder="1")
@@ -62,6 +72,8 @@ class RuleForm(widgets.VBox):
         self.unique = OrderedToggles(
             say("unique"), say("count distinct values of this field"), schema.names, roles
         )
+
+    def _make_conditions_on_events(self, schema: Schema) -> None:
         self.filter = widgets.Text(description=say("only where"), placeholder=example_conditions(schema))
         examples = example_when(schema)
         self.filter.tooltip, self.filter_said = say(SEES, examples=examples), widgets.HTML()
@@ -78,6 +90,8 @@ class RuleForm(widgets.VBox):
         more = say(MORE, example=and_example, other=or_example)
         self.more = widgets.Text(description=say("and / or"), placeholder=more)
         self.more.tooltip, self.more_said = more, widgets.HTML()
+
+    def _make_limit(self, schema: Schema) -> None:
         self.function = widgets.Dropdown(options=FUNCTIONS, description=say("function"))
         self.field = widgets.Dropdown(options=[(say("events"), EVENTS)], description=say("of"))
         self.operator = widgets.Dropdown(options=SYMBOLS, description=say("alert if"))
@@ -87,6 +101,9 @@ class RuleForm(widgets.VBox):
         )
         self.limit_said = widgets.HTML()
         self.window = widgets.Text(description=say("within"), placeholder="10s, 20m, 24h, 30d")
+
+    def _make_what_follows(self, schema: Schema) -> None:
+        roles = (schema.time_field, schema.id_fields[-1])
         actions = [(say("no action"), NO_ACTION), *zip(ACTIONS, ACTIONS)]
         self.action = widgets.Dropdown(options=actions, description=say("then"))
         self.action.tooltip = say("what happens to the group of an alert: `lab restrict run` restricts it")
@@ -103,6 +120,8 @@ class RuleForm(widgets.VBox):
         self.event_fields = OrderedToggles(
             say("alerts tell"), say("alerts carry this field of their event"), schema.names, roles
         )
+
+    def _observe(self) -> None:
         controls = (
             self.rule_id,
             self.state,
@@ -126,7 +145,8 @@ class RuleForm(widgets.VBox):
         said = (self.severity, self.title, self.labels, self.event_fields)
         for control in (*controls, *conditions, self.action, self.ttl, *said):
             control.observe(self._on_change, "value")
-        self._fit()
+
+    def _lay_out(self) -> None:
         pairs = (
             (self.rule_id, self.state),
             (self.function, self.field),
@@ -148,7 +168,6 @@ class RuleForm(widgets.VBox):
         rows += [within, self.ttl, self.when, self.when_said, self.say_more, self.rare]
         super().__init__(rows)
         self.add_class("lab-form")
-        self._filling = False
 
     def _fit(self) -> None:
         """Offers the fields that the function takes, and shows the controls that mean something."""

@@ -132,7 +132,7 @@ def attacked(loop: Loop, attacks: int, rng: random.Random) -> Took:
     alerts: dict[int, tuple[int, int]] = {}
     for record in records(loop, "alerts"):
         alert = Alert.from_json(record.line)
-        alerts.setdefault(dict(alert.group)["userId"], (alert.log_time, record.log_time_ms))
+        alerts.setdefault(int(dict(alert.group)["userId"]), (alert.log_time, record.log_time_ms))
     said = {
         dict(parse_restriction(record.line).subject)["userId"]: record.log_time_ms
         for record in records(loop, "restrictions")

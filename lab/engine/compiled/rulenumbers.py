@@ -127,20 +127,7 @@ def rules_to_arrays(
 
     `kept_aggregates`: aggregates that come first, whether or not a rule needs them.
     """
-    by_key: dict[AggregateKey, dict[Fraction, list[list[int]]]] = {key: {} for key in kept_aggregates}
-    compared_keys: set[AggregateKey] = set()
-    for row, rule in enumerate(rules):
-        if rule.state == "ACTIVE" and not rule.absence:
-            keys = [AggregateKey.for_aggregation(each, rule.rule_id) for each in rule.aggregations]
-            if rule.is_plain and not rule.at_most:
-                limit = _limit(rule.conditions[0], schema)
-                at = by_key.setdefault(keys[0], {}).setdefault(limit, [[] for _ in OPERATORS])
-                at[OPERATORS.index(rule.operator)].append(row)
-            else:
-                alerts = AggregateKey.for_alert_count(rule, fields)
-                keys += [alerts] if alerts else []
-                compared_keys.update(keys)
-                by_key |= {key: by_key.get(key, {}) for key in keys}
+    by_key, compared_keys = _rows_by_aggregate_and_limit(rules, fields, schema, kept_aggregates)
     columns = value_columns(fields, schema)
     aggregate = np.zeros((len(by_key), layout.EXCLUDES + 1), np.int64)
     needs: list[tuple[int, int]] = []
@@ -199,6 +186,30 @@ def rules_to_arrays(
         *_conditions(rules, list(by_key), fields, schema),
         np.zeros((len(by_key), 4), np.int64),
     )
+
+
+RowsByLimit = dict[Fraction, list[list[int]]]  # limit -> of each operator the rows of the rules that have it
+
+
+def _rows_by_aggregate_and_limit(
+    rules: tuple[Rule, ...], fields: list[str], schema: Schema, kept_aggregates: tuple[AggregateKey, ...]
+) -> tuple[dict[AggregateKey, RowsByLimit], set[AggregateKey]]:
+    """Each aggregate with the rows of the plain rules that compare it with a limit, and the aggregates that other rules compare."""
+    by_key: dict[AggregateKey, RowsByLimit] = {key: {} for key in kept_aggregates}
+    compared_keys: set[AggregateKey] = set()
+    for row, rule in enumerate(rules):
+        if rule.state == "ACTIVE" and not rule.absence:
+            keys = [AggregateKey.for_aggregation(each, rule.rule_id) for each in rule.aggregations]
+            if rule.is_plain and not rule.at_most:
+                limit = _limit(rule.conditions[0], schema)
+                at = by_key.setdefault(keys[0], {}).setdefault(limit, [[] for _ in OPERATORS])
+                at[OPERATORS.index(rule.operator)].append(row)
+            else:
+                alerts = AggregateKey.for_alert_count(rule, fields)
+                keys += [alerts] if alerts else []
+                compared_keys.update(keys)
+                by_key |= {key: by_key.get(key, {}) for key in keys}
+    return by_key, compared_keys
 
 
 def _limit(of: Condition, schema: Schema) -> Fraction:
