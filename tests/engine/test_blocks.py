@@ -75,7 +75,7 @@ def test_late_events_give_the_alerts_of_the_reference(order: str, tmp_path: Path
     assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in alerts)
 
 
-@pytest.mark.parametrize("order", ["any", "between two"])
+@pytest.mark.parametrize("order", ["any", "far ahead, then late"])
 def test_alerts_of_late_events_are_counted_in_long_groups_as_well(order: str, tmp_path: Path):
     """Each alert counts for `atMost` from its own event on, also in the totals of blocks."""
     log = late_log(order, 700, ("COUNT", "MAX"))
