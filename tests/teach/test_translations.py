@@ -165,6 +165,16 @@ def test_the_readme_of_a_language_is_what_its_translation_makes_with_the_command
         assert f'<a id="{target}"></a>' in page
 
 
+@pytest.mark.parametrize("language", translations.languages())
+def test_the_readme_of_a_language_calls_lessons_as_their_own_pages_do(language):
+    page = readme.readme_path(language).read_text()
+    named = dict(re.findall(r"^\| (\d+) ([^|]+) \|", page, re.MULTILINE))
+    for source in lesson_sources():
+        if language in languages_of(source) and (number := re.match(r"\d+", source.stem)):
+            cells = build_notebook(source, language=language).cells
+            assert f"# {int(number[0])} · {named[str(int(number[0]))]}" == cells[0].source.splitlines()[0]
+
+
 def test_a_prediction_keeps_its_options():
     """As many, and the same one right: the answers are looked up by the translated question."""
     for source in lesson_sources():
