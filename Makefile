@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs bench cost absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help help-all setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs bench cost absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -36,7 +36,11 @@ COMPILE := build/tools/bin/uv pip compile --quiet --universal --generate-hashes 
 FIRST_PAGE := $(firstword $(wildcard $(if $(LANGUAGE),notebooks/$(LANGUAGE)/00-start-here.ipynb) notebooks/00-start-here.ipynb notebooks))
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.* ## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo "  make help-all   also what those need who change the kit: measurements, long tests, releases"
+
+help-all: ### show all targets
+	@awk -F ':.*##+ ' '/^[a-z-]+:.* ##+ / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: java ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
 	@$(MAKE) --silent --jobs=3 .venv/.jars .venv/.kernels .venv/.packages
@@ -123,10 +127,10 @@ lite: without-java ## make the lessons as a static site that runs in the browser
 	@$(TOOLS) -r requirements-lite.lock
 	@$(PY) -m lab.teach.lite build/lite
 
-lite-test: lite ## run the lessons of build/lite to the end in Chromium, which reaches no other host (5 minutes)
+lite-test: lite ### run the lessons of build/lite to the end in Chromium, which reaches no other host (5 minutes)
 	@LAB_LITE=build/lite $(PY) -m pytest -m browser tests/browser/test_lite.py $(ARGS)
 
-recorded: setup ## run the lessons and record what cells give that a browser cannot run: lab/teach/recorded.json (ARGS=03: one lesson)
+recorded: setup ### run the lessons and record what cells give that a browser cannot run: lab/teach/recorded.json (ARGS=03: one lesson)
 	@$(PY) -m lab.teach.recording $(ARGS)
 
 test: setup ## run the tests
@@ -138,10 +142,10 @@ slow: setup ## the tests that take long each: lessons 1 to 6, 8 and 9, more rand
 browser: setup ## the lessons and the control room in a real browser (Chromium; 5 minutes)
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)
 
-pictures: setup ## make the pictures of docs/pictures anew, with the browser
+pictures: setup ### make the pictures of docs/pictures anew, with the browser
 	@mkdir -p docs/pictures && LAB_PICTURES=docs/pictures $(PY) -m pytest -m browser tests/browser $(ARGS)
 
-soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, all random examples, and the window loop with every array index checked
+soak: setup ### the long tests: kills of engine and broker while logs grow, a long log rescaled, all random examples, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s --ignore=tests/browser $(ARGS)
 	@LAB_ALL_EXAMPLES=1 $(PY) -m pytest $$(grep -l 'tests.examples' -r tests --include='test_*.py')
 	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_inprocess.py tests/engine/test_blocks.py
@@ -149,14 +153,14 @@ soak: setup ## the long tests: kills of engine and broker while logs grow, a lon
 chaos: setup ## real kills of worker, Java, parent and broker while events flow: what is lost, and for how long (ARGS="--kills 1000 --kafka")
 	@$(PY) -m tests.soak.chaos $(ARGS)
 
-steady: setup ## an hour at 1,000 events/s with rules changing, then ten times that for a minute: what grows? (draws build/pictures/steady.svg; ARGS="--seconds 120 --burst 15")
+steady: setup ### an hour at 1,000 events/s with rules changing, then ten times that for a minute: what grows? (draws build/pictures/steady.svg; ARGS="--seconds 120 --burst 15")
 	@mkdir -p $(PICTURES)
 	@$(PY) -m tests.bench.steady --plot $(PICTURES)/steady.svg $(ARGS)
 
-smooth: setup ## measure the control room in the browser while 100 alerts come each second (10 minutes; LAB_SMOOTH_MINUTES=2: less)
+smooth: setup ### measure the control room in the browser while 100 alerts come each second (10 minutes; LAB_SMOOTH_MINUTES=2: less)
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s tests/browser/test_smooth.py $(ARGS)
 
-sim: setup ## the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", "--loop" for histories that run the engine's loop, or "--mutants")
+sim: setup ### the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", "--loop" for histories that run the engine's loop, or "--mutants")
 	@$(PY) -m tests.sim $(ARGS)
 
 logs: setup ## random logs through the whole engine, against the reference (ARGS="--logs 200000 --processes 2"; on Spark: ARGS="--spark --logs 2000")
@@ -165,42 +169,42 @@ logs: setup ## random logs through the whole engine, against the reference (ARGS
 bench: setup ## measure how fast finished files are evaluated, and what the state takes (ARGS="--against COMMIT": also as it was then)
 	@$(PY) -m tests.bench $(ARGS)
 
-cost: setup ## measure what an event costs the windows, and draw it: build/pictures/cost.svg (3 minutes)
+cost: setup ### measure what an event costs the windows, and draw it: build/pictures/cost.svg (3 minutes)
 	@mkdir -p $(PICTURES)
 	@$(PY) -m tests.bench.cost --plot $(PICTURES)/cost.svg $(ARGS)
 
-absence: setup ## measure what a rule that says absence costs with a million open groups (2 minutes)
+absence: setup ### measure what a rule that says absence costs with a million open groups (2 minutes)
 	@$(PY) -m tests.bench.absence $(ARGS)
 
-cold: setup ## say where the time of a cold replay of a million events goes
+cold: setup ### say where the time of a cold replay of a million events goes
 	@$(PY) -m tests.bench.cold $(ARGS)
 
-peers: setup ## other engines on the same payments and rules: speed, and the alerts they find (10 minutes; installs PyFlink beside; draws build/pictures/peers.svg)
+peers: setup ### other engines on the same payments and rules: speed, and the alerts they find (10 minutes; installs PyFlink beside; draws build/pictures/peers.svg)
 	@mkdir -p $(PICTURES)
 	@$(PY) -m tests.peers --plot $(PICTURES)/peers.svg $(ARGS)
 
 fuzz: setup ## feed hostile input to everything that reads some (ARGS="--inputs 1000000", "--slowest", or "--hostile": known ones, measured)
 	@$(PY) -m tests.fuzz $(ARGS)
 
-mutants: setup ## faults planted in windows, routes, state files and rules, for the tests to find (ARGS="--share 0.2 lab.engine.compiled.window")
+mutants: setup ### faults planted in windows, routes, state files and rules, for the tests to find (ARGS="--share 0.2 lab.engine.compiled.window")
 	@$(PY) -m tests.mutants $(ARGS)
 
 latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s, and on a busy machine (30 minutes)
 	@$(PY) -m tests.bench.live latency $(ARGS)
 
-cpu: setup ## measure the CPU that a live engine takes, at rest and at 500 events/s (8 minutes; ARGS="--against COMMIT": also as it was then)
+cpu: setup ### measure the CPU that a live engine takes, at rest and at 500 events/s (8 minutes; ARGS="--against COMMIT": also as it was then)
 	@$(PY) -m tests.bench.cpu $(ARGS)
 
-policy: setup ## measure a policy's way: commit in PostgreSQL to rule in force, abusive event to refusal, by stage (5 minutes)
+policy: setup ### measure a policy's way: commit in PostgreSQL to rule in force, abusive event to refusal, by stage (5 minutes)
 	@$(PY) -m tests.bench.policy $(ARGS)
 
-throughput: setup ## measure the highest rate from Kafka at which the engine does not fall behind, and how fast a backlog is read (6 minutes)
+throughput: setup ### measure the highest rate from Kafka at which the engine does not fall behind, and how fast a backlog is read (6 minutes)
 	@$(PY) -m tests.bench.live throughput $(ARGS)
 
-rescale: setup ## measure a change of parallelism by size of the state (ARGS="--mb 10 100 1000 --restore": minutes, 5 GB)
+rescale: setup ### measure a change of parallelism by size of the state (ARGS="--mb 10 100 1000 --restore": minutes, 5 GB)
 	@$(PY) -m tests.bench.rescale $(ARGS)
 
-lessons: setup ## make the notebooks out of their sources, notebooks/source/*.md
+lessons: setup ### make the notebooks out of their sources, notebooks/source/*.md
 	@$(PY) -m lab.teach.lessons
 
 slides: setup ## make slides to speak to out of the lessons: slides/*.html
@@ -209,17 +213,17 @@ slides: setup ## make slides to speak to out of the lessons: slides/*.html
 sheet: setup ## make the printed page for each table: slides/sheet.html, and .pdf with Chromium
 	@$(PY) -m lab.teach.sheet slides/sheet.html
 
-heads: setup ## measure the memory of a class on one server: ten kernels work through lesson 3 at once (5 minutes)
+heads: setup ### measure the memory of a class on one server: ten kernels work through lesson 3 at once (5 minutes)
 	@$(PY) -m tests.bench.heads $(ARGS)
 
-datasets: setup ## make the committed payments and logins data again: the same bytes every time
+datasets: setup ### make the committed payments and logins data again: the same bytes every time
 	@$(PY) datasets/make.py payments
 	@$(PY) datasets/make.py logins
 
-flights: setup ## make all twelve months of flight events (January is committed)
+flights: setup ### make all twelve months of flight events (January is committed)
 	@$(PY) datasets/make.py flights --months 1-12
 
-hashes: ## write all *.lock anew, after a change of a pin
+hashes: ### write all *.lock anew, after a change of a pin
 	@$(TOOLS) -r requirements-tools.lock
 	@for name in requirements requirements-dev requirements-build; do \
 	  $(COMPILE) --python-version 3.11 --no-deps $$name.txt --output-file $$name.lock || exit 1; done
@@ -228,12 +232,12 @@ hashes: ## write all *.lock anew, after a change of a pin
 	@for name in requirements-tools requirements-lite; do \
 	  $(COMPILE) --python-version 3.11 $$name.txt --output-file $$name.lock || exit 1; done
 
-release: sbom ## build the wheel, the source archive and the list of parts: build/release
+release: sbom ### build the wheel, the source archive and the list of parts: build/release
 	@rm -rf build/release build/lib
 	@build/tools/bin/python -m build --no-isolation --outdir build/release . > build/release.log 2>&1 || { cat build/release.log; exit 1; }
 	@cp build/sbom.cdx.json build/release && ls build/release
 
-sbom: ## write the list of Python parts, CycloneDX: build/sbom.cdx.json (jars: lab/machine/jars.txt)
+sbom: ### write the list of Python parts, CycloneDX: build/sbom.cdx.json (jars: lab/machine/jars.txt)
 	@$(TOOLS) -r requirements-tools.lock
 	@build/tools/bin/python -W ignore::UserWarning -m cyclonedx_py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.cdx.json
 
