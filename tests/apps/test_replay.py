@@ -16,6 +16,7 @@ from lab.apps.sources import EventSource, Source
 from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert, parse_alert_line
+from lab.model.horizon import WITNESSES
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.rules import BadRule, rule_message
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
@@ -206,7 +207,7 @@ def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine,
 @pytest.mark.parametrize("policy", ["evaluate", "store", "drop"])
 def test_late_events_are_counted_as_the_reference_counts_them(policy, spark, tmp_path):
     file = tmp_path / "late.jsonl"
-    times = [600, 601, 200, 602, 700, 100, 5000, 10, 4999]
+    times = [600, 601, 200, 602, 700, 100, *range(5000, 5000 + WITNESSES), 10, 4999]
     file.write_bytes(b"\n".join(payment(n, eventTime=1000 * t) for n, t in enumerate(times)))
     settings = Settings(late_policy=policy, max_out_of_orderness_ms=60_000)
     found = replay(file, [SUM, EVERY], settings=settings, batches=3, spark=spark)

@@ -18,6 +18,7 @@ from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.statefiles import first_seq
 from lab.model.alerts import parse_alert_line
+from lab.model.horizon import WITNESSES
 from lab.model.messages import parse_message
 from lab.model.reference import Reference, evaluate_log
 from lab.model.schema import LOGINS
@@ -354,12 +355,12 @@ def test_an_event_as_old_as_a_stored_one_may_be_can_be_taken_back(behind_ms, los
     """
           the widest window + max_out_of_orderness
     ────┤━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┤
-        1 (and returned, last)                     2
+        1 (and returned, last)                     2, 3, 4, 5
     """
     rule, late_ms = b"1: COUNT(events) per userId over 1 min >= 1", 30_000
     log = [
         event(1, "9"),
-        event(2, "9", at=T0 + MINUTE + late_ms + behind_ms),
+        *(event(2 + n, "9", at=T0 + MINUTE + late_ms + behind_ms) for n in range(WITNESSES)),
         event(1, "9", "returned"),
     ]
     reference = Reference(RETURNS, max_out_of_orderness_ms=late_ms)

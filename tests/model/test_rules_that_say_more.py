@@ -8,6 +8,7 @@ import pytest
 from lab.model.alerts import Alert
 from lab.model.attributes import BadRule
 from lab.model.field import Id
+from lab.model.horizon import WITNESSES
 from lab.model.messages import parse_message
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
@@ -218,13 +219,15 @@ def test_what_a_rule_has_given_is_forgotten_when_it_leaves_its_route():
 
 
 def test_alerts_at_events_that_are_no_longer_stored_do_not_count():
-    """Between both alerts of user 7, another event moves time on by 10 minutes: one minute does not reach back, 30 do."""
+    """Between both alerts of user 7, events of other users move time on by 10 minutes: one minute does not reach back, 30 do."""
     words = "1: COUNT(events) per userId over 1 min >= 1, at most 1 per "
-    for per, given in (("1 min", [0, 1, 2]), ("30 min", [0, 1])):
+    others = [(8 + n, 10) for n in range(WITNESSES)]
+    last = 1 + len(others)
+    for per, given in (("1 min", [*range(last), last]), ("30 min", [*range(last)])):
         reference = Reference(LOGINS, max_out_of_orderness_ms=0)
         reference.control(words + per)
-        for number, (user, minute) in enumerate(((7, 0), (8, 10), (7, 11))):
-            if number == 2:
+        for number, (user, minute) in enumerate(((7, 0), *others, (7, 11))):
+            if number == last:
                 reference.control(words + "30 min")
             event = {"eventId": number, "userId": user, "eventTime": NOW + minute * MINUTE}
             reference.event(json.dumps(event).encode())
