@@ -12,8 +12,11 @@ from copy import deepcopy
 from functools import lru_cache
 from typing import Any, ClassVar, cast
 
+from lab.model.horizon import NOT_REACHED
 from lab.model.reference import Reference
+from lab.model.rules import Route
 from lab.model.schema import PAYMENTS
+from lab.model.stored import StoredEvent
 from lab.model.times import MINUTE_MS
 from lab.teach.attack.drawing import draw_timeline
 from lab.teach.attack.search import ENDLESS, Difference, play_until_time_limit
@@ -31,7 +34,30 @@ from lab.teach.attack.words import OUTSIDE, describe_entry, explain_difference
 from lab.teach.learner import FailureText, answer_text, error_suffix, plain_result_or_failure
 
 EVER = 10**6  # minutes
-TOO_OLD = object()  # the reference drops it, and a function may do as it likes
+TOO_OLD = object()  # a function may have forgotten it, and may do as it likes
+
+
+class ForgetsEarly(Reference):
+    """Forgets what a function may forget: all that no window can reach, counted back from the newest event of its group.
+
+    The reference itself keeps more, because one event dated ahead must not make it forget.
+    """
+
+    def _horizon(self, route: Route, group: tuple, newest: list[StoredEvent] | None = None) -> int:
+        return self._oldest(self.stored_events[route, group], self._widest_ms(route))
+
+    def _forget_out_of_reach(self, route: Route, widest_ms: int) -> None:
+        for key, stored in self.stored_events.items():
+            if key[0] == route:
+                oldest = self._oldest(stored, widest_ms)
+                self.stored_events[key] = [event for event in stored if event.time >= oldest]
+
+    def _oldest(self, stored: list[StoredEvent], widest_ms: int) -> int:
+        newest = max((event.time for event in stored), default=NOT_REACHED)
+        return newest - widest_ms - self.max_out_of_orderness_ms
+
+    def _widest_ms(self, route: Route) -> int:
+        return max(rule.widest_ms for rule in self.routes[route])
 
 
 class TimelineGame:
@@ -101,7 +127,7 @@ class TimelineGame:
         raise NotImplementedError
 
     def first_difference(self, history: History, answers: list) -> Difference | None:
-        """Judges only where a reference that forgets events and one that does not agree: a function that stores more may find more."""
+        """Judges only where a reference that forgets early and one that never does agree: a function that stores more may find more."""
         if not history.has_no_too_late_events:
             return None
         for at, (expected, got) in enumerate(zip(self._expected(history, history.late), answers)):
@@ -113,7 +139,7 @@ class TimelineGame:
 
     @lru_cache(maxsize=20_000)  # noqa: B019  (a game is made once)
     def _expected(self, history: History, late: int) -> list:
-        reference = Reference(PAYMENTS, max_out_of_orderness_ms=late * MINUTE_MS)
+        reference = ForgetsEarly(PAYMENTS, max_out_of_orderness_ms=late * MINUTE_MS)
         numbers = {event: place for place, event in enumerate(history.names)}
         self._rule(reference, history, history.width)
         expected: list = []
