@@ -110,20 +110,6 @@ def the_note_is_written_before_the_state_file() -> History:
 
 
 @directed
-def garbage_goes_before_a_newer_file_is_there() -> History:
-    """A twin of batch 2 stands still before it reads; in that batch the file of batch 0 expires, after rule 1 has counted it and fired.
-
-    Batch 3 begins and its driver dies. If the file is gone, the twin writes the file of batch 2 again without the reset.
-    """
-    first = (rule(0, "1m", reset_at=3), event(10), event(11), batch(), event(12, 2), batch())
-    fired = (event(60), event(75, 2), batch((0, "twin lingers", 0)))
-    return History(
-        CALM | {"hosts": 2},
-        (A_MS_AHEAD, *first, *fired, event(76), batch(die=6, how="kill"), RESUME, event(77)),
-    )
-
-
-@directed
 def a_file_of_other_tasks_goes_when_mine_replaces_it() -> History:
     """After a rescale one task merges the file of before; the other needs it, as together with its own it is too large."""
     mine, other = users(2)
@@ -179,13 +165,6 @@ def a_state_file_tells_one_first_epoch_for_all_its_key_groups() -> History:
 
 
 @directed
-def a_key_group_that_forgot_everything_remembers_its_newest_time() -> History:
-    """When the window grows, its only event goes; one that is older by more than the new window is then the first."""
-    grows = (rule(0, "1s"), event(100), event(200, None), rule(201, "1m"))
-    return History(CALM, (A_MS_AHEAD, *grows, event(202, dated_s=30)))
-
-
-@directed
 def waits_of_several_tasks_lie_in_the_order_of_their_numbers() -> History:
     """The second wait of the first task ends before the first one of the other task, and the rule changes in between."""
     mine, other = users(2)
@@ -207,17 +186,3 @@ def in_files_that_merge(*last: Action, reset_at: int | None = None) -> History:
     first = (rule(0, "1m", reset_at=reset_at), event(10, mine), event(11, mine), event(12, other), batch())
     more = (event(13, other), batch(), event(14, other), batch(), event(60, mine), event(75, mine))
     return History(CALM | {"key_groups": 2, "hosts": 2, "merged": 2}, (A_MS_AHEAD, *first, *more, *last))
-
-
-@directed
-def a_merged_file_is_written_in_the_epoch_that_exports_its_rows() -> History:
-    """The fourth batch merges the first two files, and its task is killed; the next attempt evaluates what still counted then."""
-    return in_files_that_merge(batch((0, "kill", 12)), event(76, users(2)[0]))
-
-
-@directed
-def a_merged_file_is_written_before_the_file_of_its_epoch() -> History:
-    """A twin of the fourth batch, in which a rule fires and is reset, stands still before it reads. The driver of the fifth one dies."""
-    mine, _ = users(2)
-    last = (batch((0, "twin lingers", 0)), event(76, mine), batch(die=9, how="kill"), RESUME)
-    return in_files_that_merge(*last, event(77, mine), event(78, mine), reset_at=3)
