@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.apps.sources import source_at
 from lab.apps.target import schema_of_events
 from lab.cli.options import (
     RULES_FORMAT,
@@ -16,6 +17,7 @@ from lab.cli.options import (
     parse_log_place,
     settings_from_options,
 )
+from lab.logs.config import load_config
 from lab.model.rules import BadRule
 
 EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
@@ -99,6 +101,7 @@ def _schema_of_options(options: argparse.Namespace) -> Iterator[None]:
     except BadRule as error:
         if options.schema:
             raise
+        source_at(options.events, load_config(options.config))  # a place that is not there is told first
         raise BadRule(
             f"{error} (payments are assumed, because nothing says what {options.events} is: --schema names another schema)"
         ) from None

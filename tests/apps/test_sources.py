@@ -11,8 +11,10 @@ import lab
 from lab.apps.backtest import Past
 from lab.apps.replay import replay
 from lab.apps.sources import source_at
+from lab.apps.target import locate
 from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.announcement import announce_schema
 from lab.engine.loop.ends import FileLogs
 from lab.logs.kafka import KEPT, KafkaLog
 from lab.model.rules import parse_message
@@ -93,7 +95,9 @@ def test_from_a_topic_of_own_events_to_alerts_by_commands(kafka, tmp_path, monke
     assert main(["rules", "backtest", ORDERS_RULE, *where, "--schema", "orders.toml"]) == OK
     alerts = len(Path("alerts.jsonl").read_text().splitlines())
     assert alerts > 50 and f"alerts: {alerts:,}, groups: 3" in capsys.readouterr().out
-    Settings(lab.schema("orders.toml")).bind("checkpoint")
+    logs = locate(places={"events": "kafka:///shop.orders.v1"}).logs
+    logs.log("acks").create()
+    announce_schema(logs, lab.schema("orders.toml"))
     assert main(["rules", "backtest", ORDERS_RULE, *where]) == OK  # the schema is the engine's
     assert main(["replay", "kafka:///nowhere", "--rules", "rules.txt"]) == FAILED
     assert "there is no topic nowhere" in capsys.readouterr().err

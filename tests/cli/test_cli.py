@@ -274,7 +274,11 @@ def test_an_engine_whose_messages_nobody_can_read_any_more_ends_as_failed_and_sa
 
 
 @pytest.mark.parametrize(
-    "words", ["restrict run --schema logins --logs lost", "cdc run --store sqlite:///rules.db --logs lost"]
+    "words",
+    [
+        "restrict run --schema logins --logs lost",
+        "cdc run --schema payments --store sqlite:///rules.db --logs lost",
+    ],
 )
 def test_a_service_whose_output_nobody_reads_any_more_ends_as_failed(words, files):
     """A service manager starts it again; after a success it would not, and nobody would be restricted any more."""
@@ -395,7 +399,7 @@ def test_a_bad_rule_is_not_sent(files, capsys):
 
 
 @pytest.mark.parametrize(
-    "rule", ["SUM(amount) per userId over 1 h > 5", "rule 7: COUNT(events) over 1 h > 5"]
+    "rule", ["SUM(paymentAmount) per payeeId over 1 h > 5", "rule 7: COUNT(events) over 1 h > 5"]
 )
 def test_a_sentence_without_its_id_is_no_file(rule, files, capsys):
     assert main(["rules", "backtest", rule, "events.jsonl", "--engine", "reference"]) == USAGE

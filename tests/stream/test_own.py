@@ -14,7 +14,8 @@ AT = 1_714_525_200_123
 
 
 def schema(*fields: Field, unit: str = "ms", id_type: str = "long") -> Schema:
-    return Schema("own", (Field("id", id_type), Field("at", "time", unit=unit), *fields), ("id",), "at")
+    at = Field("at", "time", unit=unit, zone="Asia/Seoul" if unit == "local" else "")
+    return Schema("own", (Field("id", id_type), at, *fields), ("id",), "at")
 
 
 def made(of: Schema, count: int = 500, seed: int = 1) -> list[dict]:
