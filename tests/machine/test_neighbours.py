@@ -45,13 +45,14 @@ def as_user(user: int, home: str, others: str | None, pipe) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two other users")
-def test_two_users_have_their_own_memory_folders_and_ports(monkeypatch, request):
+def test_two_users_have_their_own_memory_folders_and_ports(monkeypatch, request, tmp_path):
     shelf = Path(tempfile.mkdtemp())  # pytest's own folders keep other users out
     request.addfinalizer(lambda: shutil.rmtree(shelf))
     shelf.chmod(0o755)
     cache = shelf / "cache"
     (cache / "jars").mkdir(parents=True)
     monkeypatch.setenv("LAB_CACHE", str(cache))
+    shared.create_arrays(tmp_path / "mapped before, where others may not look", {"times": ("int64", (3,))})
     fork, pipes, told = multiprocessing.get_context("fork"), [], []
     for user in USERS:
         home = shelf / str(user)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,15 @@ with run_if_killed("touch", "killed"):
 """
 
 
+def children_with(argument: str) -> list[psutil.Process]:
+    """Descendants of this process with an argument in their command line; those that ended have none."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # a ZombieProcess is one
+            found += [child] if argument in child.cmdline() else []
+    return found
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_command_runs_if_the_process_is_killed_within_the_block(tmp_path, number):
     with program([sys.executable, "-c", WAITING.format(then="time.sleep(1000)")], cwd=tmp_path) as process:
@@ -36,14 +46,12 @@ def test_a_command_does_not_run_if_the_block_is_left(tmp_path, then):
         [sys.executable, "-c", WAITING.format(then=then)], cwd=tmp_path, check=False, capture_output=True
     )
     assert [path.name for path in tmp_path.iterdir()] == ["begun"]
-    assert not [child for child in psutil.Process().children(recursive=True) if "touch" in child.cmdline()]
+    assert not children_with("touch")
 
 
 def test_a_block_ends_also_if_somebody_killed_the_one_who_waits(tmp_path):
     with run_if_killed("touch", str(tmp_path / "killed")):
-        (waiting,) = (
-            each for each in psutil.Process().children() if str(tmp_path / "killed") in each.cmdline()
-        )
+        (waiting,) = children_with(str(tmp_path / "killed"))
         waiting.kill()
         waiting.wait()
     assert not list(tmp_path.iterdir())

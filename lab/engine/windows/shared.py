@@ -14,7 +14,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
 from random import sample
@@ -231,8 +231,9 @@ def unmap_removed_arrays(looked_at: int | None = None) -> None:
     """Lets go of arrays whose files are gone: of all, or of those among some that it looks at."""
     paths = list(_mapped)
     for path in paths if looked_at is None else sample(paths, min(looked_at, len(paths))):
-        if not path.exists():
-            _mapped.pop(path, None)
+        with suppress(PermissionError):  # it may still be there, in a folder that was closed to us
+            if not path.exists():
+                _mapped.pop(path, None)
 
 
 @contextmanager
