@@ -151,11 +151,11 @@ soak: setup ### the long tests: kills of engine and broker while logs grow, a lo
 	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_inprocess.py tests/engine/test_blocks.py
 
 chaos: setup ## real kills of worker, Java, parent and broker while events flow: what is lost, and for how long (ARGS="--kills 1000 --kafka")
-	@$(PY) -m tests.soak.chaos $(ARGS)
+	@$(PY) -m tools.chaos $(ARGS)
 
 steady: setup ### an hour at 1,000 events/s with rules changing, then ten times that for a minute: what grows? (draws build/pictures/steady.svg; ARGS="--seconds 120 --burst 15")
 	@mkdir -p $(PICTURES)
-	@$(PY) -m tests.bench.steady --plot $(PICTURES)/steady.svg $(ARGS)
+	@$(PY) -m tools.bench.steady --plot $(PICTURES)/steady.svg $(ARGS)
 
 smooth: setup ### measure the control room in the browser while 100 alerts come each second (10 minutes; LAB_SMOOTH_MINUTES=2: less)
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s tests/browser/test_smooth.py $(ARGS)
@@ -167,42 +167,42 @@ logs: setup ## random logs through the whole engine, against the reference (ARGS
 	@$(PY) -m tests.engine.whole $(ARGS)
 
 bench: setup ## measure how fast finished files are evaluated, and what the state takes (ARGS="--against COMMIT": also as it was then)
-	@$(PY) -m tests.bench $(ARGS)
+	@$(PY) -m tools.bench $(ARGS)
 
 cost: setup ### measure what an event costs the windows, and draw it: build/pictures/cost.svg (3 minutes)
 	@mkdir -p $(PICTURES)
-	@$(PY) -m tests.bench.cost --plot $(PICTURES)/cost.svg $(ARGS)
+	@$(PY) -m tools.bench.cost --plot $(PICTURES)/cost.svg $(ARGS)
 
 absence: setup ### measure what a rule that says absence costs with a million open groups (2 minutes)
-	@$(PY) -m tests.bench.absence $(ARGS)
+	@$(PY) -m tools.bench.absence $(ARGS)
 
 cold: setup ### say where the time of a cold replay of a million events goes
-	@$(PY) -m tests.bench.cold $(ARGS)
+	@$(PY) -m tools.bench.cold $(ARGS)
 
 peers: setup ### other engines on the same payments and rules: speed, and the alerts they find (10 minutes; installs PyFlink beside; draws build/pictures/peers.svg)
 	@mkdir -p $(PICTURES)
-	@$(PY) -m tests.peers --plot $(PICTURES)/peers.svg $(ARGS)
+	@$(PY) -m tools.peers --plot $(PICTURES)/peers.svg $(ARGS)
 
 fuzz: setup ## feed hostile input to everything that reads some (ARGS="--inputs 1000000", "--slowest", or "--hostile": known ones, measured)
-	@$(PY) -m tests.fuzz $(ARGS)
+	@$(PY) -m tools.fuzz $(ARGS)
 
 mutants: setup ### faults planted in windows, routes, state files and rules, for the tests to find (ARGS="--share 0.2 lab.engine.compiled.window")
-	@$(PY) -m tests.mutants $(ARGS)
+	@$(PY) -m tools.mutants $(ARGS)
 
 latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s, and on a busy machine (30 minutes)
-	@$(PY) -m tests.bench.live latency $(ARGS)
+	@$(PY) -m tools.bench.live latency $(ARGS)
 
 cpu: setup ### measure the CPU that a live engine takes, at rest and at 500 events/s (8 minutes; ARGS="--against COMMIT": also as it was then)
-	@$(PY) -m tests.bench.cpu $(ARGS)
+	@$(PY) -m tools.bench.cpu $(ARGS)
 
 policy: setup ### measure a policy's way: commit in PostgreSQL to rule in force, abusive event to refusal, by stage (5 minutes)
-	@$(PY) -m tests.bench.policy $(ARGS)
+	@$(PY) -m tools.bench.policy $(ARGS)
 
 throughput: setup ### measure the highest rate from Kafka at which the engine does not fall behind, and how fast a backlog is read (6 minutes)
-	@$(PY) -m tests.bench.live throughput $(ARGS)
+	@$(PY) -m tools.bench.live throughput $(ARGS)
 
 rescale: setup ### measure a change of parallelism by size of the state (ARGS="--mb 10 100 1000 --restore": minutes, 5 GB)
-	@$(PY) -m tests.bench.rescale $(ARGS)
+	@$(PY) -m tools.bench.rescale $(ARGS)
 
 lessons: setup ### make the notebooks out of their sources, notebooks/source/*.md
 	@$(PY) -m lab.teach.lessons
@@ -214,7 +214,7 @@ sheet: setup ## make the printed page for each table: slides/sheet.html, and .pd
 	@$(PY) -m lab.teach.sheet slides/sheet.html
 
 heads: setup ### measure the memory of a class on one server: ten kernels work through lesson 3 at once (5 minutes)
-	@$(PY) -m tests.bench.heads $(ARGS)
+	@$(PY) -m tools.bench.heads $(ARGS)
 
 datasets: setup ### make the committed payments and logins data again: the same bytes every time
 	@$(PY) datasets/make.py payments

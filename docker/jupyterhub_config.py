@@ -26,7 +26,7 @@ c = get_config()  # noqa: F821  (JupyterHub defines it)
 
 c.JupyterHub.bind_url = "http://127.0.0.1:8000"
 c.Spawner.default_url = "/lab/tree/notebooks/00-start-here.ipynb"
-# measured with tests/bench/heads.py; docs/teaching/server.md has the table
+# measured with tools/bench/heads.py; docs/teaching/server.md has the table
 c.Spawner.mem_limit = "3G"
 c.Spawner.cpu_limit = 2
 c.Spawner.start_timeout = 120

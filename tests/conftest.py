@@ -14,7 +14,6 @@ from lab.machine import broker, jars
 from lab.machine.session import session
 from tests.secured import broker_of_users
 
-collect_ignore = ["peers/flinkjob.py"]  # for a Python of its own, with PyFlink
 LONGEST = ("runs_and_every_check_says_right", "test_kills.py", "::test_run_answers")
 JIT = "NUMBA_DISABLE_JIT"
 jit = os.environ.get(JIT)

@@ -24,20 +24,24 @@ PAGES = [
     *LESSONS,
 ]
 CODE = [
-    path for folder in ("lab", "tests", "datasets", "book") for path in sorted((ROOT / folder).rglob("*.py"))
+    path
+    for folder in ("lab", "tests", "tools", "datasets", "book")
+    for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 
 LAB = build_parser()
 FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-FILE = re.compile(r"(?<![\w./~-])((?:lab|tests|docs|docker|datasets|notebooks)/[\w./*-]*\w)(?:::(\w+))?")
-DOTTED = re.compile(r"(?<![\w./-])(?:lab|tests)(?:\.\w+)+(?![\w/{]|\.\w|-\w)")
-NAMED_IN = re.compile(r"((?:`[\w.]+`(?:, | and )?)+) in `((?:lab|tests)/[\w/]+\.py)`")
+FILE = re.compile(
+    r"(?<![\w./~-])((?:lab|tests|tools|docs|docker|datasets|notebooks)/[\w./*-]*\w)(?:::(\w+))?"
+)
+DOTTED = re.compile(r"(?<![\w./-])(?:lab|tests|tools)(?:\.\w+)+(?![\w/{]|\.\w|-\w)")
+NAMED_IN = re.compile(r"((?:`[\w.]+`(?:, | and )?)+) in `((?:lab|tests|tools)/[\w/]+\.py)`")
 LINK = re.compile(r"\]\(([^)\s:#]*)(?:#([\w-]+))?\)")
 LESSON = re.compile(r"lesson (\d), \*([^*]+)\*")
 
 # of what a reader makes, and of pictures that commands draw
-EXAMPLES = {"docs/pictures/steady.svg", "notebooks/source/NN-name.md", "lab.Name", "tests/fuzz/corpus/TARGET"}
+EXAMPLES = {"docs/pictures/steady.svg", "notebooks/source/NN-name.md", "lab.Name", "tools/fuzz/corpus/TARGET"}
 EXAMPLES |= {"lab/widgets/name.py", "tests/widgets/test_name.py", "lab/teach/exercises/lessonN.py"}
 # an option of `make policy`
 OTHERS = {"--edits"}

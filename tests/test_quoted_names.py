@@ -131,7 +131,7 @@ def prose() -> Iterator[tuple[Path, str]]:
 def unknown_names(text: str) -> list[str]:
     """The names in backticks that the code has not; `tests/test_docs.py` checks those of files and of `lab.`."""
     quoted = [match[1] for match in map(NAME.fullmatch, QUOTED.findall(text)) if match]
-    ours = (name for name in quoted if name.split(".")[0] not in ("lab", "tests"))
+    ours = (name for name in quoted if name.split(".")[0] not in ("lab", "tests", "tools"))
     return [
         name
         for name in ours

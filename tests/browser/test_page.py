@@ -11,9 +11,9 @@ import pytest
 from lab.model.field import Field
 from lab.model.schema import PAYMENTS, Schema
 from lab.stream.simulate import payments, to_json
-from tests.bench.page import served, usable_after
 from tests.browser.access import findings
 from tests.browser.test_page_engine import reference_of
+from tools.bench.page import served, usable_after
 
 pytestmark = pytest.mark.browser
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from lab.model.jsontext import DECIMAL_TEXT, nesting_depth
-from tests.fuzz import hostile
 from tests.waiting import PATIENCE_S
+from tools.fuzz import hostile
 
 PROGRAM = """
 import sys
@@ -16,7 +16,7 @@ from lab.model.schema import PAYMENTS
 from lab.model.reference import Reference
 from lab.model import schemafile
 from lab.apps.infer import infer
-from tests.fuzz import hostile
+from tools.fuzz import hostile
 
 kind, size = sys.argv[1], int(sys.argv[2])
 for name, text in getattr(hostile, kind).items():

@@ -1,9 +1,9 @@
-"""All parts together: a row is in force and abuse refused soon. `python -m tests.bench.policy` measures it at length."""
+"""All parts together: a row is in force and abuse refused soon. `python -m tools.bench.policy` measures it at length."""
 
 import numpy as np
 import pytest
 
-from tests.bench.policy import measured
+from tools.bench.policy import measured
 
 
 @pytest.mark.soak

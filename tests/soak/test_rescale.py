@@ -17,7 +17,7 @@ from lab.apps.replay import replay
 from lab.engine.checkpoint.record import read_record
 from lab.logs.files import FileLog
 from lab.model.times import HOUR_MS
-from tests.bench.data import Payments
+from tools.bench.data import Payments
 
 EVENTS, KILLS = int(os.environ.get("EVENTS", "1_000_000")), 2
 STEPS = (3, 4, 2, 5)

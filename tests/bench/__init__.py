@@ -1,1 +1,0 @@
-"""Benchmarks: `python -m tests.bench`, or `make bench`."""

@@ -1,0 +1,1 @@
+"""Programs for those who change the kit: measurements, other engines, hostile input, planted faults, real kills."""
