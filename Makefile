@@ -94,7 +94,7 @@ without-java: .venv/.kernels .venv/.spark .venv/.packages
 .venv/.jars: .venv/.engine .venv/.spark
 	@$(PY) -m lab.machine.jars
 	@echo "Laying out Spark's classes for a fast start"
-	@NUMBA_DISABLE_JIT=1 $(PY) -m lab.apps.faststart || true
+	@NUMBA_DISABLE_JIT=1 $(PY) -m lab.running.faststart || true
 	@touch $@
 
 prefetch: setup ## put wheels and jars into prefetched/, for a room without network: make setup uses them

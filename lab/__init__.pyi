@@ -1,18 +1,5 @@
 """The public names, with their types: for editors, for mypy, and for `__init__.py`, which imports each from where this says."""
 
-from lab.apps.backtest import Past as Past
-from lab.apps.demo import first_rules as first_rules
-from lab.apps.enforcementdemo import EnforcementDemo as EnforcementDemo
-from lab.apps.infer import infer as infer
-from lab.apps.replay import Replayed as Replayed
-from lab.apps.replay import read_rules as read_rules
-from lab.apps.replay import replay as replay
-from lab.apps.sources import Source as Source
-from lab.apps.sources import TopicSource as TopicSource
-from lab.apps.sources import source_at as source_at
-from lab.apps.studio import Studio as Studio
-from lab.apps.typologies import LabelledPast as LabelledPast
-from lab.apps.watch import Latencies as Latencies
 from lab.contrast.buckets import Buckets as Buckets
 from lab.contrast.buckets import bucketed as bucketed
 from lab.contrast.delays import describe_race as describe_race
@@ -29,6 +16,7 @@ from lab.engine.loop.ends import FileLogs as FileLogs
 from lab.engine.loop.ends import KafkaLogs as KafkaLogs
 from lab.engine.loop.inprocess import InProcessEngine as InProcessEngine
 from lab.engine.spark.pipeline import start as start
+from lab.followers.latency import Latencies as Latencies
 from lab.logs.files import FileLog as FileLog
 from lab.logs.kafka import KafkaLog as KafkaLog
 from lab.machine import doctor as doctor
@@ -53,13 +41,25 @@ from lab.model.schema import PAYMENTS as PAYMENTS
 from lab.model.schema import SCHEMAS as SCHEMAS
 from lab.model.schema import Schema as Schema
 from lab.model.schemafile import schema as schema
+from lab.past.backtest import Past as Past
+from lab.past.replay import Replayed as Replayed
+from lab.past.replay import read_rules as read_rules
+from lab.past.replay import replay as replay
+from lab.past.typologies import LabelledPast as LabelledPast
 from lab.rulestore.store import RuleStore as RuleStore
+from lab.sources.infer import infer as infer
+from lab.sources.sources import Source as Source
+from lab.sources.sources import TopicSource as TopicSource
+from lab.sources.sources import source_at as source_at
 from lab.state import placement as placement
 from lab.state.read import State as State
 from lab.state.read import read_state as read_state
 from lab.state.rescale import rescale as rescale
 from lab.stream.datasets import dataset as dataset
 from lab.stream.player import Player as Player
+from lab.studio.demo import first_rules as first_rules
+from lab.studio.enforcementdemo import EnforcementDemo as EnforcementDemo
+from lab.studio.studio import Studio as Studio
 from lab.teach import check as check
 from lab.teach import check_function as check_function
 from lab.teach import hint as hint

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.infer import infer
 from lab.cli.main import build_parser
+from lab.sources.infer import infer
 from tests.orders import orders
 
 ROOT = Path(__file__).parents[1]

@@ -27,12 +27,16 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "machine": "model logs engine.compiled engine.windows",
     "rulestore": "model logs",
     "restrict": "model logs",
-    "apps": "model logs engine stream machine rulestore restrict",
-    "cli": "model logs engine.checkpoint state stream machine rulestore restrict apps teach",
-    "contrast": "model logs engine state stream machine apps",
-    "widgets": "model state stream apps contrast",
-    "teach": "model engine.checkpoint engine.loop engine.spark stream apps widgets",
-    "page": "model engine.compiled stream apps widgets teach",
+    "sources": "model logs",
+    "past": "model logs engine stream machine sources",
+    "running": "model logs engine stream machine rulestore sources past",
+    "followers": "model logs engine.loop machine rulestore restrict running",
+    "studio": "model logs engine stream machine rulestore restrict sources past running followers",
+    "cli": "model logs engine.checkpoint state stream machine rulestore restrict sources past running followers studio teach",
+    "contrast": "model logs engine state stream machine past running",
+    "widgets": "model state stream past running followers studio contrast",
+    "teach": "model engine.checkpoint engine.loop engine.spark stream running widgets",
+    "page": "model engine.compiled stream past studio widgets teach",
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.errormessage import EXTRAS
+from lab.running.errormessage import EXTRAS
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent

@@ -12,8 +12,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.apps.referenceengine import ReferenceEngine
-from lab.apps.report import StatsReport
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert, parse_alert_line
@@ -21,6 +19,8 @@ from lab.model.keygroups import digest, key_group_of, key_groups_of
 from lab.model.reference import evaluate_log
 from lab.model.schema import PAYMENTS
 from lab.model.tallies import COUNTS
+from lab.running.referenceengine import ReferenceEngine
+from lab.running.report import StatsReport
 from lab.stream.simulate import payments, to_json
 from tests.model.test_taken_back import standing
 
@@ -134,7 +134,7 @@ def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(tmp_path):
     logs.create()
     for number, (kind, line) in enumerate(log):
         logs.log("events" if kind == "event" else kind).append([line], log_time + number)
-    with patch("lab.apps.referenceengine.now_ms", lambda: log_time + len(log)):
+    with patch("lab.running.referenceengine.now_ms", lambda: log_time + len(log)):
         engine, report = ReferenceEngine(logs, Settings(), 0.1), StatsReport(logs.log("stats"))
         assert [engine.step() for _ in range(7)] == [200] * 5 + [103, 0]
     reference = evaluate_log(PAYMENTS, log)
@@ -174,7 +174,7 @@ def test_the_engine_of_a_page_tells_what_does_not_come_though_nothing_comes(tmp_
     logs.log("events").append(["4,2013-01-01 00:00:03,26,12,CSH,5"], logged + 3)
     engine = ReferenceEngine(logs, Settings(), 0.1)
     for at, expected in ((10, []), (60_001, []), (60_002, [1]), (200_000, [1])):
-        with patch("lab.apps.referenceengine.now_ms", lambda at=at: logged + at):
+        with patch("lab.running.referenceengine.now_ms", lambda at=at: logged + at):
             engine.step()
         alerts = [Alert.from_json(line) for line in logs.log("alerts").read()]
         assert [alert.event_id for alert in alerts] == expected

@@ -47,8 +47,8 @@ def events(count: int, seed: int = 3) -> list[str]:
 
 
 def publish(logs: KafkaLogs, *messages: str) -> list[str]:
-    from lab.apps.control import compaction_key
     from lab.model.rules import BadRule
+    from lab.running.control import compaction_key
 
     def key(message: str) -> str:
         try:

@@ -24,9 +24,9 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.fastreference import FastReference
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
+from lab.past.fastreference import FastReference
 from lab.stream.simulate import payments, to_json
 from tests.soak import test_kill
 from tests.soak.test_kill import CHANGES, RULES

@@ -77,7 +77,7 @@ over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Ea
 
 def run(options: argparse.Namespace) -> None:
     """Proposes a schema for the events that the options name."""
-    from lab.apps.schemaproposal import propose_schema
+    from lab.running.schemaproposal import propose_schema
 
     propose_schema(
         options.events,

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 
-from lab.apps.errormessage import error_message
-from lab.apps.target import Usage
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
 from lab.cli import classroom as classroomcli
@@ -42,6 +40,8 @@ from lab.logs.config import BadConfig
 from lab.machine.signals import ENDING, STOPPED
 from lab.model.rules import BadRule
 from lab.model.words import escape_control_characters
+from lab.running.errormessage import error_message
+from lab.running.target import Usage
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -146,7 +146,7 @@ def _datasets(commands: Subparsers) -> None:
 
 def _typologies(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
-        from lab.apps.typologies import typologies_table
+        from lab.past.typologies import typologies_table
 
         print(typologies_table(options.seed))
 
@@ -168,7 +168,7 @@ example:
 
 def _demo(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
-        from lab.apps import demo
+        from lab.studio import demo
 
         demo.run(options.seconds, options.rate)
 
@@ -187,7 +187,7 @@ def _demo(commands: Subparsers) -> None:
 
 def _run(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
-        from lab.apps import run as live
+        from lab.running import run as live
 
         target = target_from_options(options)
         metrics = (options.metrics_host, options.metrics) if options.metrics is not None else None
@@ -249,7 +249,7 @@ Started again with the same checkpoint, the engine continues where it stopped: n
 
 
 def _rules(commands: Subparsers) -> None:
-    from lab.apps import control
+    from lab.running import control
 
     group = add_group(commands, "rules", "change, list and test rules")
 
@@ -313,7 +313,7 @@ LOGS_OF_RULES = {
 
 
 def _shows_rules(group: Subparsers) -> None:
-    from lab.apps import control
+    from lab.running import control
 
     def show(options: argparse.Namespace) -> None:
         if options.store:

@@ -7,7 +7,6 @@ from dataclasses import fields
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from lab.apps.target import Target, Usage, locate
 from lab.engine.checkpoint.record import read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.logs.places import MAX_PORT, split_kafka_place
@@ -15,6 +14,7 @@ from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.times import parse_duration_ms
+from lab.running.target import Target, Usage, locate
 
 Subparsers = argparse._SubParsersAction  # the object to which commands are added
 SETTINGS = Settings()

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.apps.sources import source_at
-from lab.apps.target import schema_of_events
 from lab.cli.options import (
     RULES_FORMAT,
     Subparsers,
@@ -19,6 +17,8 @@ from lab.cli.options import (
 )
 from lab.logs.config import load_config
 from lab.model.rules import BadRule
+from lab.running.target import schema_of_events
+from lab.sources.sources import source_at
 
 EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
 
@@ -77,7 +77,7 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
 
 def run(options: argparse.Namespace) -> None:
     """Replays the events that the options name."""
-    from lab.apps.replayreport import replay_to_files
+    from lab.running.replayreport import replay_to_files
 
     with _schema_of_options(options):
         replay_to_files(
@@ -109,8 +109,8 @@ def _schema_of_options(options: argparse.Namespace) -> Iterator[None]:
 
 def backtest(options: argparse.Namespace) -> None:
     """Backtests the rules that the options name."""
-    from lab.apps.control import read_rules_argument
-    from lab.apps.replayreport import print_backtest
+    from lab.running.control import read_rules_argument
+    from lab.running.replayreport import print_backtest
 
     rules = read_rules_argument(options.rule)
     with _schema_of_options(options):

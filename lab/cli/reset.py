@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from lab.apps.target import Usage
 from lab.cli.options import Subparsers, add_command
+from lab.running.target import Usage
 
 
 def add_command_to(commands: Subparsers) -> None:

@@ -36,7 +36,7 @@ LOG = {"--restrictions": "the restriction log (next to the others)"}
 
 def add_commands(commands: Subparsers) -> None:
     """Adds `lab restrict run`, `serve`, `list` and `lift` to the command line."""
-    from lab.apps import restrict
+    from lab.followers import restrict
 
     help = "turn alerts into restrictions, enforce them, list and lift them"
     group = add_group(commands, "restrict", help, QUESTION)

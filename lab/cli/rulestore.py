@@ -32,8 +32,8 @@ def add_store_option(command: ArgumentParser, required: bool = False) -> None:
 
 
 def import_storedrules() -> ModuleType:
-    """The module `lab.apps.storedrules`, and with it SQLAlchemy, imported when it is needed."""
-    from lab.apps import storedrules
+    """The module `lab.running.storedrules`, and with it SQLAlchemy, imported when it is needed."""
+    from lab.running import storedrules
 
     return storedrules
 

@@ -103,7 +103,7 @@ def _rate(text: str) -> float:
 
 def run(options: Namespace) -> None:
     """Plays what the options name."""
-    from lab.apps.simulation import play_into_log
+    from lab.studio.simulation import play_into_log
 
     play_into_log(
         options.to,

@@ -45,7 +45,7 @@ def _add_start(command: ArgumentParser, help: str, type: Callable = _offset, met
 
 
 def _alerts(commands: Subparsers) -> None:
-    from lab.apps import watch
+    from lab.followers import watch
 
     command = add_command(
         commands,
@@ -71,7 +71,7 @@ examples:
 
 def _export(commands: Subparsers) -> None:
     def run(options: Namespace) -> None:
-        from lab.apps import export  # and with it SQLAlchemy, when it is needed
+        from lab.followers import export  # and with it SQLAlchemy, when it is needed
 
         export.export(target_from_options(options), options.to, options.follow, options.start)
 
@@ -103,7 +103,7 @@ Started again, it continues where it stopped or was killed. An alert that comes 
 
 def _notify(commands: Subparsers) -> None:
     def run(options: Namespace) -> None:
-        from lab.apps import notify  # and with it the options of lab.toml, when they are needed
+        from lab.followers import notify  # and with it the options of lab.toml, when they are needed
 
         receiver = notify.find_receiver(options.to, load_config(options.config))
         notify.notify(target_from_options(options), receiver, options.start)
@@ -141,13 +141,13 @@ accept a message, the command sends it again until it does: each alert arrives a
 
 
 def _latency(commands: Subparsers) -> None:
-    from lab.apps import watch
+    from lab.followers import latency
 
     help = "measure how long after its event an alert comes, and which stage takes how much of it"
     command = add_command(
         commands,
         "latency",
-        lambda options: watch.print_latency(target_from_options(options), options.seconds),
+        lambda options: latency.print_latency(target_from_options(options), options.seconds),
         help,
         schema=False,
     )

@@ -22,7 +22,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.apps.run import raise_if_ended
 from lab.contrast.parts import FilePerAppend
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, session_with_short_batches
 from lab.contrast.windows import Event, compare_window_types, crossing
@@ -34,6 +33,7 @@ from lab.model.alerts import Alert
 from lab.model.answers import parse_stats
 from lab.model.rules import rule_message
 from lab.model.times import now_ms
+from lab.running.run import raise_if_ended
 from lab.stream.player import Player
 from lab.stream.simulate import PlantedBurst
 

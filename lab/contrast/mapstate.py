@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from lab.apps.replay import check_rules
 from lab.contrast.parts import FilePerAppend
 from lab.model.alerts import Alert
 from lab.model.group import group_for_alert, group_key
 from lab.model.rules import BadRule, Rule
 from lab.model.schema import PAYMENTS, Schema
 from lab.model.stored import StoredEvent, compute_aggregate_and_holds
+from lab.past.replay import check_rules
 
 OUTPUT = "alert string"
 SECOND_MS = 1000

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.apps.run import raise_if_ended
 from lab.contrast.delays import plant_bursts
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, session_with_short_batches
 from lab.engine.checkpoint.settings import Settings
@@ -32,6 +31,7 @@ from lab.machine import broker
 from lab.model.alerts import Alert
 from lab.model.rules import rule_message
 from lab.model.times import now_ms
+from lab.running.run import raise_if_ended
 from lab.stream.player import Player
 from lab.stream.simulate import PlantedBurst
 

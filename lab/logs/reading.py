@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAMED = 20
+POLL_S = 0.1  # how often a reader at a terminal looks for new records
 AT_ONCE, MOST_PARTS = 10_000, 100  # records of a part; parts of a call
 
 

@@ -1,6 +1,6 @@
 """A faster start of Spark: a home without a zipped PySpark, and in it Spark's classes laid out for Java to map.
 
-`lab.apps.faststart` makes the archive. Sessions use it when it is there. Java passes over an archive that does not fit, of
+`lab.running.faststart` makes the archive. Sessions use it when it is there. Java passes over an archive that does not fit, of
 another Java or of jars that lie elsewhere: so each installed PySpark has its own.
 """
 

@@ -75,7 +75,7 @@ def decode_text(raw: bytes, what: str, max_bytes: int) -> str:
 
 
 def refuse_no_value(text: str) -> None:
-    """Raises BadRecord for a tombstone, a record without a value; `lab.apps.sources.TopicSource` returns it as null."""
+    """Raises BadRecord for a tombstone, a record without a value; `lab.sources.sources.TopicSource` returns it as null."""
     if text.strip() in ("", "null"):
         raise BadRecord("no value, expected an event: it is a tombstone, as compacted topics have them")
 

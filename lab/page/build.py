@@ -10,12 +10,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from lab.apps.demo import first_rules
-from lab.apps.replay import read_rules
 from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.page.layout import page_layout
 from lab.page.wasm import cached_module
+from lab.past.replay import read_rules
 from lab.stream.datasets import dataset
+from lab.studio.demo import first_rules
 from lab.teach import translations
 from lab.widgets.look import CSS
 

@@ -1,4 +1,4 @@
-// The newest events in memory, and the window behind an alert among them: lab.apps.plainpast, lab.widgets.alertwindow.
+// The newest events in memory, and the window behind an alert among them: lab.past.plainpast, lab.widgets.alertwindow.
 "use strict";
 
 const PAST_BYTES = 16 << 20, MOST_POINTS = 100, MOST_BARS = 500, MOST_LISTED = 100;

@@ -18,14 +18,14 @@ from typing import Any, cast
 import psutil
 from pyspark.sql import SparkSession
 
-from lab.apps.report import StatsReport
-from lab.apps.run import raise_if_ended
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.model.alerts import Alert, AlertTable
 from lab.model.answers import SCHEMA_STATUS, parse_ack
 from lab.model.times import now_ms
+from lab.running.report import StatsReport
+from lab.running.run import raise_if_ended
 from lab.stream.player import Player
 
 POLL_S, START_S, WARM_S, DRAIN_S = 0.02, 60, 20, 5

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.apps.backtest import Past
 from lab.model.alerts import Alert, event_id_text, utc_text
 from lab.model.jsontext import compact_json
 from lab.model.language import say
@@ -18,6 +17,7 @@ from lab.model.schema import PAYMENTS
 from lab.model.standing import Withdrawals
 from lab.model.times import duration_words
 from lab.model.words import spreadsheet_cell
+from lab.past.backtest import Past
 from lab.widgets.alertfacts import shown, value_text
 from lab.widgets.alertwindow import AlertWindow
 from lab.widgets.look import PALETTE, figure, hide_axes_if_empty
@@ -25,7 +25,7 @@ from lab.widgets.panel import Panel
 from lab.widgets.table import SelectableTable
 
 if TYPE_CHECKING:
-    from lab.apps.studio import Studio
+    from lab.studio.studio import Studio
 
 KEPT, SHOWN = 5_000, 50
 BINS, FEWEST_BINS = 120, 10  # of the picture of alerts over time

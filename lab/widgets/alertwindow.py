@@ -5,7 +5,6 @@ from decimal import Decimal
 
 import ipywidgets as widgets
 
-from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import WHERE, MeasuredCondition
 from lab.model.alerts import Alert, event_id_text, utc_text
@@ -18,6 +17,7 @@ from lab.model.stored import StoredEvent, compute_aggregate_and_holds
 from lab.model.times import duration_words
 from lab.model.when import condition_fields
 from lab.model.words import escape_control_characters
+from lab.past.backtest import Past
 from lab.widgets.alertfacts import alert_facts_html, value_text
 from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence_html
 from lab.widgets.table import SelectableTable

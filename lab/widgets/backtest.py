@@ -9,13 +9,13 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from lab.apps.backtest import Aggregates, Past
-from lab.apps.limits import multiples, nearest, round_limits, without_limit
 from lab.model.hints import step_of_values
 from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
 from lab.model.times import DAY_MS, duration_words, rounded_duration_words
+from lab.past.backtest import Aggregates, Past
+from lab.past.limits import multiples, nearest, round_limits, without_limit
 from lab.widgets.look import BLUE, ORANGE, StylesAndAccessibility, figure, hide_axes_if_empty, sentence_html
 from lab.widgets.slider import TextSlider
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import ipywidgets as widgets
 
-from lab.apps.studio import KEY_GROUPS, Studio
 from lab.model.language import say
+from lab.studio.studio import KEY_GROUPS, Studio
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope

@@ -2,12 +2,12 @@
 
 import ipywidgets as widgets
 
-from lab.apps.backtest import Past
 from lab.model.conditions import quote_if_needed
 from lab.model.hints import condition_hints
 from lab.model.language import say, translated
 from lab.model.rules import Rule
 from lab.model.schema import Schema
+from lab.past.backtest import Past
 from lab.widgets.look import sentence_html
 
 SHOWN_ABSENT = 2  # values that never occurred

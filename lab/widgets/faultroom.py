@@ -1,6 +1,6 @@
 """The fault room: delay, repeat and reorder a stream, kill the engine between any two steps, and see the result.
 
-buttons ──► lab.apps.drill ──► logs with their batches, files on disk, what memory holds, alerts, and the verdict
+buttons ──► lab.studio.drill ──► logs with their batches, files on disk, what memory holds, alerts, and the verdict
 """
 
 import json
@@ -10,9 +10,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from lab.apps.drill import STEPS, Drill
-from lab.apps.traffic import BEGIN_MS
 from lab.model.language import say
+from lab.studio.drill import STEPS, Drill
+from lab.studio.traffic import BEGIN_MS
 from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, RED, StylesAndAccessibility, sentence_html
 
 SHOWN, STORY, ALERTS, FILES = 12, 3, 6, 8  # records of each partition, sentences, alerts, short names

@@ -19,7 +19,7 @@ from lab.state.placement import PLACEMENTS, Move, moves
 from lab.widgets.look import ORANGE, SKY, StylesAndAccessibility, figure, sentence_html
 
 if TYPE_CHECKING:
-    from lab.apps.studio import Studio
+    from lab.studio.studio import Studio
 
 MOST_TASKS = 8
 EQUAL_KEY_GROUPS = 128

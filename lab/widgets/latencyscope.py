@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.apps.watch import PERCENTILES, STAGES
+from lab.followers.latency import PERCENTILES, STAGES
 from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.times import now_ms
@@ -26,7 +26,7 @@ from lab.widgets.look import (
 from lab.widgets.panel import Panel
 
 if TYPE_CHECKING:
-    from lab.apps.studio import Studio
+    from lab.studio.studio import Studio
 
 BUDGET_MS = 500
 RECENT_S = 30  # what is older is not shown

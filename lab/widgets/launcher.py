@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 
-from lab.apps.demo import first_rules
-from lab.apps.replay import read_rules
-from lab.apps.studio import Studio
-from lab.apps.target import target_of_existing_logs
 from lab.model.language import say, translated
+from lab.past.replay import read_rules
+from lab.running.target import target_of_existing_logs
 from lab.stream.background import HAS_THREADS
 from lab.stream.datasets import dataset
+from lab.studio.demo import first_rules
+from lab.studio.studio import Studio
 from lab.widgets.controlroom import ControlRoom
 from lab.widgets.look import StylesAndAccessibility, sentence_html
 

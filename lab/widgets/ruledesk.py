@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, cast
 
 import ipywidgets as widgets
 
-from lab.apps.backtest import Past
 from lab.model.examples import example_sentence, group_fields
 from lab.model.language import say, translated
 from lab.model.rules import (
@@ -29,6 +28,7 @@ from lab.model.rules import (
 )
 from lab.model.schema import PAYMENTS, Schema
 from lab.model.textmessages import lacks_id
+from lab.past.backtest import Past
 from lab.widgets.backtest import Backtest
 from lab.widgets.drafthints import DraftHints
 from lab.widgets.look import sentence_html
@@ -37,7 +37,7 @@ from lab.widgets.ruleform import RuleForm
 from lab.widgets.table import SelectableTable
 
 if TYPE_CHECKING:
-    from lab.apps.studio import Studio
+    from lab.studio.studio import Studio
 
 MAX_ID = (1 << 63) - 1
 BACKTEST_EVERY = 4  # updates

@@ -9,9 +9,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from lab.apps.typologies import LabelledPast
 from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration_words
+from lab.past.typologies import LabelledPast
 from lab.stream.accounts import CASES
 from lab.widgets.figures import Figure
 from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, StylesAndAccessibility, facts_html, figure

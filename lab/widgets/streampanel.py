@@ -15,7 +15,7 @@ from lab.widgets.panel import Panel
 from lab.widgets.slider import TextSlider
 
 if TYPE_CHECKING:
-    from lab.apps.studio import Studio
+    from lab.studio.studio import Studio
 
 ELSEWHERE = "The stream comes from elsewhere: you can watch it, but not control it."
 KEPT_S = 120

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 import lab.widgets
-from lab.apps.watch import STAGES
+from lab.followers.latency import STAGES
 from lab.teach.board import progress
 from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.widgets.latencyscope import LatencyScope

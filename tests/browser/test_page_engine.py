@@ -228,7 +228,7 @@ def test_a_filter_of_values_names_any_number_of_fields_and_any_other_has_a_hundr
 
 
 def test_logins_are_judged_as_by_the_reference(opened):
-    from lab.apps.replay import read_rules
+    from lab.past.replay import read_rules
     from lab.stream.datasets import dataset
     from lab.stream.logins import labelled_logins
 

@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from lab.apps.backtest import Past
 from lab.model import language as speaking
 from lab.model.schema import PAYMENTS
+from lab.past.backtest import Past
 from lab.widgets.alertwindow import AlertWindow
 from lab.widgets.look import sentence_html
-from tests.apps.test_past import WindowsOfAlerts
 from tests.browser.access import findings
 from tests.browser.test_page_engine import reference_of
+from tests.past.test_past import WindowsOfAlerts
 
 pytestmark = pytest.mark.browser
 SENTENCES = (

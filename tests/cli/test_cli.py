@@ -16,11 +16,11 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from lab.apps.replay import replay
 from lab.cli.main import FAILED, OK, STOPPED, USAGE, build_parser, main
 from lab.cli.options import settings_from_options
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.ends import FileLogs
+from lab.past.replay import replay
 from lab.stream.simulate import payments, to_json
 from tests.answers import only_answers
 from tests.orders import orders
@@ -336,7 +336,7 @@ def test_ctrl_c_ends_a_replay_without_a_traceback(files, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lab.apps.replayreport.replay_with_progress", interrupted)
+    monkeypatch.setattr("lab.running.replayreport.replay_with_progress", interrupted)
     assert main(command()) == STOPPED
     assert capsys.readouterr().err.strip() == "lab: stopped"
 

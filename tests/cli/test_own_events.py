@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import lab
-from lab.apps.replay import read_rules
 from lab.cli.main import FAILED, OK, build_parser, main
 from lab.cli.options import settings_from_options, target_from_options
 from lab.engine.checkpoint.settings import Settings, saved_schema
 from lab.model.reference import evaluate_log
 from lab.model.schema import Schema
+from lab.past.replay import read_rules
 from tests.orders import orders
 from tests.waiting import wait_until
 

@@ -13,11 +13,11 @@ from shutil import which
 import psutil
 import pytest
 
-from lab.apps.target import locate
 from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.spark import pipeline
 from lab.logs.config import read_config
+from lab.running.target import locate
 from tests.secured import PASSWORD, USER, secured
 from tests.topics import RULES, append, assert_equal, events, expected, publish, topics
 from tests.waiting import PATIENCE_S

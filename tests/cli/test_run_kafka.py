@@ -13,11 +13,11 @@ from threading import Event
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from lab.apps import run as run_module
 from lab.cli.main import FAILED, OK, main
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.machine import broker
 from lab.model.times import now_ms
+from lab.running import run as run_module
 from lab.stream.simulate import payments, to_json
 from tests.topics import RULES, append, counted, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
@@ -131,7 +131,7 @@ def test_capture_and_restrictions_need_the_topics_that_they_read_and_make_those_
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("lab.rulestore.capture.run_capture", lambda *_: None)
-    monkeypatch.setattr("lab.apps.restrict.stop_signals", stopped_already)
+    monkeypatch.setattr("lab.followers.restrict.stop_signals", stopped_already)
     (tmp_path / "own.properties").write_text("auto.create.topics.enable=true\n")
     with broker.running_broker(tmp_path) as one:
         where = ["--logs", f"kafka://{one.address}", "--schema", "payments"]

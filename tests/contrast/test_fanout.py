@@ -4,11 +4,11 @@ import gzip
 
 import pytest
 
-from lab.apps.replay import read_rules
 from lab.contrast.fanout import more_rules, route_batch
 from lab.engine.checkpoint.settings import Settings
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
+from lab.past.replay import read_rules
 from lab.stream.datasets import dataset
 
 SETTINGS = Settings(PAYMENTS)

@@ -8,7 +8,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.waits import OPEN
 from lab.engine.loop.inprocess import InProcessEngine
@@ -18,6 +17,7 @@ from lab.engine.windows.waits import Waits
 from lab.model.messages import parse_message
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.schema import LOGINS
+from lab.past.columnpast import Past
 from tests.engine.test_statefiles import rescaled
 from tests.model.test_absence import MINUTE, ORDER, SILENT, T0, event
 

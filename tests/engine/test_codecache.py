@@ -78,7 +78,7 @@ def test_a_command_that_needs_compiled_code_says_where_it_may_be(closed, capsys,
     def fails(*_):
         raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
 
-    monkeypatch.setattr("lab.apps.typologies.typologies_table", fails)
+    monkeypatch.setattr("lab.past.typologies.typologies_table", fails)
     assert main(["typologies"]) == FAILED
     assert capsys.readouterr().err.startswith("lab: no folder for compiled code can be written to: ")
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.apps.backtest import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.model.field import Field
@@ -18,6 +17,7 @@ from lab.model.group import group_for_alert
 from lab.model.reference import Reference, evaluate_log
 from lab.model.rules import parse_message
 from lab.model.schema import Schema
+from lab.past.backtest import Past
 from tests.engine.test_inprocess import CHECKED, MORE, Dated, assert_same, batches
 from tests.strategies import cuts, logs
 

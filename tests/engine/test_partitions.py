@@ -7,12 +7,12 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Producer
 
-from lab.apps.notes import EngineMonitor, create_time_notice
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import KafkaLogs
 from lab.engine.spark import pipeline
 from lab.logs.kafka import KEPT
 from lab.model.times import now_ms
+from lab.running.notes import EngineMonitor, create_time_notice
 from lab.stream.simulate import payments, to_json
 from tests.answers import only_answers
 from tests.topics import assert_equal, expected, publish, topics, turned_up_late

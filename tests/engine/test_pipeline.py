@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from lab.apps.replay import replay
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
@@ -26,6 +25,7 @@ from lab.engine.spark.source import output_rows
 from lab.engine.windows import shared
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
+from lab.past.replay import replay
 from lab.state.read import read_state
 from lab.state.rescale import rescale
 from lab.stream.simulate import payments, to_json

@@ -15,7 +15,7 @@ from lab.engine.loop.restored import CheckpointRestored, check_not_restored
 from lab.engine.spark import pipeline
 from lab.logs.index import Batch, writer_id
 from lab.state.reprocess import reprocess
-from tests.apps.test_strangers import STRANGE
+from tests.studio.test_strangers import STRANGE
 from tests.topics import append, publish, topics
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(5),(50)"

@@ -9,8 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lab.apps import plainpast
-from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.task import task_windows
@@ -22,6 +20,8 @@ from lab.model.horizon import WITNESSES
 from lab.model.messages import parse_message
 from lab.model.reference import Reference, evaluate_log
 from lab.model.schema import LOGINS
+from lab.past import plainpast
+from lab.past.columnpast import Past
 from lab.state.read import events_not_taken_back
 from tests.engine.direct import Direct
 from tests.engine.randomlogs import with_returns

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.target import target_of_existing_logs
 from lab.cli.main import USAGE, main
 from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.cluster import Cluster
 from lab.logs.config import BadConfig, Config, load_config, read_config
 from lab.logs.places import split_kafka_place
+from lab.running.target import target_of_existing_logs
 
 SECRET = 's3"cret\\word'
 SASL = """

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.apps.demo import first_rules
-from lab.apps.replay import read_rules
 from lab.engine.checkpoint.ledger import Ledger
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import OPERATORS
@@ -17,9 +15,11 @@ from lab.model.hints import condition_hints
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
+from lab.past.replay import read_rules
 from lab.stream.accounts import ACCOUNT_EVENTS
 from lab.stream.datasets import dataset
 from lab.stream.typologies import TYPOLOGIES
+from lab.studio.demo import first_rules
 from tests.model.test_wishes import rows, rule_of
 
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "5m"}

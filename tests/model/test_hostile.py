@@ -15,7 +15,7 @@ from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
 from lab.model.reference import Reference
 from lab.model import schemafile
-from lab.apps.infer import infer
+from lab.sources.infer import infer
 from tools.fuzz import hostile
 
 kind, size = sys.argv[1], int(sys.argv[2])

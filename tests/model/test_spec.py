@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from lab.apps.infer import infer
-from lab.apps.replay import read_rules
-from lab.apps.sources import source_at
 from lab.cli.main import OK, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
@@ -19,6 +16,9 @@ from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS, Schema
 from lab.model.spec import LOGS, json_schemas_by_log
+from lab.past.replay import read_rules
+from lab.sources.infer import infer
+from lab.sources.sources import source_at
 from lab.stream.datasets import dataset
 from tests.model.test_when import TYPES
 from tests.orders import orders

@@ -8,7 +8,6 @@ from threading import Event, Thread
 import pytest
 from sqlalchemy import text
 
-from lab.apps.storedrules import print_history
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.machine import database
@@ -20,6 +19,7 @@ from lab.rulestore.capture import Capture
 from lab.rulestore.feeds import CaptureBusy, TableFeed
 from lab.rulestore.pgoutput import PgoutputDecoder, UnexpectedMessage
 from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
+from lab.running.storedrules import print_history
 from tests.postgresql import running_database
 from tests.rulestore.conftest import new_database
 from tests.rulestore.engine import Engine

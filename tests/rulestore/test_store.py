@@ -17,7 +17,6 @@ from psycopg2.extras import PhysicalReplicationConnection
 from sqlalchemy import create_engine, insert, text, update
 from sqlalchemy.exc import DatabaseError, OperationalError, TimeoutError
 
-from lab.apps.errormessage import error_message
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.access import NotTrusted
 from lab.machine import database
@@ -27,6 +26,7 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.rulestore.store import RuleChange, RuleStore, change_to_message, parse_row_json, rule_to_row
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
+from lab.running.errormessage import error_message
 from tests import strategies
 from tests.examples import examples
 from tests.postgresql import running_database
@@ -466,7 +466,7 @@ def test_a_file_that_is_no_database_ends_a_command_that_names_it(
     monkeypatch.chdir(tmp_path)
     Path("text.db").write_text("not a database, and longer than the head of one " * 20)
     again = Mock(is_set=lambda: False, wait=Mock(side_effect=AssertionError("it tries again")))
-    monkeypatch.setattr("lab.apps.storedrules.stop_signals", lambda: nullcontext(again))
+    monkeypatch.setattr("lab.running.storedrules.stop_signals", lambda: nullcontext(again))
     assert main([*words, "--store", f"sqlite:///{file}", "--schema", "payments"]) == FAILED
     assert says in capsys.readouterr().err
 

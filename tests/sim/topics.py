@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from lab.apps.simulatedtopic import SimulatedRecord as Logged
 from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
+from lab.studio.simulatedtopic import SimulatedRecord as Logged
 
 EXPIRED = Logged(0, b"")  # before anybody could read it
 

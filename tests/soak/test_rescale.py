@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-from lab.apps.replay import replay
 from lab.engine.checkpoint.record import read_record
 from lab.logs.files import FileLog
 from lab.model.times import HOUR_MS
+from lab.past.replay import replay
 from tools.bench.data import Payments
 
 EVENTS, KILLS = int(os.environ.get("EVENTS", "1_000_000")), 2

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lab.apps.backtest import Past
 from lab.model.messages import parse_message
 from lab.model.schema import LOGINS, SCHEMAS, Schema
 from lab.model.schemafile import schema
+from lab.past.backtest import Past
 from lab.stream.simulate import MAX_DISORDER_MS
 
 DATASETS = Path(__file__).parents[2] / "datasets"

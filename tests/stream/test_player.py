@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pexpect
 import pytest
 
-from lab.apps.demo import first_rules
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.files import FileLog
 from lab.logs.opened import open_log
@@ -18,6 +17,7 @@ from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS, SCHEMAS
 from lab.stream.player import CHUNK, Player
 from lab.stream.simulate import MAX_DISORDER_MS, SPIKES, PlantedBurst
+from lab.studio.demo import first_rules
 from tests.waiting import PATIENCE_S
 
 WALL_MS = 1_700_000_000_000

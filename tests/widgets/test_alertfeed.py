@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab.apps.backtest import Past
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert
 from lab.model.horizon import WITNESSES
@@ -18,6 +17,7 @@ from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
 from lab.model.words import escape_control_characters
+from lab.past.backtest import Past
 from lab.widgets.alertfeed import BINS, DRAWN, KEPT, NAMED, SHOWN, AlertFeed
 from lab.widgets.alertwindow import running_aggregates
 

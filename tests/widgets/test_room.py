@@ -5,12 +5,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from lab.apps.infer import infer
-from lab.apps.newest import NewestItems
-from lab.apps.studio import Studio
-from lab.apps.watch import STAGES
 from lab.engine.loop.ends import FileLogs
+from lab.followers.latency import STAGES
 from lab.model.alerts import Alert
+from lab.sources.infer import infer
+from lab.studio.newest import NewestItems
+from lab.studio.studio import Studio
 from lab.widgets import latencyscope
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.controlroom import ControlRoom

@@ -9,12 +9,12 @@ from html import escape
 import pytest
 from hypothesis import example, given
 
-from lab.apps.backtest import Past
-from lab.apps.replay import read_rules
 from lab.model.field import Field
 from lab.model.reference import Reference
 from lab.model.rules import BadRule, RuleBook, parse_message, readable_rule_sentence
 from lab.model.schema import LOGINS, PAYMENTS, Schema
+from lab.past.backtest import Past
+from lab.past.replay import read_rules
 from lab.stream.datasets import dataset
 from lab.widgets.ruledesk import RuleDesk
 from tests.strategies import changes, rules

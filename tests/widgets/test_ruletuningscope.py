@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab.apps.typologies import LabelledPast
 from lab.model.messages import BadRule
+from lab.past.typologies import LabelledPast
 from lab.widgets.ruletuningscope import RuleTuningScope, compare_rules
 
 TAKEOVER = "COUNT(events where action = login_failed) per account over 10 min >= {}, when action = login"

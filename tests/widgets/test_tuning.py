@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from lab.apps import columnpast, plainpast
 from lab.model.reference import Reference
 from lab.model.rules import parse_message
 from lab.model.schema import LOGINS
+from lab.past import columnpast, plainpast
 from lab.widgets.ruledesk import RuleDesk
 
 COUNTS = (

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.run import OPTIMISING
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import WRITTEN, KafkaLogs
 from lab.engine.records import arrowjson, decode
@@ -30,6 +29,7 @@ from lab.logs.cluster import to_cluster
 from lab.logs.partitions import AT_ONCE, READING
 from lab.machine import broker
 from lab.machine.session import session
+from lab.running.run import OPTIMISING
 from tests.topics import counted
 from tests.waiting import wait_until
 from tools.bench.data import Payments, three_rules

@@ -63,8 +63,8 @@ def _cpu(process: psutil.Process) -> float:
 def child(events: str, rules: str, began: str) -> None:
     """One replay; prints what its parts took as JSON."""
     clock = Clock(float(began))
-    from lab.apps import replay
     from lab.engine.spark import pipeline
+    from lab.past import replay
 
     start, run, in_order = pipeline.start, replay._run, replay._sorted
 

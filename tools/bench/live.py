@@ -18,12 +18,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.report import StatsReport
-from lab.apps.watch import PERCENTILES, Latencies
 from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.followers.latency import PERCENTILES, Latencies
 from lab.machine import broker
 from lab.machine.orphans import run_if_killed
 from lab.model.quantiles import percentile_texts
+from lab.running.report import StatsReport
 from tests.answers import only_answers
 from tests.topics import count_appended
 from tools.bench.catchup import catchup

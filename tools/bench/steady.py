@@ -21,10 +21,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.report import StatsReport
-from lab.apps.watch import Latencies
 from lab.engine.loop.ends import KafkaLogs
+from lab.followers.latency import Latencies
 from lab.machine import broker
+from lab.running.report import StatsReport
 from tests.topics import count_appended
 from tools.bench.live import _wait_for_acks, process
 

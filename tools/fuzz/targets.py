@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lab.apps.export import unique_alert_rows
-from lab.apps.infer import infer
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.route import matching_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.engine.windows import checksum
 from lab.engine.windows.statefiles import StateFiles, stores_to_table
+from lab.followers.export import unique_alert_rows
 from lab.model import schemafile
 from lab.model.alerts import Alert, AlertTable
 from lab.model.deadletters import dead_letter, error_kind
@@ -31,6 +30,7 @@ from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS, Schema
 from lab.restrict.restrictions import KNOWN, BadRestriction, parse_restriction
 from lab.restrict.standing import BadQuestion, Restrictions
+from lab.sources.infer import infer
 from lab.teach.report import class_page, read_class_report
 from tests.engine.test_own_schema import VISITS
 from tools.fuzz import hostile
@@ -172,9 +172,9 @@ def filters(inputs: Sequence[bytes]) -> None:
 
 
 def _with_log(columns: Any) -> Any:
-    from lab.apps.columnpast import _bare
     from lab.engine.records.columns import LOG_TIME as log_time
     from lab.engine.records.columns import SOURCE
+    from lab.past.columnpast import _bare
 
     rows = len(columns["eventId"])
     return {name: _bare(values) for name, values in columns.items()} | {

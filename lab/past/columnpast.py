@@ -1,0 +1,338 @@
+"""Past events for trying rules quickly in this process: the engine's own compiled windows, without Spark.
+
+lines ──► decode ──► columns of the newest events ──► route, evaluate one rule ──► its aggregate at every event
+                                                                          └──► what another limit would have raised
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.layout import CONDITION, DENOMINATOR, HIGH_PART, LOW_PART, NUMERATOR, ROW
+from lab.engine.compiled.rulenumbers import measure_scale
+from lab.engine.loop.route import alert_columns, arrival_times, matching_rows, routed_columns
+from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat_columns, take_rows
+from lab.engine.records.decode import decode_records
+from lab.engine.records.feeds import LooseLines
+from lab.engine.windows.alertlines import first_row_of_each_alert
+from lab.engine.windows.store import RouteStore
+from lab.engine.windows.waits import Waits
+from lab.engine.windows.when import STATE, TAKES_BACK, when_columns, with_take_back_column
+from lab.model.aggregates import AGGREGATES, square_root_to_6_places
+from lab.model.aggregation import Aggregation
+from lab.model.alerts import event_id_text
+from lab.model.field import Id
+from lab.model.filters import Filter, required_values
+from lab.model.group import Group
+from lab.model.horizon import newest_times
+from lab.model.keygroups import key_groups_of
+from lab.model.reference import LATE_POLICIES
+from lab.model.rule import Route, Rule, alerted_marker
+from lab.model.schema import Schema
+from lab.past.limits import without_limit
+from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
+
+RECENT = 2_000  # events in which the frequent values of a field are looked for
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """A rule's first aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders).
+
+    `bases`: what the aggregate in its limit gives, as floats; 0 without one. `measures`: the values exactly, [n, 4] int64, as
+    `lab.engine.compiled.limits.Measure` has them, in units of the last of `scale` digits.
+    """
+
+    times: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+    bases: np.ndarray
+    measures: np.ndarray
+    scale: int
+
+    def alert_mask(self, rule: Rule, limit: Decimal | float) -> np.ndarray:
+        """Which of them alert at another limit, compared exactly; all, if they are only those at which the rule alerts.
+
+        `limit`: a float is what it is written as, so 0.1 is a tenth.
+
+        >>> from lab.model.schema import LOGINS
+        >>> from lab.model.rules import parse_message
+        >>> found = Aggregates(*np.zeros((4, 2)), np.array([[0, 30, 0, 1], [0, 50, 1, 3]]), 0)
+        >>> found.alert_mask(parse_message("1: AVG(amount) over 1 h > 50", LOGINS).rule, 50).tolist()
+        [False, True]
+        """
+        if not rule.can_count_alerts_at_other_limits:
+            return np.ones(len(self.values), bool)
+        compared = AGGREGATES[rule.function].to_compared_limit(Fraction(str(limit))) * 10**self.scale
+        whole, part = divmod(compared, 1)
+        high_of_limit = min(max(whole >> 64, -(1 << 63)), (1 << 63) - 1)
+        high, low = self.measures[:, 0], self.measures[:, 1].view(np.uint64)
+        order = _order(high, high_of_limit)
+        order = np.where(order, order, _order(low, np.uint64(whole & (1 << 64) - 1)))
+        ties = np.flatnonzero(order == 0)
+        if len(ties):  # then what is less than a unit decides
+            parts, which = np.unique(self.measures[ties, 2:], axis=0, return_inverse=True)
+            of_parts = [_order(Fraction(*each), part) for each in parts.tolist()]
+            order[ties] = np.array(of_parts)[which.ravel()]
+        return rule.comparison_function(order, 0)
+
+    def ascending(self) -> list[float]:
+        """The values in order."""
+        return np.sort(self.values).tolist()
+
+
+class Past(PastEvents):
+    """The newest events, `at_most` of them, in order of arrival. `history`: the rules of the engine that evaluates them.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> from lab.model.rules import parse_message
+    >>> past = Past(PAYMENTS)
+    >>> past.add([b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,12,CSH,20.01"])
+    2
+    >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    >>> past.aggregates(rule).values.tolist()
+    [30.0, 50.01]
+    >>> [event["paymentAmount"] for event in past.window(rule, event_id=2)]
+    [Decimal('30.00'), Decimal('20.01')]
+    """
+
+    def __init__(self, schema: Schema, at_most: int = 200_000, history: RouteHistory | None = None):
+        self.schema, self.at_most = schema, at_most
+        self.history = history or RouteHistory(Settings(schema))
+        self._parts: list[Columns] = []
+        self.arrived = 0  # all that ever came
+
+    def __len__(self) -> int:
+        return sum(len(part[LOG_TIME]) for part in self._parts)
+
+    def evaluated_count_and_time_range_ms(self, rule: Rule) -> tuple[int, int, int]:
+        """How many events `aggregates` evaluates for a rule, here all; the smallest and the largest of their times, ms."""
+        if not self._parts:
+            return 0, 0, 0
+        times = self._columns()[self.schema.time_field]
+        return len(times), int(np.min(times)), int(np.max(times))
+
+    def _add(self, lines: list[str | bytes], log_times: Sequence[int] | None) -> int:
+        texts = [(line if isinstance(line, bytes) else line.encode()).rstrip(b"\r\n") for line in lines]
+        data = b"\n".join(texts)
+        if not data:
+            return 0
+        logged = np.zeros(len(texts), np.int64) if log_times is None else np.asarray(log_times, np.int64)
+        logged = np.repeat(logged, [text.count(b"\n") + 1 for text in texts])
+        records = LooseLines(data, logged)
+        columns, kept, _ = decode_records(records, self.schema, self.history.settings.max_future_ms)
+        if len(kept):
+            columns = {name: _bare(values) for name, values in columns.items()}
+            columns[LOG_TIME] = logged[kept]
+            columns[SOURCE] = np.zeros(len(kept), np.int64)
+            self.arrived += len(kept)
+            self._parts.append(with_take_back_column(columns, self.schema))
+            if len(self) > 1.25 * self.at_most:
+                whole = self._columns()
+                newest = len(whole[LOG_TIME]) - self.at_most
+                self._parts = [{name: values[newest:] for name, values in whole.items()}]
+                if self.history.has_much_to_forget:
+                    self.history.forget_before(int(self._parts[0][LOG_TIME].min()))
+        return len(kept)
+
+    def _columns(self) -> Columns:
+        if len(self._parts) > 1:
+            self._parts = [
+                {name: concat_columns([part[name] for part in self._parts]) for name in self._parts[0]}
+            ]
+        return self._parts[0]
+
+    # -- a rule on them ------------------------------------------------------------------------------------------------
+
+    def aggregates(self, rule: Rule) -> Aggregates:
+        """The rule's first aggregate at each event at which it would alert with some limit, as its other conditions hold.
+
+        Of a rule whose other limits its aggregates do not tell, only where it alerts: see `Rule.can_count_alerts_at_other_limits`.
+        After `or`, the value may be that of another condition that holds.
+        """
+        if rule.can_count_alerts_at_other_limits:
+            rule = without_limit(rule)
+        columns = self._routed(rule) if self._parts else {"time": ()}
+        if not len(columns["time"]):
+            return _without_measures(np.empty(0, np.int64), np.empty(0, np.int64))
+        with TemporaryDirectory(prefix="lab-past-") as folder:
+            active = replace(rule, state="ACTIVE")
+            fields = [*rule.stored_field_names, *([alerted_marker(rule.rule_id, 0)] if rule.at_most else [])]
+            settings = self.history.settings
+            of_engine = settings.key_groups, settings.max_out_of_orderness_ms
+            store = RouteStore(Path(folder, "past"), self.schema, rule.route, fields, (active,), *of_engine)
+            fates, found = store.evaluate(columns, 0, LATE_POLICIES.index(settings.late_policy))
+            if rule.absence:
+                waits = Waits(Path(folder, "waits"), active, store.key_columns)
+                reached = self._log_times_reached()[-1]
+                due = waits.add_events(store, columns, fates, 0) + waits.advance_to(reached, reached)
+                alerts = [each.alert for each in due]
+                ids = np.array([event_id_text(alert.event_id) for alert in alerts], object)
+                times = np.array([alert.event_time for alert in alerts], np.int64)
+                return _without_measures(times, ids.astype(np.int64) if self.schema.has_numeric_id else ids)
+        first, own = first_row_of_each_alert(store, found), rule.conditions[0]
+        bases = np.zeros(len(first))
+        if own.limit_of:
+            after = np.minimum(first + 1, len(found) - 1)
+            has_base = (found[first, CONDITION] == 0) & (found[after, CONDITION] == 1)
+            bases[has_base] = _floats(found[first[has_base] + 1], own.limit_of, self.schema)
+        found = found[first]
+        rows, values = found[:, ROW], np.zeros(len(found))
+        for number in np.unique(found[:, CONDITION]).tolist():  # of the first condition that has a value
+            of_it = found[:, CONDITION] == number
+            condition = rule.conditions[number // 2]
+            of = condition.limit_of if number % 2 and condition.limit_of else condition.aggregation
+            values[of_it] = _floats(found[of_it], of, self.schema)
+        scale = measure_scale(own.aggregation, self.schema)
+        ids, measures = self._ids(columns, rows), np.ascontiguousarray(found[:, HIGH_PART:])
+        return Aggregates(columns["time"][rows], ids, values, bases, measures, scale)
+
+    def _ids(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
+        if self.schema.has_numeric_id:
+            return columns["id"][rows]
+        return take_rows(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
+
+    def absent_filter_values(
+        self, filter: Filter, max_values_checked: int = 20
+    ) -> list[tuple[str, Any, list[Any]]]:
+        """The values of a filter that occur in none of these events, and those that are most frequent there instead.
+
+        Checks only the first `max_values_checked` values.
+        """
+        if not self._parts:
+            return []
+        # without STATE: by it, a record that takes an event back matches every filter
+        columns = {name: values for name, values in self._columns().items() if name != STATE}
+        newest = np.arange(len(self))[-RECENT:]
+        wanted = [(name, value) for name, values in required_values(filter) for value in values]
+        missing = [
+            (name, value)
+            for name, value in wanted[:max_values_checked]
+            if not len(matching_rows(columns, Route((), ((name, (value,)),)), self.schema))
+        ]
+        frequent = {
+            name: [
+                value for value, _ in Counter(self._values(name, newest)).most_common(3) if value is not None
+            ]
+            for name in {name for name, _ in missing}
+        }
+        return [(name, value, frequent[name]) for name, value in missing]
+
+    def _routed(self, rule: Rule) -> Columns:
+        columns = self._columns()
+        rows = matching_rows(columns, rule.route, self.schema)
+        routed = routed_columns(columns, rows, rule.route, rule.stored_field_names, self.schema)
+        keys = [values for name, values in routed.items() if name.startswith("key:")]
+        key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
+        return {
+            **routed,
+            **when_columns((rule,), columns, rows, self.schema),
+            **alert_columns((rule,), columns, rows),
+            "keyGroup": key_groups.astype(np.int64),
+            HEARD: self._log_times_reached()[rows],
+            LOG_TIME: columns[LOG_TIME][rows],
+        }
+
+    def _log_times_reached(self) -> np.ndarray:
+        """The log time that each event shows to be reached, ms; of a log that is not live, the newest event time until then."""
+        return np.maximum.accumulate(arrival_times(self._columns(), self.schema))
+
+    def events_in_window(
+        self,
+        rule: Rule,
+        event_id: Id,
+        event_time: int | None = None,
+        counted_since_reset: int | None = None,
+        group: Group | None = None,
+    ) -> list[dict]:
+        if not self._parts:
+            return []
+        columns, schema = self._columns(), self.schema
+        log_times, times = columns[LOG_TIME], np.asarray(columns[schema.time_field])
+        rows = matching_rows(columns, rule.route, schema)
+        rows = rows[np.argsort(log_times[rows], kind="stable")]
+        ids = np.asarray(columns[schema.id_fields[0]] if schema.has_numeric_id else columns[ID_TEXT])[rows]
+        is_end = ids == (event_id if schema.has_numeric_id else event_id_text(event_id))
+        if STATE in columns:
+            is_end &= np.asarray(columns[STATE])[rows] != TAKES_BACK
+        if event_time is not None:
+            is_end &= times[rows] == event_time
+        ends = np.flatnonzero(is_end)[::-1].tolist()
+        end = next((at for at in ends if is_of_group(group, rule, self._key(rule, rows[at]))), None)
+        if end is None:
+            return []
+        rows = rows[: end + 1]
+        rows = rows[times[rows] >= times[rows[-1]] - rule.window_ms]
+        ascending = np.sort(rows)  # as routing takes them
+        keyed = routed_columns(columns, ascending, rule.route, (), schema)
+        keys = [values for name, values in keyed.items() if name.startswith("key:")]
+        key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
+        key_groups = key_groups[np.searchsorted(ascending, rows)]
+        rows = rows[key_groups == key_groups[-1]]
+        groups = list(zip(*(_plain(columns[name])[rows].tolist() for name in rule.keys))) or [()] * len(rows)
+        same = np.array([group == groups[-1] for group in groups], bool)
+        fields = {name: self._values(name, rows[same]) for name in schema.names}
+        of_group = dict(zip(rows[same].tolist(), (dict(zip(fields, one)) for one in zip(*fields.values()))))
+        numbered = enumerate(zip(rows.tolist(), log_times[rows].tolist(), times[rows].tolist()))
+        events = [
+            PastEvent(n, logged, time, groups[n], of_group.get(row)) for n, (row, logged, time) in numbered
+        ]
+
+        def newest_event_times_before(log_time: int) -> list[int]:
+            return newest_times(times[log_times < log_time].tolist())
+
+        arrived = [
+            of_group[int(rows[n])]
+            for n in self.history.window_event_numbers(rule, events, newest_event_times_before)
+        ]
+        return sorted_window_events(rule, arrived, schema, counted_since_reset)
+
+    def _key(self, rule: Rule, row: int) -> list:
+        return [self._values(name, np.array([row]))[0] for name in rule.keys]
+
+    def _values(self, name: str, rows: np.ndarray) -> list:
+        field, values = self.schema.field(name), take_rows(self._columns()[name], rows)
+        values = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
+        if not field.is_decimal:
+            return values
+        return [None if value is None else Decimal(int(value)).scaleb(-field.scale) for value in values]
+
+
+def _without_measures(times: np.ndarray, ids: np.ndarray) -> Aggregates:
+    nothing = np.zeros(len(times))
+    return Aggregates(times, ids, nothing, nothing, np.zeros((len(times), 4), np.int64), 0)
+
+
+def _order(one: Any, other: Any) -> Any:
+    """-1, 0 or 1, as `one` is less than, equal to or greater than the other."""
+    return np.subtract(one > other, one < other, dtype=np.int8)
+
+
+def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:
+    """What alerts report of an aggregation, nearly."""
+    high, low = alerts[:, HIGH_PART], alerts[:, LOW_PART]
+    values = np.where(high == low >> 63, low, high * 2.0**64 + low.astype(np.uint64))
+    values = (values + alerts[:, NUMERATOR] / alerts[:, DENOMINATOR]) / 10.0 ** measure_scale(of, schema)
+    return (
+        np.sqrt(values)
+        if AGGREGATES[of.function].to_reported is square_root_to_6_places
+        else np.round(values, 9)
+    )
+
+
+def _bare(values: pa.Array) -> np.ndarray | pa.Array:
+    """As the compiled windows take it: numbers without nulls are a NumPy array."""
+    return values.to_numpy() if pa.types.is_int64(values.type) and not values.null_count else values
+
+
+def _plain(values: np.ndarray | pa.Array) -> np.ndarray:
+    return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)

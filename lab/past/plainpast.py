@@ -1,0 +1,254 @@
+"""Past events to try rules on, without NumPy and Numba: the reference evaluates them, thousands a second."""
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import islice, repeat
+from math import sqrt
+from typing import Any
+
+from lab.engine.checkpoint.settings import Settings
+from lab.model.aggregates import AGGREGATES, Exact, square_root_to_6_places
+from lab.model.aggregation import Aggregation
+from lab.model.field import Id
+from lab.model.filters import passes_filter, required_values
+from lab.model.group import Group
+from lab.model.horizon import newest_times
+from lab.model.jsontext import BadRecord, compact_json
+from lab.model.keygroups import key_group_of
+from lab.model.rules import Filter, Rule
+from lab.model.schema import Schema
+from lab.model.takenback import takes_back
+from lab.past.fastreference import FastReference
+from lab.past.limits import without_limit
+from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
+
+RECENT = 2_000  # events in which the frequent values of a field are looked for
+MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
+
+
+class Numbers(list):
+    """A list of numbers with as much of a NumPy array as readers of aggregates use.
+
+    >>> Numbers([3, 1]).min(), Numbers([True, True]).sum(), Numbers([3, 1]).tolist()
+    (1, 2, [3, 1])
+    """
+
+    def min(self) -> float:
+        return min(self)
+
+    def max(self) -> float:
+        return max(self)
+
+    def sum(self) -> float:
+        return sum(self)
+
+    def tolist(self) -> list:
+        return list(self)
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """A rule's first aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders).
+
+    `bases`: what the aggregate in its limit gives, as floats; 0 without one. `measures`: the values exactly.
+    """
+
+    times: Sequence[int]
+    ids: Sequence
+    values: Numbers
+    bases: Numbers
+    measures: Sequence[Exact | None]
+
+    def alert_mask(self, rule: Rule, limit: Decimal | float) -> Numbers:
+        """Which of them alert at another limit: see `lab.past.columnpast.Aggregates.alert_mask`."""
+        if not rule.can_count_alerts_at_other_limits:
+            return Numbers([True] * len(self.measures))
+        own = replace(rule.conditions[0], limit=Decimal(str(limit)))
+        return Numbers(own.holds(measure) for measure in self.measures)
+
+    def ascending(self) -> list[float]:
+        """The values in order."""
+        return sorted(self.values)
+
+
+class Past(PastEvents):
+    """The newest events, `at_most` of them, in order of arrival: `lab.past.columnpast.Past` for a page.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> from lab.model.rules import parse_message
+    >>> past = Past(PAYMENTS)
+    >>> past.add([b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,12,CSH,20.01"])
+    2
+    >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    >>> past.aggregates(rule).values.tolist()
+    [30.0, 50.01]
+    >>> [event["paymentAmount"] for event in past.window(rule, event_id=2)]
+    [Decimal('30.00'), Decimal('20.01')]
+    """
+
+    def __init__(self, schema: Schema, at_most: int = 5_000, history: RouteHistory | None = None):
+        self.schema, self.at_most = schema, at_most
+        self.history = history or RouteHistory(Settings(schema))
+        self._events: deque[dict] = deque(maxlen=at_most)
+        self._log_times: deque[int] = deque(maxlen=at_most)
+        self.arrived = 0  # all that ever came
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def evaluated_count_and_time_range_ms(self, rule: Rule) -> tuple[int, int, int]:
+        """How many of the newest events `aggregates` evaluates for a rule, and the smallest and largest of their times in ms."""
+        times = [event[self.schema.time_field] for event, _ in self._affordable(rule)]
+        return len(times), min(times, default=0), max(times, default=0)
+
+    def _add(self, lines: list[str | bytes], log_times: Sequence[int] | None) -> int:
+        before, max_future_ms = self.arrived, self.history.settings.max_future_ms
+        for line, log_time in zip(lines, repeat(0) if log_times is None else log_times):
+            try:
+                events = self.schema.events(line if isinstance(line, bytes) else line.encode())
+                for event in events:
+                    self.schema.check_future(event, log_time, max_future_ms)
+            except BadRecord:
+                continue
+            self._events += events
+            self._log_times += [log_time] * len(events)
+            self.arrived += len(events)
+        if self.arrived > self.at_most and self.history.has_much_to_forget:
+            self.history.forget_before(min(self._log_times))
+        return self.arrived - before
+
+    def aggregates(self, rule: Rule) -> Aggregates:
+        """The rule's first aggregate where it alerts, or would with some limit: see `lab.past.columnpast.Past.aggregates`."""
+        if rule.can_count_alerts_at_other_limits:
+            rule = without_limit(rule)
+        settings = self.history.settings
+        reference = _NotingReference(
+            self.schema,
+            late_policy=settings.late_policy,
+            max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
+            key_groups=settings.key_groups,
+        )
+        reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
+        for event, log_time in self._affordable(rule):
+            reference.evaluate_event(event, log_time)
+        found, noted, [own, *_] = reference.alerts, reference.noted, rule.conditions
+        ids = [
+            compact_json(each.event_id) if isinstance(each.event_id, tuple) else each.event_id
+            for each in found
+        ]
+        values = Numbers(float(each.aggregate) for each in found)
+        if not (rule.absence or rule.joined_by == "or"):  # more digits than alerts tell
+            values = Numbers(_float(own.aggregation, each[own.aggregation] or 0) for each in noted)
+        bases = Numbers(float(each[own.limit_of] or 0) if own.limit_of else 0.0 for each in noted)
+        measures = [each.get(own.aggregation) for each in noted]
+        return Aggregates(Numbers(each.event_time for each in found), Numbers(ids), values, bases, measures)
+
+    def _affordable(self, rule: Rule) -> list[tuple[dict, int]]:
+        """The newest events, with their log times, whose windows together have at most `MOST_STEPS` events: the reference goes through each window."""
+        groups: dict[tuple, list[int]] = {}
+        for event in self._events:
+            if _is_on(event, rule, self.schema):
+                group = tuple(event[name] for name in rule.keys)
+                groups.setdefault(group, []).append(event[self.schema.time_field])
+        steps = 0
+        for times in groups.values():
+            times.sort()
+            steps += sum(at - bisect_left(times, time - rule.widest_ms) + 1 for at, time in enumerate(times))
+        dropped = int(len(self._events) * max(0, 1 - MOST_STEPS / max(steps, 1)))
+        return list(islice(zip(self._events, self._log_times), dropped, None))
+
+    def absent_filter_values(
+        self, filter: Filter, max_values_checked: int = 20
+    ) -> list[tuple[str, Any, list[Any]]]:
+        """The values of a filter that occur in none of these events, and those that are most frequent there instead.
+
+        Checks only the first `max_values_checked` values.
+        """
+        if not self._events:
+            return []
+        wanted = [(name, value) for name, values in required_values(filter) for value in values][
+            :max_values_checked
+        ]
+        missing = [(name, value) for name, value in wanted if all(e[name] != value for e in self._events)]
+        newest = list(self._events)[-RECENT:]
+        frequent = {
+            name: [value for value, _ in Counter(e[name] for e in newest).most_common(3) if value is not None]
+            for name in {name for name, _ in missing}
+        }
+        return [(name, value, frequent[name]) for name, value in missing]
+
+    def events_in_window(
+        self,
+        rule: Rule,
+        event_id: Id,
+        event_time: int | None = None,
+        counted_since_reset: int | None = None,
+        group: Group | None = None,
+    ) -> list[dict]:
+        schema, time = self.schema, self.schema.time_field
+        arrived = sorted(zip(self._log_times, self._events), key=lambda each: each[0])
+        records = [(log_time, event) for log_time, event in arrived if _is_on(event, rule, schema)]
+        ends = [
+            at
+            for at, (_, event) in enumerate(records)
+            if schema.id_of(event) == event_id and event_time in (None, event[time])
+            if not takes_back(event, schema)
+            if is_of_group(group, rule, [event[name] for name in rule.keys])
+        ]
+        if not ends:
+            return []
+        last = records[ends[-1]][1]
+        own, key_groups = _key(rule, last), self.history.settings.key_groups
+        events = [
+            PastEvent(
+                number, log_time, event[time], (key := _key(rule, event)), event if key == own else None
+            )
+            for number, (log_time, event) in enumerate(records[: ends[-1] + 1])
+            if event[time] >= last[time] - rule.window_ms
+            if key_group_of(_key(rule, event), key_groups) == key_group_of(own, key_groups)
+        ]
+
+        def newest_event_times_before(before: int) -> list[int]:
+            return newest_times(event[time] for log_time, event in arrived if log_time < before)
+
+        found = [
+            records[number][1]
+            for number in self.history.window_event_numbers(rule, events, newest_event_times_before)
+        ]
+        return sorted_window_events(rule, found, schema, counted_since_reset)
+
+
+class _NotingReference(FastReference):
+    """The reference, which notes what a rule measured at each of its alerts."""
+
+    def __init__(self, schema: Schema, **settings: Any):
+        super().__init__(schema, **settings)
+        self._measures: dict[Aggregation, Exact | None] = {}
+        self.noted: list[dict[Aggregation, Exact | None]] = []  # for each alert
+
+    def _measure(self, rule: Rule, of: Aggregation, *window: Any) -> Exact | None:
+        self._measures[of] = super()._measure(rule, of, *window)
+        return self._measures[of]
+
+    def _alert(self, *alert: Any, **more: Any) -> None:
+        super()._alert(*alert, **more)
+        self.noted.append(dict(self._measures))
+
+
+def _float(of: Aggregation, measure: Exact) -> float:
+    """What an aggregation gives, nearly."""
+    squared = AGGREGATES[of.function].to_reported is square_root_to_6_places
+    return sqrt(measure) if squared else round(float(measure), 9)
+
+
+def _key(rule: Rule, event: dict) -> tuple:
+    return tuple(event[name] for name in rule.route.keys)
+
+
+def _is_on(event: dict, rule: Rule, schema: Schema) -> bool:
+    """Whether a rule's route has the event, or what takes it back."""
+    fits = passes_filter(rule.filter, event)
+    return (fits or takes_back(event, schema)) and all(event[name] is not None for name in rule.keys)

@@ -1,0 +1,1 @@
+"""An engine that runs, or a replay, as a person at a terminal starts, changes and monitors it."""

@@ -1,0 +1,185 @@
+"""`lab rules`: changes to the rules, sent to the control log and answered by the engine; and rules tried out on past events."""
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.logs.reading import POLL_S, SkippedLines, parse_records
+from lab.model.alerts import Alert
+from lab.model.answers import parse_ack
+from lab.model.hints import condition_hints
+from lab.model.rules import BadRule, RuleBook, parse_message
+from lab.model.schema import Schema
+from lab.model.textmessages import SENTENCE
+from lab.model.words import escape_control_characters, plain_text
+from lab.past.replay import read_rules
+from lab.running.target import Target, open_control_log, open_existing_log
+
+if TYPE_CHECKING:
+    from lab.logs.files import Tail as FileTail
+    from lab.logs.kafka import Tail as KafkaTail
+
+ANSWER_S = 15.0  # how long to wait for the engine's answer
+
+
+def send_rules(
+    target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
+) -> None:
+    """Sends rules, or control commands, to the engine."""
+    try:
+        print_hints(messages, target.effective_schema)
+    except BadRule as error:
+        raise BadRule(f"{error}{target.assumption}") from None
+    publish_and_wait_for_answers(target, messages, timeout_s, first_alert)
+
+
+def print_hints(messages: Sequence[str], schema: Schema) -> None:
+    """Warns about rules that probably do not do what was intended; they are sent anyway. Raises BadRule."""
+    print_repeated_rules(messages, schema)
+    for rule in filter(None, (parse_message(message, schema).rule for message in messages)):
+        for hint in condition_hints(rule, schema):
+            print(f"hint for rule {rule.rule_id}: {hint}")
+
+
+def print_repeated_rules(messages: Sequence[str], schema: Schema, file: TextIO | None = None) -> None:
+    """Warns about definitions of one rule that replace each other, which in a file is probably a mistake. Raises BadRule."""
+    rules = filter(None, (parse_message(message, schema).rule for message in messages))
+    for rule_id, count in Counter(rule.rule_id for rule in rules).items():
+        if count > 1:
+            print(f"hint for rule {rule_id}: it comes {count} times, and the last one applies", file=file)
+
+
+def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
+    """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
+    message: dict = {"ruleId": rule_id}
+    open_control_log(target.logs)
+    rule = read_rules_in_force(target.logs, target.effective_schema).rules.get(rule_id)
+    if rule and state != "DELETE":
+        message = rule.to_dict()
+    publish_and_wait_for_answers(target, [json.dumps(message | {"ruleState": state})], timeout_s)
+
+
+def read_rules_in_force(logs: FileLogs | KafkaLogs, schema: Schema) -> RuleBook:
+    """The rules as the control log gives them; says on stderr how many of its messages are refused for events of this schema."""
+    log, book, refused = logs.log("control"), RuleBook(schema), []
+    for message in log.read():
+        if (ack := book.apply(message))["status"] == "rejected":
+            refused.append(ack["reason"])
+    if refused:
+        some = f"{len(refused):,} messages of {log} are" if len(refused) > 1 else f"1 message of {log} is"
+        reason = escape_control_characters(refused[0])
+        print(f"{some} refused for {schema.name}: {reason}", file=sys.stderr)
+    return book
+
+
+def read_rules_argument(text: str) -> list[str]:
+    """The argument itself, or what is in the file of that name."""
+    path = Path(text)
+    try:
+        is_file = path.is_file()
+    except OSError:  # longer than any name of a file
+        is_file = False
+    # a sentence without its id has a bracket and then a word; the parser says that the id is missing
+    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text or ") " in text or SENTENCE.match(text)
+    return [text] if is_rule and not is_file else read_rules(path)
+
+
+def compaction_key(message: str, schema: Schema) -> str:
+    """What a compacted control log keeps one message of: a rule, or a kind of command. Raises BadRule.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> compaction_key('{"ruleId": 7, "ruleState": "DELETE"}', PAYMENTS)
+    '7'
+    """
+    parsed = parse_message(message, schema)
+    return str(parsed.rule_id or parsed.control)
+
+
+def publish_and_wait_for_answers(
+    target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
+) -> None:
+    """Publishes control messages and shows the answers. Raises BadRule for one that is rejected.
+
+    `first_alert`: also waits for the first alert of these rules.
+    """
+    logs, schema = target.logs, target.effective_schema
+    keys = [compaction_key(message, schema) for message in messages]
+    control = open_control_log(logs)
+    acks = _tail_of_answers(logs) if timeout_s else None
+    alerts = open_existing_log(logs, "alerts").tail(new=True) if first_alert else None
+    started, left_out = time.monotonic(), SkippedLines()
+    waiting, answers = set(control.publish(messages, keys)), []
+    while waiting and acks and time.monotonic() < started + timeout_s:
+        for _, ack in parse_records(acks.records(), parse_ack, left_out):
+            if ack.get("place") in waiting:
+                waiting.remove(ack["place"])
+                answers.append(ack)
+                print(escape_control_characters(_answer(ack)), f"({time.monotonic() - started:.2f} s)")
+        time.sleep(POLL_S)
+    if waiting:
+        why = f"no answer within {timeout_s:g} s" if acks or not timeout_s else "nobody can answer yet"
+        print(
+            f"queued in {control}: {why}; the engine reads it once it has started, or the next `lab run` does"
+        )
+    elif alerts:
+        _wait_for_alert(alerts, answers, started + timeout_s, left_out)
+    left_out.print_total()
+    if rejected := [ack["reason"] for ack in answers if ack["status"] == "rejected"]:
+        raise BadRule(rejected[0])
+
+
+def _tail_of_answers(logs: FileLogs | KafkaLogs) -> "FileTail | KafkaTail | None":
+    """A reader of the answers that are still to come; None, and why on stderr, if the topic for them is missing."""
+    if isinstance(logs, FileLogs):
+        return logs.log("acks").tail(new=True)
+    from lab.logs.cluster import NoTopic
+
+    try:
+        return open_existing_log(logs, "acks").tail(new=True)
+    except NoTopic as error:
+        print(error, file=sys.stderr)
+        return None
+
+
+def _answer(ack: dict) -> str:
+    if ack["status"] == "rejected":
+        return f"rejected: {ack['reason']}"
+    if "ruleId" in ack:
+        return f"accepted: rule {ack['ruleId']} version {ack['version']} {ack['ruleState']}"
+    said = {name: value for name, value in ack.items() if name not in ("status", "place", "logTime")}
+    return "accepted: " + json.dumps(said)
+
+
+def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: SkippedLines) -> None:
+    """Prints the time from publishing one of the rules to its first alert."""
+    published = {
+        (ack["ruleId"], ack["version"]): ack["logTime"]
+        for ack in acks
+        if "version" in ack and "logTime" in ack
+    }
+    while time.monotonic() < deadline:
+        for _, alert in parse_records(alerts.records(), Alert.from_json, left_out):
+            log_time = published.get((alert.rule_id, alert.rule_version))
+            if log_time is not None and alert.alert_time is not None:
+                waited = alert.alert_time - log_time
+                print(
+                    f"first alert {waited:,} ms after the rule was published: {escape_control_characters(alert.key)} {plain_text(alert.aggregate)}"
+                )
+                return
+        time.sleep(POLL_S)
+    print("no alert of this rule yet")
+
+
+def print_rules(target: Target) -> None:
+    """Prints the rules that the control log gives."""
+    open_existing_log(target.logs, "control")
+    rules = read_rules_in_force(target.logs, target.effective_schema).sorted()
+    for rule in rules:
+        print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
+    if not rules:
+        print("no rule is in force")

@@ -1,0 +1,289 @@
+"""`lab run --metrics PORT`: the metrics of an engine for Prometheus, and a health check.
+
+/metrics     rate, lag, stages, alerts by rule, dead letters, state; counters begin at 0 with each start
+/healthz     200, or 503 and why: no cut for a minute although there is input, or the query has ended
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from socket import SHUT_RDWR, socket
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Self
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+
+from lab.engine.records.feeds import Feed
+from lab.logs.positions import Positions
+from lab.model.answers import STAGES
+from lab.model.tallies import COUNTS, FATES
+from lab.running.notes import STALE_S
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+LOOPBACK = "127.0.0.1"
+OWN_NAMES = (LOOPBACK, "localhost", "")  # of the loopback; a request of HTTP/1.0 names nothing
+STAGE_NAMES = {"start": "plan"}
+BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="other"
+ROUTES_AT_MOST = 200  # likewise
+REASONS_AT_MOST, TASKS_AT_MOST = 500, 1000
+DEADLINE_S = 5.0  # of a request and its answer
+WAITS_S = 5.0  # what has waited for less may be taken already: the engine's lines are read once a second
+LAG_S = 2.0  # how long a request waits for the ends of the events: a broker that is away answers later than the deadline
+CONNECTIONS = 32  # at a time
+OUTCOMES = [name for name in COUNTS if name != "records"]
+
+
+class Metrics:
+    """Counters of one start of an engine.
+
+    >>> metrics = Metrics()
+    >>> metrics.add_stats({"batch": 0, "keyGroups": [0, 15], "records": 3, "evaluated": 3, "alertsByRule": {"1.2": 1}})
+    >>> metrics.registry.get_sample_value("lab_alerts_total", {"rule": "1", "version": "2"})
+    1.0
+    """
+
+    def __init__(self, now: Callable[[], float] = time.time):
+        self.registry, self._now = CollectorRegistry(), now
+        one: dict[str, Any] = {"registry": self.registry}
+        self._records = Counter("lab_records", "records read", **one)
+        self._fates = Counter(
+            "lab_fates", "records by outcome, and events summed over routes by outcome", ["fate"], **one
+        )
+        self._routes = Counter("lab_route_events", "events of a route by outcome", ["route", "fate"], **one)
+        self._alerts = Counter("lab_alerts", "alerts by rule and version", ["rule", "version"], **one)
+        self._suppressed = Counter(
+            "lab_suppressed_alerts", "alerts not given, as their rules say atMost", ["rule", "version"], **one
+        )
+        self._letters = Counter(
+            "lab_dead_letters", "dead letters by what is wrong: a field, or the record", ["reason"], **one
+        )
+        self._batches = Counter("lab_batches", "micro-batches that reported statistics", **one)
+        self._stages = Histogram(
+            "lab_stage_seconds", "time of a stage of a micro-batch", ["stage"], buckets=BUCKETS_S, **one
+        )
+        self._stored_events = Gauge("lab_held_events", "events stored in windows", ["key_groups"], **one)
+        self._state = Gauge("lab_state_bytes", "bytes of durable state", ["key_groups"], **one)
+        self._memory = Gauge("lab_memory_bytes", "bytes of windows in shared memory", ["key_groups"], **one)
+        self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
+        age = Gauge("lab_batch_age_seconds", "seconds since the last micro-batch ended", **one)
+        age.set_function(self.last_batch_age_s)
+        self._began = self._last = now()
+        self._waits_since: float | None = None  # when events that wait were first seen
+        # what has counters of its own
+        self._rules, self._named, self._reasons, self._tasks = set(), set(), set(), set()
+        self._events: Feed | None = None
+        self._asking: Future[Positions] | None = None
+        self._query: StreamingQuery | None = None
+        self._read: Mapping[str, int] = {}  # how far cuts have read the events, by partition
+        for fate in OUTCOMES:
+            self._fates.labels(fate)
+
+    def watch_query(
+        self, events: Feed, query: "StreamingQuery", start_offset_by_partition: Mapping[str, int]
+    ) -> None:
+        """Measures from now on how far the query (Spark's `StreamingQuery`) is behind the end of `events`; it starts at `start_offset_by_partition`."""
+        self._events, self._query, self._read, self._last = (
+            events,
+            query,
+            start_offset_by_partition,
+            self._now(),
+        )
+
+    def add_stats(self, stats: dict) -> None:
+        """Takes in a line of the stats log."""
+        self._records.inc(stats.get("records", 0))
+        for fate in OUTCOMES:
+            self._fates.labels(fate).inc(stats.get(fate, 0))
+        for route, counts in stats.get("routes", {}).items():
+            self._route(self._one_of(self._named, route, ROUTES_AT_MOST), counts)
+        self._route("other", stats.get("otherRoutes", {}))
+        for counter, of in ((self._alerts, "alertsByRule"), (self._suppressed, "suppressedByRule")):
+            for name, count in stats.get(of, {}).items():
+                rule, _, version = self._one_of(self._rules, name, RULES_AT_MOST).partition(".")
+                counter.labels(rule, version).inc(count)
+        for reason, count in stats.get("deadLettersBy", {}).items():
+            self._letters.labels(self._one_of(self._reasons, reason, REASONS_AT_MOST)).inc(count)
+        task = self._one_of(self._tasks, "{}-{}".format(*stats["keyGroups"]), TASKS_AT_MOST)
+        for gauge, name in (
+            (self._stored_events, "heldEvents"),
+            (self._state, "stateBytes"),
+            (self._memory, "memoryBytes"),
+        ):
+            gauge.labels(task).set(stats.get(name, 0))
+        self._read = stats.get("cut", {}).get("events", self._read)
+        self._waits_since = None
+        self._times(stats.get("times", {}))
+
+    def _one_of(self, known: set[str], name: str, at_most: int) -> str:
+        """The name, if it has a counter of its own by now, else `other`."""
+        if name not in known and len(known) < at_most:
+            known.add(name)
+        return name if name in known else "other"
+
+    def _route(self, route: str, counts: Mapping[str, Any]) -> None:
+        for fate in FATES:
+            if counts.get(fate):
+                self._routes.labels(route, fate).inc(counts[fate])
+
+    def _times(self, times: Mapping[str, int]) -> None:
+        if "end" in times:
+            self._last = min(times["end"] / 1000, self._now())
+        if times.get("start"):  # one task tells them
+            self._batches.inc()
+            # if the cut was chosen before, by an engine that was killed since then, nobody planned it now
+            stages = STAGES if times["start"] / 1000 >= self._began else STAGES[1:]
+            for name, following in pairwise(stages):
+                seconds = max(times[following] - times[name], 0) / 1000
+                self._stages.labels(STAGE_NAMES.get(name, name)).observe(seconds)
+
+    def last_batch_age_s(self) -> float:
+        """Seconds since the last cut ended, or the start."""
+        now = self._now()
+        self._last = min(self._last, now)  # the clock may have stepped back
+        return now - self._last
+
+    def update_lag(self) -> int | None:
+        """Sets the lag of each partition; returns the sum, None if it cannot be known."""
+        if self._events is None or (ends := self._ends(self._events)) is None:
+            return None
+        lags = {
+            number: self._events.estimated_records(number, self._read.get(str(number), 0), end)
+            for number, end in ends.items()
+        }
+        for number, lag in lags.items():
+            self._lag.labels(str(number)).set(max(lag, 0))
+        return sum(lags.values())
+
+    def _ends(self, events: Feed) -> Positions | None:
+        """Where the events' partitions end; None if that is not known within LAG_S. One thread at a time asks, and one request waits."""
+        if self._asking and not self._asking.done():
+            return None
+        asking = self._asking = Future()
+
+        def ask() -> None:
+            try:
+                asking.set_result(events.ends())
+            except Exception as error:  # noqa: BLE001  (a broker that is away: the batches' age tells)
+                asking.set_exception(error)
+
+        Thread(target=ask, daemon=True, name="lag").start()
+        with suppress(Exception):
+            return asking.result(LAG_S)
+        return None
+
+    def unhealthy_reason(self) -> str:
+        """Why the engine is unhealthy; "" if it is healthy."""
+        if self._query is None:
+            return "starting"
+        if not self._query.isActive:
+            return "the query has ended"
+        self.check_input()
+        if self._waits_since is None or self._now() < self._waits_since + WAITS_S:
+            return ""
+        return f"no cut for {self.last_batch_age_s():.0f} s although there is input"
+
+    def check_input(self) -> None:
+        """Notes since when events wait although no cut comes. Called now and then, so that a single health check knows it."""
+        now = self._now()
+        if self.last_batch_age_s() <= STALE_S or self.update_lag() == 0:
+            self._waits_since = None
+        else:
+            self._waits_since = now if self._waits_since is None else min(self._waits_since, now)
+
+
+class MetricsServer:
+    """Serves the metrics until the end of its `with`. Raises OSError if the port is taken."""
+
+    def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK):
+        about = {"metrics": metrics, "lock": Lock(), "own_names_only": host == LOOPBACK}
+        handler = type("Page", (_Page,), about)
+        try:
+            self._server = _Connections((host, port), handler)
+        except OSError as error:
+            raise OSError(
+                f"port {port} of {host} for metrics: {error.strerror}, expected a free one"
+            ) from None
+        self.port = self._server.server_port
+
+    def __enter__(self) -> Self:
+        Thread(target=self._server.serve_forever, daemon=True, name="metrics").start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Connections(ThreadingHTTPServer):
+    """A thread for each connection. Those past their deadline end, and the oldest if there are too many: no client blocks another."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]):
+        super().__init__(address, handler)
+        self._since: dict[socket, float] = {}  # oldest first
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._since[request] = time.monotonic()
+        while len(self._since) > CONNECTIONS:
+            self._end(next(iter(self._since)))
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        late = time.monotonic() - DEADLINE_S
+        for request in [each for each, since in list(self._since.items()) if since < late]:
+            self._end(request)
+
+    def _end(self, request: socket) -> None:
+        self._since.pop(request, None)
+        with suppress(OSError):  # its client, or its own thread, has ended it already
+            request.shutdown(SHUT_RDWR)  # whoever reads or writes there wakes up
+
+    def shutdown_request(self, request: Any) -> None:
+        self._since.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignores broken connections."""
+
+
+class _Page(BaseHTTPRequestHandler):
+    metrics: Metrics
+    lock: Lock  # metrics are looked up by one thread at a time
+    own_names_only: bool  # else a web page could read them under a name that it points at this machine
+
+    def do_GET(self) -> None:
+        with self.lock:
+            answer = self._page()
+        self._answer(*answer)
+
+    def _page(self) -> tuple[int, str, bytes]:
+        name = self.headers.get("Host", "").partition(":")[0].lower()
+        if self.own_names_only and name not in OWN_NAMES:
+            refusal = b"expected the host 127.0.0.1 or localhost; --metrics-host serves others\n"
+            return 403, "text/plain", refusal
+        if self.path == "/healthz":
+            why = self.metrics.unhealthy_reason()
+            return 503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode()
+        if self.path.partition("?")[0] == "/metrics":
+            self.metrics.update_lag()
+            encode, kind = choose_encoder(self.headers.get("Accept", ""))
+            return 200, kind, encode(self.metrics.registry)
+        return 404, "text/plain", b"there are /metrics and /healthz\n"
+
+    def _answer(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_) -> None:
+        pass

@@ -1,0 +1,34 @@
+"""Files that commands write where the user says."""
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from lab.logs.access import private_file_opener
+from lab.model.words import file_named_in_errors
+from lab.running.target import Usage
+
+
+def write_output(path: Path, texts: Iterable[str]) -> None:
+    """Writes a file; a new one is for this user alone, as what commands say is about people. An OSError names it, also if the disk is full."""
+    with file_named_in_errors(path), open(path, "w", encoding="utf-8", opener=private_file_opener) as file:
+        file.writelines(texts)
+
+
+def check_output(path: Path, *inputs: Path) -> None:
+    """Raises Usage or PermissionError before the work starts if an output file cannot be written or is an input."""
+    if not path.parent.is_dir():
+        raise Usage(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise Usage(f"{path}: is a folder, expected a file to write")
+    if any(path.exists() and file.exists() and path.samefile(file) for file in inputs):
+        raise Usage(f"{path}: is what the command reads, expected another file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def check_different(one: Path | None, other: Path | None) -> None:
+    """Raises Usage if two output files are the same: the second would replace the first. Both may be /dev/null."""
+    if one and other and one.resolve() == other.resolve() and (one.is_file() or not one.exists()):
+        raise Usage(f"{one}: is written twice, expected two different files")

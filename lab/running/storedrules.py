@@ -1,0 +1,125 @@
+"""`lab rules --store`: rules as rows of a database; `lab cdc`: sends their changes to the control log."""
+
+import time
+from collections.abc import Mapping, Sequence
+from shlex import quote
+from typing import Any
+
+from lab.logs.reading import POLL_S
+from lab.machine.signals import stop_signals
+from lab.model.rules import BadRule, parse_message
+from lab.model.words import escape_control_characters
+from lab.rulestore import capture
+from lab.rulestore.store import RuleChange, RuleStore, change_to_message
+from lab.running.control import ANSWER_S, print_hints
+from lab.running.target import Target, Usage, check_topics_to_read
+
+
+def store_rules(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) -> None:
+    """Writes rules as rows. Raises BadRule if the engine refuses one."""
+    started = time.monotonic()
+    print_hints(messages, store.schema)
+    for message in messages:
+        store.put(message)
+    ids = {parse_message(message, store.schema).rule_id for message in messages}
+    _wait(store, ids, started, timeout_s)
+
+
+def change_rule_state(store: RuleStore, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
+    """Pauses, activates or disables the rule of a row. Raises BadRule if the engine refuses that."""
+    started = time.monotonic()
+    if state == "DELETE":
+        store.delete(rule_id)
+    else:
+        store.set_state(rule_id, state)
+    _wait(store, {rule_id}, started, timeout_s)
+
+
+def _wait(store: RuleStore, waiting: set[int], started: float, timeout_s: float) -> None:
+    """Waits for the engine's answers to changes of rules, if changes are captured."""
+    captured = bool(store.last_sent_change_id_by_log())
+    while waiting and captured and time.monotonic() < started + timeout_s:
+        for row in store.rows():
+            if row["rule_id"] in waiting and row["status"] != "waiting":
+                waiting.remove(row["rule_id"])
+                version = f" version {row['version_in_force']}" * (row["status"] == "in force")
+                print(f"rule {row['rule_id']}{version} {row['status']} ({time.monotonic() - started:.2f} s)")
+                if row["status"].startswith("refused"):
+                    raise BadRule(f"rule {row['rule_id']} {row['status']}")
+        time.sleep(POLL_S)
+    if waiting:
+        print(f"stored in {store}: no answer yet; `lab cdc run` sends it to the engine")
+
+
+def print_stored_rules(store: RuleStore) -> None:
+    """Prints the rows: the version in force, the result of the last change, and who made it."""
+    for row in store.rows():
+        version = f"v{row['version_in_force']}" if row["version_in_force"] else "–"
+        state = "disabled" if row["disabled"] else row["rule_state"]
+        said = f"{_described(store, row)}  [{row['status']}; {row['changed_by']}]"
+        print(f"{row['rule_id']:6}  {version:4} {state:8} {escape_control_characters(said)}")
+
+
+def print_history(store: RuleStore, rule_id: int) -> None:
+    """Prints the edits of a rule, who made them and when. Raises BadRule if there is none."""
+    if not (changes := store.history(rule_id)):
+        raise BadRule(f"rule {rule_id} is not in {store}")
+    for change in changes:
+        state = "disabled" if change.row["disabled"] else change.row["rule_state"]
+        said = escape_control_characters(f"{change.changed_by:12} {state:8} {_described(store, change.row)}")
+        print(f"{change.change_id:6}  {change.changed_at:%Y-%m-%d %H:%M:%S}  {said}")
+
+
+def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
+    enabled = RuleChange(0, row["rule_id"], {**row, "disabled": False})
+    try:
+        rule: Any = parse_message(change_to_message(enabled, ""), store.schema).rule
+        return rule.describe()
+    except BadRule as error:
+        return f"not a rule for {store.schema.name} (another --schema?): {error}"
+
+
+# -- lab cdc -----------------------------------------------------------------------------------------------------------
+
+
+def run_capture(url: str, target: Target) -> None:
+    """Captures the changes of the rule store with this URL until Ctrl-C."""
+    check_topics_to_read(target.logs, "acks")
+    schema = target.required_schema
+    target.logs.create_log("control")
+    with stop_signals() as stopped:
+        capture.run_capture(url, schema, target.logs, stopped, lambda text: print(text, flush=True))
+
+
+def print_capture_status(store: RuleStore) -> None:
+    """Prints how far each control log has got."""
+    newest, positions = store.last_change_id(), store.last_sent_change_id_by_log()
+    if not positions:
+        print(f"{store}: {newest:,} changes, not captured into any control log yet; `lab cdc run` does that")
+    for place, position in positions.items():
+        behind = newest - position
+        print(
+            f"{quote(escape_control_characters(place))}: change {position:,} of {newest:,}, {f'{behind:,} behind' if behind else 'up to date'}"
+        )
+        if store.url.get_backend_name() == "postgresql":
+            from lab.rulestore.replication import slot_name, slot_status
+
+            slot = slot_status(store, place) or {"active": False, "wal_status": "gone", "kept_bytes": 0}
+            reader = "being read" if slot["active"] else "not being read"
+            print(
+                f"  slot {slot_name(store, place)}: {reader}, {slot['kept_bytes'] or 0:,} bytes of log kept for it ({slot['wal_status']})"
+            )
+
+
+def forget_capture(store: RuleStore, place: str) -> None:
+    """Ends what is kept for a control log; captured into again, it first gets what it lacks. Raises Usage."""
+    if place not in store.last_sent_change_id_by_log():
+        raise Usage(
+            f"{place}: {store} does not write to it; `lab cdc status` names the logs that it writes to"
+        )
+    if store.url.get_backend_name() == "postgresql":
+        from lab.rulestore.replication import drop_slot
+
+        drop_slot(store, place)
+    store.set_last_sent_change_id(place, None)
+    print(f"changes are no longer kept for {place}")

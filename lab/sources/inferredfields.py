@@ -1,0 +1,331 @@
+"""What stands at each path of a file's records: kinds of values, digits, how many are different; and the type that fits."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from lab.model.jsontext import DECIMAL_TEXT, is_valid_unicode
+from lab.model.times import NUMBERS, ONLY_DATE, time_ms
+from lab.model.words import short_json
+from lab.sources.csvcolumns import take_apart
+
+Path = tuple[str, ...]
+
+# 1980 and 2100: a number that is no time in between is none at all
+EARLIEST, LATEST = 315_532_800_000, 4_102_444_800_000
+WORTH_COUNTING = 1_000  # values, after which those that repeat themselves are no longer kept apart
+LONG = 1_000  # characters
+MANY_PATHS = 5_000
+DIGITS = 18  # of a decimal
+INFERRED_TEXTS = ("iso", "utc")  # whether texts without a zone are local nobody can know from them
+INFERRED_UNITS = (*NUMBERS, *INFERRED_TEXTS)
+TIME_WORDS = ("time", "timestamp", "ts", "datetime", "at", "date", "when", "created", "updated", "on")
+NEARLY_ALL = 0.9  # this share of values of a narrower type is enough for it
+UNIT_WORDS = (
+    "unix",
+    "epoch",
+    "nano",
+    "nanos",
+    "micros",
+    "millis",
+    "seconds",
+    "sec",
+    *NUMBERS,
+)  # after a word of time
+AMOUNT_WORDS = ("amount", "price", "total", "sum", "cost", "fee", "balance", "value", "quantity", "paid")
+ID_ENDS = ("id", "key", "number", "nr", "no", "code", "zip", "phone")
+FITTING = {"boolean", "long", "decimal", "string", "date", *INFERRED_UNITS}
+NO_ZONE = 'the times have no zone and are read as UTC; if they are local, say unit = "local" and zone = "Europe/Berlin", or where they are from'
+POINTED_ID = (
+    "whole numbers with a point, as pandas writes a column of integers that has gaps: they stay texts"
+)
+# no more digits than 64 bits have
+INTEGER, PADDED = re.compile(r"-?(0|[1-9][0-9]{0,18})"), re.compile(r"[+-]?0[0-9]+")
+KINDS = {bool: "boolean", int: "integer", Decimal: "number", str: "text", list: "list", dict: "object"}
+
+
+@dataclass
+class InferredField:
+    """The values at one path. `kind_counts`: how many values are of each kind; `fitting_counts`: how many values fit a type, or a
+    unit of times. `texts`: all values are texts, as in CSV, and may be meant as numbers.
+    """
+
+    path: Path
+    first_record: int  # number of the first record with this path, from 1
+    texts: bool = False
+    kind_counts: Counter[str] = field(default_factory=Counter)
+    fitting_counts: Counter[str] = field(default_factory=Counter)
+    # type or unit -> the first value that does not fit
+    first_misfits: dict[str, Any] = field(default_factory=dict)
+    nan_count: int = 0  # NaN and infinite values, which are read as null
+    too_many_digits_count: int = 0  # numbers that neither an integer nor a decimal can hold
+    pointed_count: int = 0  # texts of numbers with a point, such as 100.00
+    written_number_count: int = 0  # texts such as "€ 1.234,50"
+    written_number: str = ""  # the first of them
+    zero_padded_count: int = 0  # texts of digits that begin with 0, as codes do
+    integer_digits: int = 0  # most digits before the point
+    fraction_digits: int = 0  # most digits after the point
+    max_text_length: int = 0  # characters
+    example: object = None
+    distinct_values: set | None = field(default_factory=set)  # None: too many to keep
+
+    @property
+    def non_null_count(self) -> int:
+        """How many are not null."""
+        return self.kind_counts.total() - self.kind_counts["null"]
+
+    @property
+    def time_unit(self) -> str | None:
+        """The unit in which nearly all of them are times."""
+        return next(
+            (
+                unit
+                for unit in INFERRED_UNITS
+                if self.fitting_counts[unit] >= NEARLY_ALL * max(self.non_null_count, 1)
+            ),
+            None,
+        )
+
+    def add(self, value: Any) -> None:
+        """Takes in one more value."""
+        if isinstance(value, float):
+            self.nan_count += 1
+            value = None
+        kind = KINDS.get(type(value), "null" if value is None else "number")
+        self.kind_counts[kind] += 1
+        if kind == "null":
+            return
+        fits = self._fits(kind, value)
+        self.fitting_counts.update(fits)
+        for other in FITTING - fits:
+            self.first_misfits.setdefault(other, value)
+        if kind in ("list", "object"):
+            return
+        if self.example is None and fits:
+            self.example = value[:LONG] if kind == "text" else value
+        if kind == "text":
+            self.max_text_length = max(self.max_text_length, len(value))
+        if self.distinct_values is not None:
+            # of long texts a hash is enough to tell them apart
+            self.distinct_values.add(hash(value) if kind == "text" and len(value) > LONG else value)
+            if (
+                len(self.distinct_values) > WORTH_COUNTING
+                and len(self.distinct_values) < self.non_null_count / 2
+            ):
+                self.distinct_values = None
+
+    def _fits(self, kind: str, value: Any) -> set[str]:
+        """The types and units of time that can have a value."""
+        if kind == "boolean":
+            return {"boolean"}
+        if kind in ("list", "object"):
+            return set()
+        found, number = set(), kind != "text"
+        if kind == "text":
+            found = {"string"} if is_valid_unicode(value) else set()
+            found |= {unit for unit in INFERRED_TEXTS if time_ms(value, unit) is not None}
+            if "utc" in found and re.fullmatch(ONLY_DATE, value):
+                found.add("date")
+            if value.lower() in ("true", "false"):
+                found.add("boolean")
+            number = len(value) <= 100 and bool(DECIMAL_TEXT.fullmatch(value))
+            self.zero_padded_count += bool(PADDED.fullmatch(value[:100]))
+            self.pointed_count += number and "." in value
+            if not number and (written := take_apart(value)) and (written.mark or written.currency):
+                self.written_number_count += 1
+                self.written_number = self.written_number or value
+        if number:
+            times = ((unit, time_ms(value, unit)) for unit in NUMBERS)
+            found |= {unit for unit, ms in times if ms is not None and EARLIEST <= ms < LATEST}
+            is_long = bool(INTEGER.fullmatch(str(value))) and fits_long(int(value))
+            if is_long and (kind != "text" or self.texts):
+                found.add("long")
+            if self._add_digits(value):
+                found.add("decimal")
+            elif "long" not in found:
+                self.too_many_digits_count += 1
+        return found
+
+    def _add_digits(self, value: Any) -> bool:
+        """Takes in the digits of a number; False if there are too many."""
+        try:
+            number = Decimal(value) if not isinstance(value, bytes) else Decimal("Infinity")
+        except InvalidOperation:
+            number = Decimal("Infinity")
+        if not number.is_finite() or number.adjusted() >= DIGITS or int(number.as_tuple().exponent) < -40:
+            return False
+        self.integer_digits = max(self.integer_digits, number.adjusted() + 1)
+        written = f"{number:f}".partition(".")[2].rstrip("0")
+        self.fraction_digits = max(self.fraction_digits, len(written))
+        return True
+
+    def mismatch_doubts(self, type_or_unit: str) -> list[str]:
+        """A doubt about the values that a type or unit cannot have, other than those of too many digits."""
+        count = (
+            self.non_null_count
+            - self.fitting_counts[type_or_unit]
+            - (self.too_many_digits_count if type_or_unit in ("long", "decimal") else 0)
+        )
+        if count <= 0:
+            return []
+        example = short_json(self.first_misfits[type_or_unit])
+        return [f"another type in {count:,} records, which will be dead letters; the first: {example}"]
+
+
+def fits_long(value: int) -> bool:
+    """Whether it has at most 64 bits."""
+    return -(1 << 63) <= value < 1 << 63
+
+
+def collect_values(
+    record: dict,
+    record_number: int,
+    fields: dict[Path, InferredField],
+    parent_path: Path = (),
+    texts: bool = False,
+) -> None:
+    """Adds the values of a record, including those in nested objects."""
+    for path, value in _walk(record, parent_path):
+        if path not in fields:
+            if len(fields) >= MANY_PATHS:
+                continue
+            fields[path] = InferredField(path, record_number, texts)
+        fields[path].add(value)
+
+
+def _walk(record: dict, parent_path: Path) -> Iterator[tuple[Path, object]]:
+    for key, value in record.items():
+        if not key or not is_valid_unicode(key):
+            continue
+        yield (*parent_path, key), value
+        if isinstance(value, dict):
+            yield from _walk(value, (*parent_path, key))
+
+
+def split_name(name: str) -> list[str]:
+    """The words of a name, however they are joined.
+
+    >>> split_name("placedAt"), split_name("HTTP_status-code")
+    (['placed', 'at'], ['http', 'status', 'code'])
+    """
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+", name)]
+
+
+def name_begins_or_ends_with(found: InferredField, words: Iterable[str]) -> bool:
+    """Whether the name at its path is, or ends or begins with, one of the words."""
+    of_name = split_name(found.path[-1]) or [""]
+    while of_name[-1] in UNIT_WORDS and len(of_name) > 1:
+        of_name.pop()
+    return of_name[-1] in words or of_name[0] in words
+
+
+def infer_type_and_unit(found: InferredField) -> tuple[str, str, list[str]]:
+    """Type, unit of time and doubts of a field; "" for none. Without a type the doubts say why it can be no field. The type that most values have wins."""
+    nans = [f"NaN or Infinity in {found.nan_count:,} records, read as null"] if found.nan_count else []
+    type, unit, doubts = _type_of(found)
+    return type, unit, doubts + (nans if type else [])
+
+
+def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
+    values, fits = found.non_null_count, found.fitting_counts
+    if not values:
+        return "", "", ["it is null in all records"]
+    objects, lists = found.kind_counts["object"], found.kind_counts["list"]
+    if objects and 2 * objects >= values:
+        others = f"an object in some records; the other {values - objects:,} will be dead letters if the schema has a field inside it"
+        return "", "", [others]
+    if lists and 2 * lists >= values:
+        only = "a list, which rules cannot look into" if lists == values else "a list in some records"
+        return "", "", [only]
+    unit = found.time_unit
+    if unit in INFERRED_TEXTS and fits["date"] < NEARLY_ALL * values:
+        doubts = [NO_ZONE] if unit == "utc" else []
+        return "time", unit, doubts + found.mismatch_doubts(unit)
+    if unit in NUMBERS and name_begins_or_ends_with(found, TIME_WORDS):
+        return "time", unit, found.mismatch_doubts(unit)
+    booleans, numbers, strings = fits["boolean"], max(fits["decimal"], fits["long"]), fits["string"]
+    # any text fits the type string; a narrower type must fit nearly all values
+    if found.kind_counts["text"] == values:
+        booleans = booleans if found.texts and booleans >= NEARLY_ALL * values else 0
+        numbers = numbers if _numbers_in_text(found) else 0
+        if numbers and not found.fraction_digits and found.pointed_count and _name_ends_with(found, ID_ENDS):
+            return "string", "", [POINTED_ID]
+        strings = 0 if booleans or numbers else strings
+    elif not found.kind_counts["boolean"]:
+        booleans = 0
+    most = max(booleans, numbers, strings)
+    if not most:
+        return (
+            "",
+            "",
+            [
+                f"numbers of more than {DIGITS} digits"
+                if found.too_many_digits_count
+                else "half characters of Unicode"
+            ],
+        )
+    if booleans == most and numbers < most:
+        return "boolean", "", found.mismatch_doubts("boolean")
+    if booleans == most:
+        return "", "", [f"true or false in {booleans:,} records, another type in others"]
+    if strings == most:
+        return "string", "", found.mismatch_doubts("string") + _number_like_doubts(found)
+    whole = fits["long"] >= fits["decimal"]
+    type, doubts = ("long", []) if whole else _decimal(found)
+    doubts += found.mismatch_doubts("long" if whole else "decimal")
+    if found.too_many_digits_count:
+        doubts.append(
+            f"too many digits in {found.too_many_digits_count:,} records, which will be dead letters"
+        )
+    return type, "", doubts
+
+
+def _numbers_in_text(found: InferredField) -> bool:
+    """Whether values that are all texts are meant as numbers: nearly all are, and they do not look like codes."""
+    least = NEARLY_ALL * found.non_null_count
+    if found.pointed_count:
+        return found.fitting_counts["decimal"] >= least
+    if found.zero_padded_count:
+        return False
+    whole = "long" if found.texts else "decimal"
+    return found.fitting_counts[whole] >= least and (found.texts or _name_ends_with(found, AMOUNT_WORDS))
+
+
+def _name_ends_with(found: InferredField, words: Iterable[str]) -> bool:
+    return (split_name(found.path[-1]) or [""])[-1] in words
+
+
+def _number_like_doubts(found: InferredField) -> list[str]:
+    """A doubt about texts that would be numbers if they were written otherwise: rules cannot compute with them."""
+    if found.written_number_count < NEARLY_ALL * found.non_null_count or found.texts:
+        return []
+    return [
+        f"numbers written as {short_json(found.written_number)}, which stay texts: rules cannot compute with them. Have them written as 1234.50"
+    ]
+
+
+def _decimal(found: InferredField) -> tuple[str, list[str]]:
+    """A decimal with room for all digits that were found, as far as 18 are enough."""
+    in_text = (
+        0
+        if found.texts
+        else found.fitting_counts["decimal"]
+        + found.too_many_digits_count
+        - found.kind_counts["integer"]
+        - found.kind_counts["number"]
+    )
+    doubts = [f"text in {in_text:,} records, read as numbers"] if in_text > 0 else []
+    scale = min(max(found.fraction_digits, 2), DIGITS - found.integer_digits)
+    if found.fraction_digits > scale:
+        doubts.append(
+            f"up to {found.integer_digits} digits before the point and {found.fraction_digits} after it do not fit into {DIGITS} digits: "
+            "such records will be dead letters"
+        )
+    elif found.fraction_digits > 6:
+        doubts.append(
+            f"up to {found.fraction_digits} digits after the point: are they binary floats that the producer should round?"
+        )
+    return f"decimal({DIGITS},{scale})", doubts

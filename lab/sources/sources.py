@@ -1,0 +1,164 @@
+"""Finished events, to try rules on: the records of a file, of a log's folder, or of a topic as far as it goes when it is asked.
+
+partition 0   ──a───────c──────e──►     of a topic: a b c d e, by log time, then partition, then offset; a log time is
+partition 1   ──────b───────d─────►     never less than those before it in its partition
+"""
+
+import heapq
+import json
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from lab.logs.files import FileLog
+from lab.logs.opened import open_log
+from lab.logs.places import KAFKA
+from lab.model.schema import Schema
+from lab.sources.csvcolumns import ColumnStyle
+from lab.sources.formats import BOM, LineFormat, detect_format
+from lab.sources.records import Format, UnreadableFile
+
+if TYPE_CHECKING:
+    from lab.logs.config import Config
+    from lab.logs.kafka import KafkaLog
+
+QUEUE_KB = 8 << 10  # of each partition's records wait at most
+
+
+class EventSource(ABC):
+    """Events, one a line, as often as they are asked for.
+
+    `format`: what people call it; `record_format`: of each line, as `Schema.records` says; None: whatever the schema says;
+    `texts`: whether all values are texts, as the cells of CSV are; `schema`: for which it was made, None: for none;
+    `styles`: how the columns of CSV are written, by name.
+    """
+
+    format, texts = "a log", False
+    schema: Schema | None = None
+    record_format: str | None = None
+    styles: Mapping[str, ColumnStyle] = {}
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many lines at most, blank ones included."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[bytes]:
+        """The lines without their ends."""
+
+    def live_log_lines(self) -> Iterator[bytes]:
+        """The lines for a live log, which decides by itself what each is: what is bad in a file's format is a text there, too."""
+        for line in self:
+            if not line.strip():  # no record, and no event
+                continue
+            an_object = line.removeprefix(BOM).lstrip()[:1] == b"{"
+            wrong = self.record_format and line.strip() and an_object != (self.record_format == "json")
+            yield json.dumps(line.decode(errors="replace")).encode() if wrong else line
+
+    @abstractmethod
+    def place(self, index: int) -> str:
+        """Where line `index` of the last reading stands, for people."""
+
+
+def source_at(where: Path | str, config: "Config | None" = None, schema: Schema | None = None) -> EventSource:
+    """The events at a place, of a schema: a file (also gzip), the folder of a log, or kafka://HOST:PORT/TOPIC.
+
+    Raises ValueError, NoBroker, UnusableTopic.
+    """
+    if str(where).startswith(KAFKA):
+        return TopicSource(cast("KafkaLog", open_log(str(where), config)), schema)
+    return Source(Path(where), schema)
+
+
+class Source(EventSource):
+    """The records of a file, whose format its beginning decides (`lab.sources.formats`), of a folder of such files, or of an events log.
+
+    `schema`: of the records; CSV needs it, whose cells otherwise stay texts. Raises ValueError for a file that cannot be read.
+    """
+
+    def __init__(self, path: Path, schema: Schema | None = None):
+        self._files: list[tuple[Format, str]]
+        self.schema = schema
+        if path.exists() and not path.is_dir() and not path.is_file():
+            raise UnreadableFile(
+                f"{path} is a pipe or a device, which can be read only once: save it to a file, and name that file"
+            )
+        if not path.is_dir():
+            self._files = [(detect_format(path, schema), path.name)]
+        elif FileLog(path).end():
+            files = sorted(path.glob("*.jsonl"))
+            self._files = [(LineFormat(file, None, "a log"), f"{path.name}/{file.name}") for file in files]
+        else:  # as Spark writes it
+            there = [file for file in sorted(path.iterdir()) if file.name[0] not in "._"]
+            files = [file for file in there if file.is_file()]
+            if there and not files:
+                raise UnreadableFile(
+                    f"{path} has no files, only folders, expected one of them: {', '.join(map(str, there[:6]))}"
+                )
+            self._files = [(detect_format(file, schema), f"{path.name}/{file.name}") for file in files]
+        formats = {format.name for format, _ in self._files}
+        if len(formats) > 1:
+            raise UnreadableFile(
+                f"{path} has files of several formats: {', '.join(sorted(formats))}; move them apart"
+            )
+        if self._files:
+            format = self._files[0][0]
+            self.format, self.record_format, self.texts = format.name, format.record_format, format.texts
+            self.styles = format.styles
+        self._starts = [0, *accumulate(file.count() for file, _ in self._files)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[bytes]:
+        lines = (line for file, _ in self._files for line in file.lines())
+        return islice(lines, len(self))  # a log may grow meanwhile
+
+    def place(self, index: int) -> str:
+        """`payments.jsonl:1`."""
+        number = bisect_right(self._starts, index) - 1
+        file, name = self._files[number]
+        return f"{name}:{file.place(index - self._starts[number])}"
+
+
+class TopicSource(EventSource):
+    """The records of all partitions of a topic that are there when it is made, in the order of the log."""
+
+    def __init__(self, log: "KafkaLog", schema: Schema | None = None):
+        self._log, self.schema = log, schema
+        partitions = log.existing_partitions()
+        self._starts, self._ends = partitions.start_offsets(), partitions.end_offsets()
+        self._partitions, self._offsets = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return sum(self._ends.values()) - sum(self._starts.values())
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._partitions, self._offsets = array("q"), array("q")
+        for _, number, offset, value in heapq.merge(*map(self._partition, self._starts)):
+            self._partitions.append(number)
+            self._offsets.append(offset)
+            # a blank line would not count; to JSON a carriage return is what a line feed is
+            yield value.replace(b"\n", b"\r") if value.strip() else b"null"
+
+    def _partition(self, number: int) -> Iterator[tuple[int, int, int, bytes]]:
+        """(log time, partition, offset, value) of each record."""
+        from lab.logs.cluster import ANSWER_S
+        from lab.logs.partitions import PartitionReader
+        from lab.logs.positions import log_time_of
+
+        newest, span = 0, (self._starts[number], self._ends[number])
+        with closing(PartitionReader(self._log.cluster, self._log.topic, QUEUE_KB)) as reader:
+            for _, messages in reader.read({number: span}, ANSWER_S):
+                for message in messages:
+                    newest = max(newest, log_time_of(message))
+                    yield newest, number, message.offset() or 0, message.value() or b""
+
+    def place(self, index: int) -> str:
+        """`events/3:17`."""
+        return f"{self._log.topic}/{self._partitions[index]}:{self._offsets[index]}"

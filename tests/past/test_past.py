@@ -1,0 +1,407 @@
+"""Past events agree with the reference, alert for alert."""
+
+import gzip
+import json
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+from functools import cache
+from itertools import compress
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from lab.engine.checkpoint.settings import Settings
+from lab.model.reference import LATE_POLICIES, Reference
+from lab.model.rules import BadRule, Rule, parse_message
+from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
+from lab.past import columnpast, plainpast, routehistory
+from lab.past.replay import read_rules
+from lab.past.routehistory import RouteHistory
+from lab.stream.datasets import dataset
+from tests.engine.oddlogs import ROWS, with_odd_entries, with_rows
+from tests.engine.randomlogs import LIMITS, Entry, log_times, random_log, with_absence, with_returns
+from tests.strategies import RETURNS
+
+
+@pytest.fixture(params=[columnpast.Past, plainpast.Past], ids=["columns", "plain"])
+def Past(request):
+    """On the compiled windows, and on the reference that a page has."""
+    return request.param
+
+
+FILES = {"payments": PAYMENTS, "logins": LOGINS, "flights": FLIGHTS}
+
+
+def lines_of(name: str, at_most: int) -> list[bytes]:
+    (path,) = (path for path in dataset(name).glob("*.jsonl.gz") if path.name.startswith((name, "2013-01")))
+    with gzip.open(path) as file:
+        return file.read().splitlines()[:at_most]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_the_alerts_at_a_rules_own_limit_are_those_of_the_reference(Past, name):
+    schema, lines = FILES[name], lines_of(name, 6_000)
+    past = Past(schema, at_most=6_000)
+    assert past.add(lines) == len(lines)
+    for text in read_rules(dataset(name) / "rules.json"):
+        rule = parse_message(text, schema).rule
+        reference = Reference(schema)
+        reference.control(text)
+        for line in lines:
+            reference.event(line)
+        found = past.aggregates(rule)
+        alerting = compress(found.ids.tolist(), found.alert_mask(rule, float(rule.limit)))
+        assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts), text
+
+
+LOGINS_READ = 6_000
+
+
+@cache
+def logins_in_reference(rule: str) -> Reference:
+    """The first logins of the data set under a rule."""
+    return alone(Reference(LOGINS), rule, lines := lines_of("logins", LOGINS_READ), [0] * len(lines))
+
+
+@pytest.mark.parametrize("function", ["COUNT", "COUNT_WITH_RESET"])
+def test_only_events_of_which_when_is_true_alert(Past, function):
+    rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limitOperatorType": ">"}
+    rule |= {"aggregatorFunctionType": function, "limit": 2, "window": "1h"}
+    text = json.dumps(rule | {"when": "country not in (KR) and ip not startsWith 1 or amount > 100"})
+    past, reference = Past(LOGINS, at_most=LOGINS_READ), logins_in_reference(text)
+    past.add(lines_of("logins", LOGINS_READ))
+    found = past.aggregates(parse_message(text, LOGINS).rule)
+    alerting = compress(found.ids.tolist(), found.alert_mask(parse_message(text, LOGINS).rule, 2))
+    assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
+
+
+def test_only_events_that_pass_any_filter_count(Past):
+    rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limitOperatorType": ">"}
+    rule |= {"aggregatorFunctionType": "COUNT", "limit": 2, "window": "1h"}
+    text = json.dumps(rule | {"filter": "country not in (KR) and ip not startsWith 1 or amount > 100"})
+    past, reference = Past(LOGINS, at_most=LOGINS_READ), logins_in_reference(text)
+    past.add(lines_of("logins", LOGINS_READ))
+    rule = parse_message(text, LOGINS).rule
+    found = past.aggregates(rule)
+    alerting = compress(found.ids.tolist(), found.alert_mask(rule, 2))
+    assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
+    last = reference.alerts[-1]
+    assert len(past.window(rule, last.event_id, last.event_time)) == last.aggregate
+    assert past.absent_filter_values(rule.filter) == []
+
+
+@cache
+def payments_in_reference(lines: int) -> Reference:
+    """The first payments of the data set under its first rule."""
+    reference, (text, *_) = Reference(PAYMENTS), read_rules(dataset("payments") / "rules.json")
+    reference.control(text)
+    for line in lines_of("payments", lines):
+        reference.event(line)
+    return reference
+
+
+def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):
+    past, reference = Past(PAYMENTS, at_most=28_000), payments_in_reference(28_000)
+    past.add(lines_of("payments", 28_000))
+    assert reference.alerts
+    for alert in reference.alerts:
+        window = past.window(reference.book.rules[alert.rule_id], alert.event_id)
+        assert sum(event["paymentAmount"] for event in window) == alert.aggregate
+        assert window[-1]["transactionId"] == alert.event_id
+
+
+def test_only_the_newest_events_are_kept(Past):
+    past = Past(PAYMENTS, at_most=100)
+    lines = lines_of("payments", 1_000)
+    for start in range(0, 1_000, 10):
+        past.add(lines[start : start + 10])
+    assert 100 <= len(past) <= 125
+    assert past.arrived == 1_000
+
+
+def test_bad_records_are_left_out_and_nothing_else(Past):
+    good = lines_of("payments", 10)
+    past = Past(PAYMENTS)
+    assert past.add([*good[:5], b"{broken", *good[5:]]) == 10
+
+
+def test_an_event_that_is_gone_has_no_window(Past):
+    past = Past(PAYMENTS)
+    rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    assert past.window(rule, 1) == []
+    past.add(lines_of("payments", 10))
+    assert past.window(rule, 10**9) == []
+
+
+@pytest.mark.parametrize("key", ["payeeId", "paymentType", "paymentAmount"])
+@pytest.mark.parametrize("of", ["(paymentAmount),(SUM)", "(payeeId),(MIN)", "(COUNT_FLINK),(SUM)"])
+def test_a_rule_whose_key_or_value_is_null_in_all_events_has_no_aggregates(Past, key, of):
+    past = Past(PAYMENTS)
+    lines = [b'{"transactionId": %d, "eventTime": %d}' % (number, number) for number in range(3)]
+    past.add(lines)
+    rule = parse_message(f"1,(active),({key}),,{of},(>),(50),(20)", PAYMENTS).rule
+    assert len(past.aggregates(rule).values) == 0
+    assert past.window(rule, 1) == []
+    past.add(
+        [b'{"transactionId": 9, "eventTime": 9, "payeeId": 1, "paymentType": "CSH", "paymentAmount": 51}']
+    )
+    assert past.aggregates(rule).ids.tolist() == [9]
+
+
+def test_a_rule_on_a_value_that_is_null_in_all_events_has_no_aggregates(Past):
+    past = Past(PAYMENTS)
+    past.add([b'{"transactionId": 1, "eventTime": 1, "payeeId": 1}'])
+    rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    assert len(past.aggregates(rule).values) == 0
+
+
+# random logs: an everyday run takes a quarter of them
+some_and_more = pytest.mark.parametrize(
+    "seeds", [range(10), pytest.param(range(10, 40), marks=pytest.mark.slow)], ids=["some", "more"]
+)
+
+
+class WindowsOfAlerts(Reference):
+    """The reference, which notes the ids of the events over which it computes the first aggregate of each alert."""
+
+    def __init__(self, schema, **settings):
+        super().__init__(schema, **settings)
+        self.windows = {}
+
+    def _evaluate(self, rule, group, held, current, event):
+        own, before = rule.aggregations[0], len(self.alerts_and_withdrawals)
+        inside = [
+            each.id
+            for each in held
+            if current.time - own.window_ms <= each.time <= current.time
+            if self._counts(rule, own, group, each) and not (own.exclude_current and each is current)
+        ]
+        super()._evaluate(rule, group, held, current, event)
+        for alert in self.alerts_and_withdrawals[before:]:
+            self.windows[alert.alert_id] = alert, rule, sorted(inside)
+
+
+@cache
+def windows_of_alerts(
+    policy: str, schema: Schema, seed: int
+) -> tuple[int, list[tuple[int, Entry]], WindowsOfAlerts]:
+    """A random log: the number of key-groups, its records and messages in order of log time, and the reference after all of them."""
+    rng = Random(seed)
+    log = random_log(rng, short=True)
+    log = with_returns(rng, log) if schema is RETURNS else log
+    key_groups = rng.choice([1, 8])
+    reference = WindowsOfAlerts(schema, late_policy=policy, key_groups=key_groups)
+    timed = sorted(zip(log_times(rng, len(log)), log), key=lambda each: (each[0], each[1][0] != "control"))
+    for log_time, (kind, text) in timed:
+        if kind == "control":
+            reference.control(text, log_time)
+        else:
+            reference.event(text, log_time=log_time)
+    return key_groups, timed, reference
+
+
+@some_and_more
+@pytest.mark.parametrize("schema", [LOGINS, RETURNS], ids=["logins", "returns"])
+@pytest.mark.parametrize("policy", LATE_POLICIES)
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate(
+    Past, partitions, policy, schema, seeds
+):
+    shown = 0
+    for seed in seeds:
+        key_groups, timed, reference = windows_of_alerts(policy, schema, seed)
+        history = RouteHistory(Settings(schema, key_groups=key_groups, late_policy=policy))
+        past = Past(schema, history=history)
+        for log_time, (kind, text) in timed:
+            if kind == "control":
+                history.apply(text, log_time)
+        for partition in range(partitions):  # one is read after the other, so not in the order of log times
+            for log_time, (kind, text) in timed:
+                if kind == "event" and log_time % partitions == partition:
+                    past.add([text], [log_time])
+        for alert, rule, ids in reference.windows.values():
+            own, newest = rule.aggregations[0], None
+            if own.function == "COUNT_WITH_RESET" and rule.is_plain:
+                newest = int(alert.aggregate)
+            elif own.function == "COUNT_WITH_RESET":
+                continue  # its alert need not tell how many it has counted
+            window = past.window(rule, alert.event_id, alert.event_time, newest, alert.group)
+            at = alert.event_id, alert.event_time
+            found = [
+                event["eventId"]
+                for event in window
+                if own.is_counted(event)
+                and not (own.exclude_current and (event["eventId"], event["eventTime"]) == at)
+            ]
+            assert sorted(found) == ids, (seed, alert)
+            shown += 1
+    assert shown > 5 * len(seeds)
+
+
+def test_a_window_may_be_of_all_events_though_they_were_read_in_another_order_than_logged(Past):
+    """Among 128 key-groups, events of other groups would take the place of those of the last one's."""
+    rule = parse_message("1: COUNT(events) per payeeId over 1 d > 1", PAYMENTS).rule
+    past, now = Past(PAYMENTS, history=RouteHistory(Settings(PAYMENTS, key_groups=128))), 1_400_000_000_000
+    lines = [b"%d,2013-01-01 00:00:%02d,%d,12,CSH,30" % (n, n, n % 3) for n in range(9)]
+    for read in (2, 0, 1):
+        past.add(lines[read::3], range(now + read, now + 9, 3))
+    assert [event["transactionId"] for event in past.window(rule, 8)] == [2, 5, 8]
+
+
+@some_and_more
+def test_a_window_needs_no_changes_from_before_the_oldest_event(Past, monkeypatch, seeds):
+    windows = 0
+    for seed in seeds:
+        rng = Random(seed)
+        log = random_log(rng, short=True)
+        pasts = [Past(LOGINS, at_most=20) for _ in range(2)]
+        for at, (kind, text) in enumerate(log):
+            for past, forget_at in zip(pasts, (0, 1_000_000)):
+                monkeypatch.setattr(routehistory, "FORGET_AT", forget_at)
+                if kind == "control":
+                    past.history.apply(text, at)
+                else:
+                    past.add([text], [at])
+            changes = [sum(map(len, past.history.changes.values())) for past in pasts]
+            assert changes[0] <= changes[1]
+            if kind == "event" and at % 5 == 0:
+                for rule in pasts[0].history.book.rules.values():
+                    one, other = (past.window(rule, json.loads(text).get("eventId")) for past in pasts)
+                    assert one == other, (seed, at)
+                    windows += bool(one)
+    assert windows > 2 * len(seeds)
+
+
+def test_changes_of_rules_from_before_the_oldest_event_are_folded(Past):
+    past, now = Past(PAYMENTS, at_most=10), 1_400_000_000_000
+    for number in range(3_000):
+        state = ("active", "pause")[number % 2]
+        past.history.apply(f"{number % 3 + 1},({state}),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", now)
+    past.add([b"%d,2013-01-01 00:00:00,25,12,CSH,30" % number for number in range(30)], [now] * 30)
+    assert sum(map(len, past.history.changes.values())) == 3
+
+
+def test_events_that_come_look_for_the_oldest_log_time_only_where_there_is_much_to_forget(Past, monkeypatch):
+    past = Past(PAYMENTS, at_most=10)
+    monkeypatch.setattr(past.history, "forget_before", lambda log_time: pytest.fail("it looked"))
+    past.add([b"%d,2013-01-01 00:00:00,25,12,CSH,30" % number for number in range(30)])
+    past.history.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", 5)
+    past.add([b"30,2013-01-01 00:00:00,25,12,CSH,30"])
+
+
+def test_an_event_that_comes_after_changes_were_folded_though_it_was_logged_before_is_in_a_window(
+    Past, monkeypatch
+):
+    monkeypatch.setattr(routehistory, "FORGET_AT", 2)
+    past, now = Past(PAYMENTS, at_most=4), 1_400_000_000_000
+    for limit in (50, 60):
+        past.history.apply(f"1,(active),(payeeId),,(paymentAmount),(SUM),(>),({limit}),(20)", now + limit)
+    past.add([b"%d,2013-01-01 00:00:00,25,12,CSH,30" % number for number in range(8)], [now + 100] * 8)
+    assert sum(map(len, past.history.changes.values())) == 1
+    past.add([b"8,2013-01-01 00:00:01,25,12,CSH,30"], [now + 55])
+    (event,) = past.window(past.history.book.rules[1], 8)
+    assert event["transactionId"] == 8
+
+
+def alone(reference: Reference, rule_text: str | bytes, lines: list[bytes], times: list[int]) -> Reference:
+    """The reference after a rule and events."""
+    reference.control(rule_text)
+    for line, log_time in zip(lines, times, strict=True):
+        reference.event(line, log_time=log_time)
+    return reference
+
+
+SCHEMA_OF = {"file": LOGINS, "live": LOGINS, "returns": RETURNS, "odd": LOGINS, "rows": ROWS}
+
+
+class RulesOfLog(NamedTuple):
+    """The events of a random log, and for each of its rules, at one or more limits, the events at which that rule alone alerts."""
+
+    lines: list[bytes]
+    times: list[int]
+    settings: dict[str, Any]
+    alerts: list[tuple[Rule, list[tuple[Rule, Counter]]]]
+
+
+@cache
+def rules_of_log(kind: str, seed: int) -> RulesOfLog:
+    """What the reference finds for every kind of rule, some also at other limits, with random settings of the engine."""
+    rng, schema = Random(1_000 + seed), SCHEMA_OF[kind]
+    log = with_absence(rng, random_log(rng, short=rng.random() < 0.9))
+    log = with_returns(rng, log) if kind == "returns" else log
+    log = with_rows(rng, log) if kind == "rows" else log
+    log = with_odd_entries(rng, log) if kind in ("odd", "rows") else log
+    lines = [text for what, text in log if what == "event"]
+    times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))
+    by: dict[str, Any] = {"late_policy": rng.choice(LATE_POLICIES), "key_groups": rng.choice([1, 16])}
+    found = RulesOfLog(lines, times, by, [])
+    for text in dict.fromkeys(text for what, text in log if what == "control" and b"window" in text):
+        given = json.loads(text) | {"ruleState": "ACTIVE"}
+        if rng.random() < 0.2:  # of the random multiples, few are reached
+            given |= {"limit": 1, "limitOf": {"aggregatorFunctionType": "COUNT", "window": "5m"}}
+        try:
+            rule = parse_message(json.dumps(given), schema).rule
+        except BadRule:
+            continue
+        others = rule.can_count_alerts_at_other_limits and rng.random() < 0.2
+        of_limits = []
+        for limit in [rule.limit, *((Decimal("2.5"), *map(Decimal, LIMITS)) if others else ())]:
+            of_limit = replace(rule, limit=limit)
+            message = json.dumps(of_limit.to_dict())
+            alerts = alone(Reference(schema, **by), message, lines, times).alerts
+            of_limits.append((of_limit, Counter((alert.event_id, alert.event_time) for alert in alerts)))
+        found.alerts.append((rule, of_limits))
+    return found
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(40), pytest.param(range(40, 400), marks=pytest.mark.slow)], ids=["some", "more"]
+)
+@pytest.mark.parametrize("kind", SCHEMA_OF)
+def test_each_rule_of_a_random_log_would_have_raised_the_alerts_of_the_reference(Past, kind, seeds):
+    told: Counter[str] = Counter()
+    for seed in seeds:
+        of, schema = rules_of_log(kind, seed), SCHEMA_OF[kind]
+        past = Past(schema, history=RouteHistory(Settings(schema, **of.settings)))
+        past.add(of.lines, None if kind == "file" else of.times)
+        for rule, of_limits in of.alerts:
+            found = past.aggregates(rule)
+            for of_limit, expected in of_limits:
+                at = zip(found.ids.tolist(), (int(time) for time in found.times))
+                alerting = compress(at, found.alert_mask(of_limit, of_limit.limit))
+                assert Counter(alerting) == expected, (seed, of_limit)
+                told[kind_of(rule)] += bool(expected)
+    assert {*told} >= {"plain", "reset", "more", "or", "multiple", "at most", "absence"} and min(
+        told.values()
+    ) > 1
+
+
+def kind_of(rule: Rule) -> str:
+    """One of the ways in which a rule says more than a plain one."""
+    kinds = {
+        "absence": rule.absence,
+        "at most": rule.at_most,
+        "or": rule.joined_by == "or",
+        "multiple": rule.limit_of,
+    }
+    kinds |= {"reset": rule.function == "COUNT_WITH_RESET", "plain": rule.is_plain}
+    return next((name for name, is_so in kinds.items() if is_so), "more")
+
+
+def test_absence_waits_by_the_log_times_of_a_live_log(Past):
+    """An event time of an hour later proves nothing: what counts is when the record was logged."""
+    text = "7: NO(events where action = pay) per userId within 1 min after, when action = order"
+    actions = (("order", 0, 1_000), ("pay", 3_600_000, 2_000), ("look", 3_600_001, 200_000))
+    lines = [
+        json.dumps({"eventId": n, "eventTime": time, "userId": 1, "action": action}).encode()
+        for n, (action, time, _) in enumerate(actions, 1)
+    ]
+    times = [10**12 + log_time for _, _, log_time in actions]
+    rule = parse_message(text, LOGINS).rule
+    for live, expected in ((times, []), (None, [1])):
+        past = Past(LOGINS)
+        past.add(lines, live)
+        assert list(past.aggregates(rule).ids) == expected
