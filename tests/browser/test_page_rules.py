@@ -18,9 +18,9 @@ from lab.model.when import RELATIONS, is_true, parse_ip_address, when_text
 from lab.model.whenreader import parse_when
 from tests.browser.test_page_engine import many
 from tests.engine.test_when import events
+from tests.model.refusals import table
 from tests.model.test_rules import TOO_LONG
-from tests.model.test_sentence import MISTAKES, ODD, odd_rules
-from tests.model.test_when import WRONG as WRONG_CONDITIONS
+from tests.model.test_sentence import ODD, odd_rules
 from tests.model.test_when import conditions
 from tests.strategies import rules
 
@@ -142,9 +142,10 @@ def test_a_rule_that_could_not_be_read_back_is_refused_as_in_python(opened, filt
 
 
 def test_a_mistake_in_a_sentence_or_a_condition_is_told_as_in_python(opened):
-    texts = [f"7: {text}" for text, _, _ in MISTAKES]
-    texts += [f"7: {EXAMPLE}, when {text}" for text, _, _ in WRONG_CONDITIONS]
-    texts += [f"7: COUNT(events where {text}) over 1 h > 3" for text, _, _ in WRONG_CONDITIONS]
+    refused = table()
+    texts = [f"7: {text}" for text in refused["sentences"]]
+    for text in (*refused["conditions"], *refused["filters"]):
+        texts += [f"7: {EXAMPLE}, when {text}", f"7: COUNT(events where {text}) over 1 h > 3"]
     texts += [
         EXAMPLE,
         f" 7 {EXAMPLE}",

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from lab.model.messages import parse_message
 from lab.model.reference import Reference
-from lab.model.rules import BadRule
 from lab.model.schema import LOGINS
 
 ORDER = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
@@ -105,18 +103,3 @@ def test_a_change_of_the_rule_ends_its_waits_and_tells_what_was_due(change):
         reference.control(change, at)
         reference.advance_to(T0 + 9 * MINUTE)
         assert [alert.event_id for alert in reference.alerts] == alerts
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"excludeCurrent": True}, {"limitOf": {}}, {"and": [{}]}, {"or": [{}]}, {"atMost": {"alerts": 1, "per": "1h"}},
-        {"limit": 1}, {"limitOperatorType": ">"}, {"aggregatorFunctionType": "SUM"}, {"aggregateFieldName": "amount"},
-        {"aggregatorFunctionType": ["COUNT"]}, {"absence": 1},
-    ],
-)  # fmt: skip
-def test_absence_stands_alone(more):
-    message = {"ruleId": 1, "ruleState": "ACTIVE", "window": "1m", "absence": True}
-    assert parse_message(json.dumps(message), LOGINS).rule.absence
-    with pytest.raises(BadRule):
-        parse_message(json.dumps(message | more), LOGINS)

@@ -9,12 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lab.model.clock import LocalTimePart
-from lab.model.conditions import BadConditions
 from lab.model.schema import LOGINS, MAX_TIME
 from lab.model.when import is_true, when_text
 from lab.model.whenreader import parse_when
 from lab.model.zones import is_shown_twice, local_to_utc_ms, offset_ms, offset_of_local_hour
-from tests.model.test_when import TYPES
+from tests.model.refusals import TYPES
 
 ZONES = ("UTC", "+09:00", "-03:30", "Asia/Seoul", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe")
 # clocks in Berlin go from 2:00 to 3:00, and from 3:00 to 2:00
@@ -75,31 +74,6 @@ def test_a_condition_on_a_clock_reads_back(text, zone):
 def test_a_time_that_is_null_is_at_no_hour(text):
     assert not is_true(parse_when(text, TYPES), {"seen": None})
     assert is_true(parse_when(text, TYPES), {"seen": 0})
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong", "reason"),
-    [
-        ("hour(amount) > 5", "amount", "amount is no time"),
-        ("hour(eventTme) > 5", "eventTme", "did you mean eventTime?"),
-        ("hour(eventTime) > 24", "24", "numbers from 0 to 23"),
-        ("weekday(eventTime) = 0", "0", "numbers from 1 (Monday) to 7 (Sunday)"),
-        ("weekday(eventTime) in (6, Sun)", "Sun", "numbers from 1 (Monday) to 7 (Sunday)"),
-        ("weekday(eventTime) in (6, 8)", "8", "numbers from 1 (Monday) to 7 (Sunday)"),
-        ("hour(eventTime) = 6.5", "6.5", "numbers from 0 to 23"),
-        ("hour(eventTime) = userId", "userId", "numbers from 0 to 23"),
-        ("hour(eventTime) in (3, 23, 24, 25)", "24", "numbers from 0 to 23"),
-        ("hour >= 22", "hour", "write hour(eventTime)"),
-        ("hour(eventTime) is null", "null", "numbers from 0 to 23"),
-        ("hour(eventTime, Europe/Belrin) > 5", "Europe/Belrin", "did you mean Europe/Berlin?"),
-        ("hour(eventTime, +25:00) > 5", "+25:00", "a difference such as +09:00"),
-        ("hour(eventTime > 5", ">", "expected )"),
-    ],
-)
-def test_what_cannot_be_read_says_where(text, wrong, reason):
-    with pytest.raises(BadConditions) as refused:
-        parse_when(text, LOGINS)
-    assert reason in str(refused.value) and text[refused.value.start : refused.value.end] == wrong
 
 
 # -- local times -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lab.model.deadletters import SHOWN
 from lab.model.field import Field
 from lab.model.rules import (
-    CONTROLS,
     FUNCTIONS,
     OPERATORS,
     BadRule,
@@ -241,9 +240,6 @@ def test_a_window_is_minutes_or_text_with_a_unit_under_either_name(name, window,
 
 def test_both_windows_may_be_given_when_they_say_the_same():
     assert rule(windowMinutes=60, window="1h").window_ms == 3_600_000
-    assert reason(message(windowMinutes=60, window="1d")).startswith(
-        'windowMinutes: 60 and window: "1d" differ'
-    )
 
 
 @pytest.mark.parametrize(
@@ -311,119 +307,6 @@ def test_routes_have_equal_ids_only_when_they_are_equal(one, two):
 def test_a_route_whose_values_hold_separators_keeps_its_own_id():
     assert Route((), (("s", ("a,b",)),)).id == '{}|s="a,b"'
     assert Route((), (("s", ("a", "b")),)).id == "{}|s=a,b"
-
-
-@pytest.mark.parametrize(
-    ("attributes", "parts"),
-    [
-        ({"ruleId": "x1"}, ['ruleId: "x1"', "a positive integer below 2^63"]),
-        ({"ruleId": 0}, ["ruleId: 0"]),
-        ({"ruleId": True}, ["ruleId: true"]),
-        ({"ruleId": 2**63}, ["ruleId: 9223372036854775808"]),
-        ({"ruleId": 1.0}, ["ruleId: 1.0"]),
-        ({"ruleId": None}, ["ruleId: nothing"]),
-        ({"ruleState": None}, ["ruleState: nothing", "ACTIVE, PAUSE, DELETE, CONTROL"]),
-        ({"ruleState": "OFF"}, ['ruleState: "OFF"', "ACTIVE, PAUSE, DELETE, CONTROL"]),
-        ({"ruleState": "CONTROL"}, ["controlType: nothing", *CONTROLS]),
-        ({"ruleState": "CONTROL", "controlType": "STOP"}, ['controlType: "STOP"', *CONTROLS]),
-        (
-            {"controlType": "CLEAR_STATE_ALL"},
-            ['controlType: "CLEAR_STATE_ALL"', "unless ruleState is CONTROL"],
-        ),
-        ({"groupingKeyNames": "payeeId"}, ['groupingKeyNames: "payeeId"', "a list of event fields"]),
-        ({"groupingKeyNames": ["payeId"]}, ['groupingKeyNames: unknown payments field "payeId"', "payeeId?"]),
-        ({"groupingKeyNames": [["payeeId"]]}, ["groupingKeyNames: a list", "the name of an event field"]),
-        ({"groupingKeyNames": ["payeeId", "payeeId"]}, ['groupingKeyNames: "payeeId, payeeId"', "once"]),
-        ({"filter": ["a"]}, ["filter: a list", "an object such as"]),
-        ({"filter": {"type": "CSH"}}, ['filter: unknown payments field "type"', "paymentType"]),
-        ({"filter": {"payeeId": "7"}}, ['filter.payeeId: "7"', "an integer of signed 64 bit"]),
-        ({"filter": {"payeeId": None}}, ["filter.payeeId: nothing", "none of them null"]),
-        ({"filter": {"payeeId": [1, None]}}, ["filter.payeeId: a list", "none of them null"]),
-        ({"filter": {"payeeId": []}}, ["filter.payeeId: an empty list"]),
-        ({"filter": {"paymentAmount": 0.001}}, ["filter.paymentAmount: 0.001", "2 after it"]),
-        (
-            {"aggregateFieldName": None},
-            ["aggregateFieldName: nothing", "a numeric field for SUM: transactionId, "],
-        ),
-        (
-            {"aggregateFieldName": "paymentType"},
-            ['aggregateFieldName: "paymentType"', "a numeric field for SUM"],
-        ),
-        ({"aggregateFieldName": "amount"}, ['aggregateFieldName: unknown payments field "amount"']),
-        ({"aggregateFieldName": 5}, ["aggregateFieldName: 5"]),
-        ({"aggregatorFunctionType": "MEDIAN"}, ['aggregatorFunctionType: "MEDIAN"', *FUNCTIONS]),
-        ({"aggregatorFunctionType": None}, ["aggregatorFunctionType: nothing"]),
-        (
-            {"aggregateFieldName": "COUNT_FLINK", "aggregatorFunctionType": "X"},
-            ['aggregatorFunctionType: "X"'],
-        ),
-        ({"aggregatorFunctionType": "UNIQUE_COUNT", "unique": []}, ["unique: an empty list"]),
-        ({"aggregatorFunctionType": "UNIQUE_COUNT", "aggregateFieldName": None}, ["unique: nothing"]),
-        ({"unique": ["nobody"]}, ['unique: unknown payments field "nobody"']),
-        ({"limitOperatorType": "=="}, ['limitOperatorType: "=="', "GREATER", ">="]),
-        ({"limitOperatorType": None}, ["limitOperatorType: nothing"]),
-        ({"limit": None}, ["limit: nothing", "a decimal number below 10^24, with at most 12 digits"]),
-        ({"limit": True}, ["limit: true"]),
-        ({"limit": 10**24}, ["limit: 1000000000000000000000000"]),
-        ({"limit": "0.0000000000001"}, ['limit: "0.0000000000001"']),
-        ({"limit": "5e"}, ['limit: "5e"']),
-        ({"windowMinutes": None}, ["window: nothing", "from 1 s to 3660 d"]),
-        ({"windowMinutes": 0}, ["windowMinutes: 0"]),
-        ({"windowMinutes": -5}, ["windowMinutes: -5"]),
-        ({"windowMinutes": 1.5}, ["windowMinutes: 1.5"]),
-        ({"windowMinutes": True}, ["windowMinutes: true"]),
-        ({"windowMinutes": None, "window": "3661d"}, ['window: "3661d"', "from 1 s to 3660 d"]),
-        ({"windowMinutes": None, "window": "316224001s"}, ['window: "316224001s"']),
-        ({"windowMinutes": "10 m"}, ['windowMinutes: "10 m"']),
-        ({"windowMinutes": "9" * 5000}, ['windowMinutes: "999']),
-        ({"limitt": 5}, ['unknown attribute "limitt", did you mean limit?', "known: ruleId, "]),
-        ({"ruleState": "DELETE", "limitt": 5}, ['unknown attribute "limitt"']),
-    ],
-)
-def test_a_bad_attribute_is_named_with_its_value_and_what_is_allowed(attributes, parts):
-    text = reason(message(**attributes))
-    assert text.startswith(parts[0])
-    assert all(part in text for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        (
-            "",
-            '"" is neither a JSON object, nor a sentence such as 7: SUM(amount) per userId over 1 h > 500, nor',
-        ),
-        ("[1]", "neither a JSON object, nor a sentence"),
-        ("1,(active),,,,,,,,", "neither a JSON object, nor a sentence"),
-        (
-            "SUM(paymentAmount) per payeeId over 1 h > 5",
-            "expected the rule's id and a colon before the sentence, such as 7: SUM(amount) per userId over 1 h > 500",
-        ),
-        ("\n no(events) within 1 h after, when paymentType = CSH", "expected the rule's id and a colon"),
-        ("7 COUNT(events) over 1 h > 5", "expected the rule's id and a colon"),
-        ("SUM(paymentAmont) per payeeId over 1 h > 5", '(at "paymentAmont", character 5)'),
-        ("7 COUNT(events) per payeId over 1 h > 5", '(at "payeId", character 21)'),
-        ("SUMM(paymentAmount) over 1 h > 5", "expected a function with what it is of"),
-        ("SUM paymentAmount over 1 h > 5", 'expected ( after SUM, as in SUM(…) (at "paymentAmount"'),
-        ("note: COUNT(events) over 1 h > 5", "neither a JSON object, nor a sentence"),
-        ("minutes", "neither a JSON object, nor a sentence"),
-        ("-1,(delete)", "ruleId: -1"),
-        ("1,(control),x", "ruleState: no plain text for control, send"),
-        ("1", "ruleState: nothing"),
-        (
-            "1,(active),(payeeId&),,(paymentAmount),(SUM),(>),(50),(20)",
-            'groupingKeyNames: unknown payments field ""',
-        ),
-        ("{} {}", "not one JSON object"),
-        (message().replace("20000000", "1e999999999"), "limit: 1E+999999999"),
-        (message().replace("20000000", "NaN"), "NaN is not a JSON number"),
-        (b"1,(\xff)", "not UTF-8: byte 0xff at offset 3"),
-        ("1,(\ud800)", "not UTF-8: byte 0xed at offset 3"),
-        (message().ljust(65537), "message of 65537 bytes, at most 65536 are allowed"),
-    ],
-)
-def test_a_message_that_cannot_be_read_says_why(text, part):
-    assert part in reason(text)
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40) | st.text(max_size=40).map(lambda text: "{" + text))
@@ -619,18 +502,6 @@ def test_an_action_and_its_time_to_live_are_kept_by_the_rule_and_the_book():
     assert again == book and again.rules[1].action == "block_login" and again.rules[1].version == 2
 
 
-def test_an_action_is_a_known_one_and_lasts_for_a_time():
-    assert reason(message(action="jail", ttl="1d")) == (
-        'action: "jail", expected one of block_login, hold_payment, notify'
-    )
-    assert reason(message(action=["notify"], ttl="1d")).startswith("action: ")
-    assert reason(message(action="notify")).startswith("ttl: nothing, expected whole minutes, or text")
-    assert reason(message(ttl="10m")).startswith("action: nothing, expected one of")
-    assert reason(message(action="notify", ttl=0)).startswith("ttl: 0, expected")
-    assert "for everybody" in reason(message(action="hold_payment", ttl="1d", groupingKeyNames=[]))
-    assert reason('{"ruleId": 1, "ruleState": "ACTIVE", "action": "notify", "ttl": "10m"}')
-
-
 def test_a_filter_may_be_written_in_words():
     rule = {
         "ruleId": 1,
@@ -646,12 +517,6 @@ def test_a_filter_may_be_written_in_words():
         for filter in (as_object, "country in (KR, CN) and action = login")
     ]
     assert told[0] == told[1] and told[1].to_dict()["filter"] == as_object
-    for words, reason in (
-        ("amount > many", "filter: .*expected a number"),
-        ("contry = KR", 'filter: unknown logins field "contry", did you mean country'),
-    ):
-        with pytest.raises(BadRule, match=reason):
-            parse_message(json.dumps(rule | {"filter": words}), LOGINS)
 
 
 TOO_LONG = [  # filters, and the form in which their rule is too long

@@ -20,7 +20,7 @@ from lab.past.replay import read_rules
 from lab.sources.infer import infer
 from lab.sources.sources import source_at
 from lab.stream.datasets import dataset
-from tests.model.test_when import TYPES
+from tests.model.refusals import TYPES
 from tests.orders import orders
 
 ORDERS = [line.encode() for line in orders(300)]
