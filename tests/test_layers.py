@@ -20,7 +20,7 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "engine.records": "model logs",
     "engine.checkpoint": "model logs",
     "engine.windows": "model engine.compiled engine.records engine.checkpoint",
-    "engine.loop": "model logs engine.records engine.checkpoint engine.windows",
+    "engine.loop": "model logs engine.compiled engine.records engine.checkpoint engine.windows",
     "engine.spark": "model engine.compiled engine.checkpoint engine.windows engine.loop",
     "state": "model engine.compiled engine.checkpoint engine.windows",
     "stream": "model",

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from lab.model.aggregates import AGGREGATES, Exact, round_to_6_places
 from lab.model.conditions import quote_text
 from lab.model.filters import exact_json_value
+from lab.model.operators import RELATIONS
 from lab.model.times import duration_text, duration_words
-from lab.model.when import RELATIONS, When, is_true, when_text
+from lab.model.when import When, is_true, when_text
 from lab.model.words import plain_text
 
 SYMBOLS = {

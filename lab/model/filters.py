@@ -10,13 +10,13 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from lab.model.operators import are_networks
 from lab.model.when import (
     AllOf,
     AnyOf,
     Comparison,
     OtherField,
     When,
-    are_networks,
     flat_parts,
     is_true,
     join_conditions,

@@ -8,11 +8,10 @@ from typing import NoReturn
 
 from lab.model.clock import SHOWS
 from lab.model.conditions import Token, TokenReader, quote_if_needed
+from lab.model.operators import OPERATORS, RELATIONS, first_words, parse_ip_address
 from lab.model.schema import Schema
-from lab.model.when import RELATIONS, parse_ip_address
 from lab.model.words import short_json
 
-WORDS = ("in", "not", "is", "startswith")  # that compare
 # the first word of a clause of a rule's sentence, and the attribute that it gives
 CLAUSES = {"when": "when", "at": "atMost", "then": "action", "severity": "severity"}
 CLAUSES |= {"title": "title", "labels": "labels", "with": "eventFields"}
@@ -44,7 +43,7 @@ class RefusingReader(TokenReader):
         """Refuses a word in the place of a field, if it is clear what was meant, and says what to write."""
         if name.is_word(*SHOWS):
             raise self.error_at(f"write {name.text.lower()}({self.schema.time_field})", name)
-        if name.is_word(*WORDS):
+        if name.is_word(*first_words()):
             self._refuse_comparison_without_name(name)
         before = self.tokens[self.place - 2]
         if before.is_word("and", "or") and name.is_word(*AFTER_CONDITION):
@@ -67,9 +66,10 @@ class RefusingReader(TokenReader):
         if sign.is_word("between"):
             raise self.error_at(f"write {self._between(name, negated)}", sign)
         if negated:
-            raise self.error_at(f"expected in or startsWith after {name.text} not", sign)
-        allowed = "=, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null"
-        raise self.error_at(f"expected {allowed} after {name.text}", sign)
+            *most, last = (each.name for each in OPERATORS.values() if each.follows_not)
+            raise self.error_at(f"expected {', '.join(most)} or {last} after {name.text} not", sign)
+        *most, last = OPERATORS
+        raise self.error_at(f"expected {', '.join(most)} or {last} after {name.text}", sign)
 
     def _between(self, name: Token, negated: bool) -> str:
         """What `between`, after which the reader stands, means; of a clock, 22 and 6 are the hours around midnight."""
@@ -128,4 +128,4 @@ class RefusingReader(TokenReader):
 
 
 def _compares(token: Token) -> bool:
-    return token.is_sign(*RELATIONS) or token.is_word(*WORDS)
+    return token.is_sign(*RELATIONS) or token.is_word(*first_words())

@@ -24,8 +24,9 @@ from lab.model.aggregation import (
 from lab.model.conditions import quote_if_needed, quote_text
 from lab.model.filters import Filter, filter_json_value, filter_text
 from lab.model.language import say
+from lab.model.operators import RELATIONS
 from lab.model.times import duration_text, duration_words
-from lab.model.when import RELATIONS, When, when_text
+from lab.model.when import When, when_text
 from lab.model.words import html_table, plain_text
 
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}

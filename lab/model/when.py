@@ -6,27 +6,16 @@
 A comparison with null is false, whichever it is, and nothing negates a whole condition: so null never passes by accident.
 """
 
-import operator as compare
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from lab.model.clock import LocalTimePart
 from lab.model.conditions import quote_if_needed, quote_text
 from lab.model.field import Value
+from lab.model.operators import OPERATORS, are_networks
 from lab.model.words import plain_text
-
-RELATIONS = {
-    "=": compare.eq,
-    "!=": compare.ne,
-    ">": compare.gt,
-    ">=": compare.ge,
-    "<": compare.lt,
-    "<=": compare.le,
-}
-Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True)
@@ -97,49 +86,12 @@ def is_true(when: When, event: Mapping[str, Any]) -> bool:
             return all(is_true(part, event) for part in parts)
         case AnyOf(parts):
             return any(is_true(part, event) for part in parts)
-        case Comparison(field, operator, operand, LocalTimePart() as clock):
-            return event[field] is not None and _compares(operator, clock.value_at(event[field]), operand)
-        case Comparison(field, "is null"):
-            return event[field] is None
-        case Comparison(field, "is not null"):
-            return event[field] is not None
-        case Comparison(field, operator, OtherField(name)):
-            return _compares(operator, event[field], event[name])
-        case Comparison(field, operator, operand):
-            return _compares(operator, event[field], operand)
-
-
-def _compares(operator: str, value: Any, operand: Any) -> bool:
-    if value is None or operand is None:
-        return False
-    if operator in RELATIONS:
-        return RELATIONS[operator](value, operand)
-    found = value.startswith(operand) if operator.endswith("startsWith") else _is_in(value, operand)
-    return found != operator.startswith("not ")
-
-
-def _is_in(value: Any, operand: tuple) -> bool:
-    if not are_networks(operand):
-        return value in operand
-    address = parse_ip_address(value)
-    return address is not None and any(address in network for network in operand)
-
-
-def are_networks(values: tuple) -> bool:
-    """Whether the operand of `in` is networks instead of values."""
-    return isinstance(values[0], IPv4Network | IPv6Network)
-
-
-def parse_ip_address(text: str) -> IPv4Address | IPv6Address | None:
-    """The IP address that a text is, or None: such a text lies in no network.
-
-    >>> parse_ip_address("10.1.2.3"), parse_ip_address("010.1.2.3"), parse_ip_address("::1")
-    (IPv4Address('10.1.2.3'), None, IPv6Address('::1'))
-    """
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
+        case Comparison(field, operator, operand, clock):
+            value = event[field]
+            if clock and value is not None:
+                value = clock.value_at(value)
+            other = event[operand.name] if isinstance(operand, OtherField) else operand
+            return OPERATORS[operator].compare(value, other)
 
 
 def condition_fields(when: When | None) -> tuple[str, ...]:
@@ -177,7 +129,7 @@ def when_text(when: When) -> str:
             return " or ".join(map(when_text, parts))
         case Comparison(field, operator, operand, LocalTimePart() as clock):
             return when_text(Comparison(clock.condition_text(field), operator, operand))
-        case Comparison(field, "is null" | "is not null" as operator):
+        case Comparison(field, operator) if OPERATORS[operator].takes == "nothing":
             return f"{field} {operator}"
         case Comparison(field, operator, OtherField(name)):
             return f"{field} {operator} {name}"

@@ -15,9 +15,10 @@ from lab.model.clock import SHOWS, LocalTimePart
 from lab.model.conditions import BadConditions, Token, parse_token_value
 from lab.model.field import Field, Value
 from lab.model.filters import Filter, canonical_filter
+from lab.model.operators import OPERATORS, Network, operator_named
 from lab.model.refusals import RefusingReader
 from lab.model.schema import Schema
-from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Network, OtherField, When, join_conditions
+from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When, join_conditions
 
 # comparisons of one condition; brackets in brackets; values of one list
 MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000
@@ -117,8 +118,13 @@ class WhenReader(RefusingReader):
     def _comparison(self) -> Comparison:
         negates = self.upcoming_token.is_word("not") and self.upcoming_token.text not in self.schema.names
         if negates and self.token_ahead(1).kind in ("word", "sign"):
-            either = "write field not in (…), field not startsWith …, field != …, field is not null"
-            raise self.error_at(f"not stands beside the comparison: {either}")
+            known = (each for each in OPERATORS.values() if each.follows_not)
+            either = ", ".join(
+                f"field {each.negation} {'(…)' if each.takes == 'values' else '…'}" for each in known
+            )
+            raise self.error_at(
+                f"not stands beside the comparison: write {either}, field != …, field is not null"
+            )
         if self.upcoming_token.kind != "word":
             self.refuse_no_name()
         name = self.take_token()
@@ -171,18 +177,21 @@ class WhenReader(RefusingReader):
         negated = sign.is_word("not")
         if negated:
             sign = self.take_token()
-        prefix = "not " if negated else ""
-        if sign.is_word("in"):
-            return Comparison(field.name, f"{prefix}in", self._values(field, name, f"{prefix}in"))
-        if sign.is_word("startswith"):
-            if field.type != "string":
-                raise self.error_at(f"{name.text} is no text: startsWith is for texts", sign)
-            return Comparison(field.name, f"{prefix}startsWith", self._value(field, self._one(name)))
         if sign.is_word("is") and not negated:
             return self._null(field, name)
-        if sign.kind == "sign" and sign.text in RELATIONS and not negated:
-            return Comparison(field.name, sign.text, self._operand(field, name, sign))
-        self.refuse_sign(name, sign, negated)
+        operator = operator_named(f"not {sign.text}" if negated else sign.text)
+        if operator is None or sign.kind not in ("word", "sign"):
+            self.refuse_sign(name, sign, negated)
+        operand: Value | OtherField | tuple
+        if operator.takes == "values":
+            operand = self._values(field, name, operator.words)
+        elif operator.takes == "text":
+            if field.type != "string":
+                raise self.error_at(f"{name.text} is no text: {operator.name} is for texts", sign)
+            operand = self._value(field, self._one(name))
+        else:
+            operand = self._operand(field, name, sign)
+        return Comparison(field.name, operator.words, operand)
 
     def _field(self, name: Token) -> Field:
         try:

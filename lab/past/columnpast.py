@@ -17,16 +17,30 @@ import numpy as np
 import pyarrow as pa
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.layout import CONDITION, DENOMINATOR, HIGH_PART, LOW_PART, NUMERATOR, ROW
-from lab.engine.compiled.rulenumbers import measure_scale
-from lab.engine.loop.route import alert_columns, arrival_times, matching_rows, routed_columns
+from lab.engine.compiled.layout import (
+    CONDITION,
+    DENOMINATOR,
+    HIGH_PART,
+    LOW_PART,
+    NUMERATOR,
+    ROW,
+    TAKES_BACK,
+)
+from lab.engine.compiled.rulenumbers import STATE, measure_scale
+from lab.engine.loop.route import (
+    alert_columns,
+    arrival_times,
+    matching_rows,
+    routed_columns,
+    when_columns,
+    with_take_back_column,
+)
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat_columns, take_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.alertlines import first_row_of_each_alert
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
-from lab.engine.windows.when import STATE, TAKES_BACK, when_columns, with_take_back_column
 from lab.model.aggregates import AGGREGATES, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import event_id_text

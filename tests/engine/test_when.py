@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.engine.compiled.rulenumbers import BITS
+from lab.engine.loop.route import when_columns
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
-from lab.engine.windows.when import when_columns
 from lab.model.field import Field
 from lab.model.rules import parse_message
 from lab.model.schema import LOGINS, Schema

@@ -7,6 +7,7 @@ none of them needs stay behind. Every task knows the control messages of the bat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ import pyarrow.compute as pc
 
 from lab.engine.checkpoint.ledger import Change, Ledger
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.layout import COUNTS, TAKES_BACK
+from lab.engine.compiled.rulenumbers import STATE, distinct_whens, when_bit
 from lab.engine.records.columns import (
     HEARD,
     ID,
@@ -29,17 +32,10 @@ from lab.engine.records.columns import (
     take_rows,
     take_rows_in_order,
 )
+from lab.engine.records.conditions import ConditionEvaluator
 from lab.engine.records.decode import DecodedBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import int64_columns
-from lab.engine.windows.when import (
-    STATE,
-    TAKES_BACK,
-    ConditionEvaluator,
-    when_columns,
-    where_column,
-    with_take_back_column,
-)
 from lab.model import horizon
 from lab.model.aggregation import WHERE
 from lab.model.filters import FieldValues, Filter
@@ -47,6 +43,9 @@ from lab.model.horizon import newest_times
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
+from lab.model.takenback import taken_back_condition
+from lab.model.when import When
+from lab.model.whenreader import parse_when
 
 
 class RoutedEvents(NamedTuple):
@@ -253,3 +252,39 @@ def _numpy(values: np.ndarray | pa.Array) -> np.ndarray | pa.Array:
     if isinstance(values, np.ndarray) or values.null_count or not pa.types.is_int64(values.type):
         return values
     return values.to_numpy()
+
+
+# -- what conditions of rules say of events ---------------------------------------------------------------------------
+
+
+def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schema: Schema) -> Columns:
+    """Which of the rules' conditions are true of some rows of events."""
+    columns: Columns = {}
+    whens = distinct_whens(rules)
+    if whens:
+        given = ConditionEvaluator(events, rows, schema)
+        for number, when in enumerate(whens):
+            name, bit = when_bit(number)
+            word = columns.setdefault(name, np.zeros(len(rows), np.int64))
+            word |= np.where(given.true_mask(when), np.int64(bit), 0)
+    return columns
+
+
+def with_take_back_column(events: Columns, schema: Schema) -> Columns:
+    """Events, with what each is, where some take back others."""
+    condition = taken_back_condition(schema)
+    if condition is None:
+        return events
+    true = ConditionEvaluator(events, None, schema).true_mask(condition)
+    return events | {STATE: np.where(true, TAKES_BACK, COUNTS)}
+
+
+def where_column(where_name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
+    """What some rows of events keep of a `where`, by its name: 1 where it is true, else null."""
+    true = ConditionEvaluator(events, rows, schema).true_mask(_parsed(where_name.removeprefix(WHERE), schema))
+    return pa.array(np.ones(len(rows), np.int64), mask=~true)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(words: str, schema: Schema) -> When:
+    return parse_when(words, schema)

@@ -1,0 +1,126 @@
+"""The truth of a condition on events, for all rows of a batch at once: what `lab.model.when` says of each.
+
+amount > 500 and country != KR     ──►     [True, False, True, …]
+"""
+
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.engine.records.columns import Columns, take_rows_in_order
+from lab.model.clock import LocalTimePart
+from lab.model.operators import OPERATORS, Operator, are_networks
+from lab.model.schema import Schema
+from lab.model.times import HOUR_MS
+from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When
+
+
+class ConditionEvaluator:
+    """Some rows of events, ascending, or all if None; each of their columns is looked up once."""
+
+    def __init__(self, events: Columns, rows: np.ndarray | None, schema: Schema):
+        self._events, self._rows, self._schema = events, rows, schema
+        self._taken: dict[str, Any] = {}
+
+    def true_mask(self, when: When) -> np.ndarray:
+        """Of which rows a condition is true."""
+        match when:
+            case AllOf(parts):
+                return reduce(np.logical_and, map(self.true_mask, parts))
+            case AnyOf(parts):
+                return reduce(np.logical_or, map(self.true_mask, parts))
+        operator = OPERATORS[when.operator]
+        valid = self._valid(when.field)
+        if operator.takes == "nothing":
+            return valid == operator.is_negated
+        numeric = self._schema.field(when.field).is_number_or_time
+        true = self._numbers(when, operator) if numeric else self._texts(when, operator)
+        true = (true != operator.is_negated) & valid
+        return true & self._valid(when.operand.name) if isinstance(when.operand, OtherField) else true
+
+    def _column(self, name: str) -> np.ndarray | pa.Array:
+        if name not in self._taken:
+            values = self._events[name]
+            self._taken[name] = values if self._rows is None else take_rows_in_order(values, self._rows)
+        return self._taken[name]
+
+    def _valid(self, name: str) -> np.ndarray:
+        column = self._column(name)
+        if isinstance(column, np.ndarray):
+            return np.ones(len(column), bool)
+        return column.is_valid().to_numpy(zero_copy_only=False)
+
+    def _whole(self, name: str) -> np.ndarray:
+        """A number's column, in units of its last digit, 0 for null."""
+        column = self._column(name)
+        return column if isinstance(column, np.ndarray) else pc.fill_null(column, 0).to_numpy()
+
+    def _numbers(self, when: Comparison, operator: Operator) -> np.ndarray:
+        values, scale = self._whole(when.field), self._schema.field(when.field).scale
+        if when.local_time_part:
+            values = when.local_time_part.value_at_local(values + _offsets(when.local_time_part, values))
+        wanted: Any
+        match when.operand:
+            case OtherField(name):
+                values, wanted = _signs(values, scale, self._whole(name), self._schema.field(name).scale)
+            case tuple(listed):
+                wanted = np.array([_minor(value, scale) for value in listed], np.int64)
+            case value:
+                wanted = np.int64(_minor(value, scale))
+        return operator.numbers(np, values, wanted) if operator.numbers else operator.holds(values, wanted)
+
+    def _texts(self, when: Comparison, operator: Operator) -> np.ndarray:
+        column, operand = self._column(when.field), when.operand
+        if isinstance(operand, tuple) and are_networks(operand) or not operator.texts:
+            true = _of_each_text(operator, column, operand)
+        elif isinstance(operand, OtherField):
+            true = operator.texts(pc, column, self._column(operand.name))
+        elif isinstance(operand, tuple):
+            true = operator.texts(pc, column, pa.array(operand, column.type))
+        elif operator.takes == "value":
+            true = operator.texts(pc, column, pa.scalar(operand, column.type))
+        else:
+            true = operator.texts(pc, column, operand)
+        return pc.fill_null(true, False).to_numpy(zero_copy_only=False)
+
+
+def _of_each_text(operator: Operator, column: pa.Array, operand: Any) -> pa.Array:
+    """Of which texts an operator holds: each different text is looked at once."""
+    encoded = column.dictionary_encode()
+    holds = [operator.holds(text, operand) for text in encoded.dictionary.to_pylist()]
+    return pa.array(holds, pa.bool_()).take(encoded.indices)
+
+
+def _offsets(clock: LocalTimePart, times: np.ndarray) -> np.ndarray | int:
+    """The difference to UTC at each time, ms. It is looked up once for an hour, unless it changes within."""
+    if clock.fixed_offset_ms is not None:
+        return clock.fixed_offset_ms
+    hours, which = np.unique(times // HOUR_MS, return_inverse=True)
+    first = [clock.offset_ms(hour * HOUR_MS) for hour in hours.tolist()]
+    last = [clock.offset_ms((hour + 1) * HOUR_MS - 1) for hour in hours.tolist()]
+    offsets = np.array(first, np.int64)[which]
+    changing = np.flatnonzero((np.array(first) != np.array(last))[which])
+    offsets[changing] = [clock.offset_ms(time) for time in times[changing].tolist()]
+    return offsets
+
+
+def _minor(value: Any, scale: int) -> int:
+    """In units of the last of `scale` digits after the point."""
+    return int(value.scaleb(scale)) if isinstance(value, Decimal) else value
+
+
+def _signs(one: np.ndarray, scale: int, other: np.ndarray, other_scale: int) -> tuple[np.ndarray, int]:
+    """Two columns of numbers with so many digits after the point, as signs to compare with 0: exact, as nothing is scaled up.
+
+    >>> _signs(np.array([1, 2, -1, 0]), 0, np.array([10, 21, -9, -1]), 1)[0].tolist()  # 1 and 1.0, 2 and 2.1, -1 and -0.9, 0 and -0.1
+    [0, -1, -1, 1]
+    """
+    if scale > other_scale:
+        return -_signs(other, other_scale, one, scale)[0], 0
+    whole, rest = np.divmod(other, np.int64(10 ** (other_scale - scale)))
+    signs = (one > whole).astype(np.int8) - (one < whole).astype(np.int8)
+    return np.where(signs == 0, -(rest > 0).astype(np.int8), signs), 0
