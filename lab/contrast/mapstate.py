@@ -65,10 +65,10 @@ class MapStateWindow(StatefulProcessor):
 
     def cleanup_ms(self, event_ms: int) -> int:
         """When the event has left the window, rounded up to a second: events of one second share a timer."""
-        return (event_ms + self.rule.window_ms) // SECOND_MS * SECOND_MS + SECOND_MS
+        return (event_ms + self.rule.aggregation.window_ms) // SECOND_MS * SECOND_MS + SECOND_MS
 
     def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
-        threshold_ms = expiredTimerInfo.getExpiryTimeInMs() - self.rule.window_ms
+        threshold_ms = expiredTimerInfo.getExpiryTimeInMs() - self.rule.aggregation.window_ms
         for (time,) in list(self.window.keys()):
             if time < threshold_ms:
                 self.window.removeKey((time,))
@@ -76,9 +76,9 @@ class MapStateWindow(StatefulProcessor):
 
     def _window(self, end_ms: int) -> list[StoredEvent]:
         return [
-            StoredEvent(0, time, event_id, {cast(str, self.rule.field): value})
+            StoredEvent(0, time, event_id, {cast(str, self.rule.aggregation.field): value})
             for (time,), (events,) in self.window.iterator()
-            if end_ms - self.rule.window_ms <= time <= end_ms
+            if end_ms - self.rule.aggregation.window_ms <= time <= end_ms
             for event_id, value in events
         ]
 
@@ -89,8 +89,8 @@ class MapStateWindow(StatefulProcessor):
             rule.version,
             group_key(rule.keys, key),
             aggregate,
-            rule.operator,
-            rule.limit,
+            rule.first.operator,
+            rule.first.limit,
             row.id,
             row.time,
             group=group_for_alert(rule.keys, key),
@@ -108,11 +108,11 @@ def alerts(events: DataFrame, rule: Rule, schema: Schema) -> DataFrame:
     """
     if rule.when:
         raise BadRule("when: the textbook evaluates rules without it")
-    if not isinstance(rule.filter, tuple):
+    if rule.route.field_values is None:
         raise BadRule("filter: the textbook knows only which values fields have")
-    for name, values in rule.filter:
+    for name, values in rule.route.field_values:
         events = events.where(F.col(name).isin(*values))
-    value = schema.field(rule.field or schema.id_fields[0])
+    value = schema.field(rule.aggregation.field or schema.id_fields[0])
     renamed = {"id": schema.id_fields[0], "time": schema.time_field, "value": value.name}
     rows = events.dropna(subset=[*rule.keys, value.name]).select(
         *rule.keys, *(F.col(name).alias(alias) for alias, name in renamed.items())

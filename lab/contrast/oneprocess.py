@@ -158,7 +158,9 @@ def time_in_process(step: str, lines: Sequence[bytes], text: str) -> StepTiming:
 def _once(name: str, lines: Sequence[bytes], rule: Rule) -> StepTiming:
     data = b"\n".join(lines)
     window = (
-        IncrementalWindowSum(rule.window_ms) if name == "running" else RecomputedWindowSum(rule.window_ms)
+        IncrementalWindowSum(rule.aggregation.window_ms)
+        if name == "running"
+        else RecomputedWindowSum(rule.aggregation.window_ms)
     )
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         path, late_ms = Path(folder, "store"), Settings.max_out_of_orderness_ms
@@ -170,7 +172,7 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> StepTiming:
             alerts = _compiled(store, events)
         else:
             rows = events if name == "lines" else zip(*(column.tolist() for column in events.values()))
-            alerts = evaluate_tuples(window, rows, int(rule.limit * CENTS))
+            alerts = evaluate_tuples(window, rows, int(rule.first.limit * CENTS))
         ended = time.process_time()
     return StepTiming(name, "one process", len(lines), ended - started, alerts, decoded - started)
 

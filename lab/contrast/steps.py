@@ -55,10 +55,10 @@ class KeyGroupProcessor(StatefulProcessor):
         self.state = handle.getValueState("windows", "pickled binary")
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
-        walk = RecomputedWindowSum(self.rule.window_ms)
+        walk = RecomputedWindowSum(self.rule.aggregation.window_ms)
         if self.state.exists():
             walk.events_by_key.update(pickle.loads(self.state.get()[0]))
-        limit = int(self.rule.limit * CENTS)
+        limit = int(self.rule.first.limit * CENTS)
         for event_id, total in evaluate_tuples(walk, self._events(rows), limit).items():
             yield Row(alert=f"{event_id} {total}")
         self.state.update((pickle.dumps(dict(walk.events_by_key)),))

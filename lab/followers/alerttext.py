@@ -148,7 +148,7 @@ class AbsenceRules:
             ack = self._book.apply(record.line)
             rule = self._book.rules.get(ack.get("ruleId", 0))
             if rule and rule.absence:
-                what = "nothing that counts" if rule.where or rule.filter else "nothing"
+                what = "nothing that counts" if rule.aggregation.where or rule.filter else "nothing"
                 self._said[rule.rule_id, rule.version] = (
-                    f"{what} came within {duration_words(rule.window_ms)}"
+                    f"{what} came within {duration_words(rule.aggregation.window_ms)}"
                 )

@@ -118,6 +118,11 @@ class Condition:
     divided_by: int = 1
     plus: Decimal = Decimal(0)
 
+    @property
+    def symbol(self) -> str:
+        """Its operator, short: `>`."""
+        return SYMBOLS[self.operator]
+
     def limit_for_base(self, base: Exact | None) -> Fraction | None:
         """The limit where `limit_of` measures `base`."""
         if self.limit_of is None:
@@ -132,7 +137,7 @@ class Condition:
         if measure is None or limit is None:
             return False
         compared = AGGREGATES[self.aggregation.function].to_compared_limit(limit)
-        return RELATIONS[SYMBOLS[self.operator]](Fraction(measure), compared)
+        return RELATIONS[self.symbol](Fraction(measure), compared)
 
     def measured_condition(self, measure: Exact | None, base: Exact | None = None) -> "MeasuredCondition":
         """The condition as an alert shows it."""
@@ -158,9 +163,7 @@ class Condition:
         }
 
     def describe(self, per: str = "", limit: str | None = None) -> str:
-        return (
-            f"{self.aggregation.describe(per)} {operator_symbol(self.operator)} {self.describe_limit(limit)}"
-        )
+        return f"{self.aggregation.describe(per)} {self.symbol} {self.describe_limit(limit)}"
 
     def describe_limit(self, limit: str | None = None) -> str:
         """The limit in words; `limit`: how its number is written there."""

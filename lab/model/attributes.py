@@ -7,7 +7,7 @@ from typing import Any
 from lab.model import jsontext
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
-from lab.model.filters import Filter
+from lab.model.filters import filter_of_values
 from lab.model.jsontext import BadRecord
 from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import Schema
@@ -116,7 +116,7 @@ def read_fields(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]:
     return names
 
 
-def read_filter(given: dict, schema: Schema) -> Filter:
+def read_filter(given: dict, schema: Schema) -> When | None:
     wanted = given.get("filter")
     if isinstance(wanted, str):
         try:
@@ -126,7 +126,7 @@ def read_filter(given: dict, schema: Schema) -> Filter:
     if not isinstance(wanted, dict | None):
         allowed = f'an object such as {{"action": "login"}}, or a text such as {short_json("amount > 500")}'
         raise BadRule(expected_message("filter", wanted, allowed))
-    filter = []
+    pairs = []
     for name, value in sorted((wanted or {}).items()):
         field = read_field("filter", name, schema)
         if field.type == "time":
@@ -139,8 +139,8 @@ def read_filter(given: dict, schema: Schema) -> Filter:
             raise BadRule(
                 expected_message(f"filter.{name}", value, "a value or a list of values, none of them null")
             )
-        filter.append((name, tuple(sorted(values))))
-    return tuple(filter)
+        pairs.append((name, tuple(sorted(values))))
+    return filter_of_values(pairs)
 
 
 def read_condition(name: str, given: dict, schema: Schema) -> When | None:

@@ -1,11 +1,13 @@
 """Filters: which events a rule sees at all. Rules with the same keys and the same filter share a route.
 
-{"country": ["KR", "CN"]}     ──►  (("country", ("CN", "KR")),)       the values that fields must have
-country in (KR, CN)           ──►  the same
-amount > 500 or ip is null    ──►  any other condition, as `lab.model.when` has it, in one order of its parts
+{"country": ["KR", "CN"]}     ──►  country in (CN, KR)            a condition of `lab.model.when`, its parts in one order;
+country in (KR, CN)           ──►  the same                       None: every event passes
+amount > 500 or ip is null    ──►  amount > 500 or ip is null
+
+A filter that says which values fields must have is an object in JSON, and columns are tested faster: `field_values`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -26,31 +28,22 @@ from lab.model.words import plain_text
 
 # fields with the values that they may have: sorted by field, values sorted and distinct
 FieldValues = tuple[tuple[str, tuple[str | int | Decimal, ...]], ...]
-Filter = FieldValues | When
 ONE_OF = {"in": "=", "not in": "!="}
 
 
-def canonical_filter(when: When) -> Filter:
+def canonical_filter(when: When) -> When:
     """The filter that a condition means: the same for conditions that differ only in the order of their parts.
 
     >>> from lab.model.schema import LOGINS
     >>> from lab.model.whenreader import parse_when
-    >>> canonical_filter(parse_when("country in (KR, CN) and action = login", LOGINS))
-    (('action', ('login',)), ('country', ('CN', 'KR')))
+    >>> when_text(canonical_filter(parse_when("country in (KR, CN) and action = login", LOGINS)))
+    'action = "login" and country in (CN, KR)'
     >>> when_text(canonical_filter(parse_when("ip is null or amount > 5 or amount > 5", LOGINS)))
     'amount > 5.00 or ip is null'
     """
-    when = _in_order(when)
-    parts = when.parts if isinstance(when, AllOf) else (when,)
-    pairs = [(part.field, _values(part)) for part in parts if isinstance(part, Comparison)]
-    fixed = {name: values for name, values in pairs if values}
-    return tuple(sorted(fixed.items())) if len(fixed) == len(parts) else when
-
-
-def _in_order(when: When) -> When:
     if isinstance(when, AllOf | AnyOf):
         # one of which only a part of the same kind is left joins its parts to these before they are put in order
-        parts = flat_parts(type(when), map(_in_order, when.parts))
+        parts = flat_parts(type(when), map(canonical_filter, when.parts))
         distinct = {when_text(part): part for part in parts}
         return join_conditions(type(when), (distinct[text] for text in sorted(distinct)))
     if isinstance(when.operand, tuple) and len(when.operand) == 1 and not are_networks(when.operand):
@@ -68,61 +61,67 @@ def _values(of: Comparison) -> tuple:
     return of.operand if is_list and isinstance(of.operand, tuple) else ()
 
 
-def required_values(filter: Filter) -> FieldValues:
+def required_values(filter: When | None) -> FieldValues:
     """The fields that must have one of some values for an event to pass, and these values.
 
-    >>> required_values((("country", ("KR",)),)), required_values(AllOf((Comparison("ip", "is null"), Comparison("userId", "=", 7))))
-    ((('country', ('KR',)),), (('userId', (7,)),))
+    >>> required_values(AllOf((Comparison("ip", "is null"), Comparison("userId", "=", 7))))
+    (('userId', (7,)),)
     """
-    if isinstance(filter, tuple):
-        return filter
-    parts = filter.parts if isinstance(filter, AllOf) else (filter,)
-    pairs = [(part.field, _values(part)) for part in parts if isinstance(part, Comparison)]
+    pairs = [(part.field, _values(part)) for part in _parts(filter) if isinstance(part, Comparison)]
     return tuple((name, values) for name, values in pairs if values)
 
 
-def filter_to_condition(filter: Filter) -> When | None:
-    """The filter as a condition; None: every event passes."""
-    if not isinstance(filter, tuple):
-        return filter
-    pairs = (
+def field_values(filter: When | None) -> FieldValues | None:
+    """The same if the filter says nothing else, and each field has its values once; else None.
+
+    >>> field_values(None), field_values(Comparison("userId", "=", 7)), field_values(Comparison("ip", "is null"))
+    ((), (('userId', (7,)),), None)
+    """
+    pairs = required_values(filter)
+    return pairs if len(dict(pairs)) == len(_parts(filter)) else None
+
+
+def filter_of_values(pairs: Iterable[tuple[str, tuple]]) -> When | None:
+    """The filter that wants these fields to have one of these values; `pairs` are sorted, as are the values.
+
+    >>> when_text(filter_of_values([("country", ("CN", "KR")), ("userId", (7,))]))
+    'country in (CN, KR) and userId = 7'
+    """
+    parts = [
         Comparison(name, "in", values) if len(values) > 1 else Comparison(name, "=", values[0])
-        for name, values in filter
-    )
-    return join_conditions(AllOf, pairs) if filter else None
+        for name, values in pairs
+    ]
+    return join_conditions(AllOf, parts) if parts else None
 
 
-def passes_filter(filter: Filter, event: Mapping[str, Any]) -> bool:
-    """Whether an event passes the filter.
-
-    >>> passes_filter((("country", ("CN", "KR")),), {"country": "KR"}), passes_filter((("country", ("KR",)),), {"country": None})
-    (True, False)
-    """
-    if isinstance(filter, tuple):
-        return all(event[name] in values for name, values in filter)
-    return is_true(filter, event)
+def _parts(filter: When | None) -> tuple[When, ...]:
+    if filter is None:
+        return ()
+    return filter.parts if isinstance(filter, AllOf) else (filter,)
 
 
-def filter_text(filter: Filter) -> str:
-    """A filter in words, "" if every event passes; `parse_filter` reads it back.
-
-    >>> filter_text((("action", ("login",)), ("country", ("CN", "New York")), ("userId", (7,))))
-    'action = "login" and country in (CN, "New York") and userId = 7'
-    """
-    condition = filter_to_condition(filter)
-    return when_text(condition) if condition else ""
+def passes_filter(filter: When | None, event: Mapping[str, Any]) -> bool:
+    """Whether an event passes the filter."""
+    return filter is None or is_true(filter, event)
 
 
-def filter_json_value(filter: Filter) -> dict[str, Any] | str | None:
+def filter_text(filter: When | None) -> str:
+    """A filter in words, "" if every event passes; `parse_filter` reads it back."""
+    return when_text(filter) if filter else ""
+
+
+def filter_json_value(filter: When | None) -> dict[str, Any] | str | None:
     """A filter as a message gives it: an object if it says which values fields must have, else in words.
 
-    >>> filter_json_value((("action", ("login",)), ("userId", (7, 8))))
+    >>> filter_json_value(filter_of_values([("action", ("login",)), ("userId", (7, 8))]))
     {'action': 'login', 'userId': [7, 8]}
     """
-    if not isinstance(filter, tuple):
+    if filter is None:
+        return None
+    if (pairs := field_values(filter)) is None:
         return when_text(filter)
-    lists = {name: [exact_json_value(value) for value in values] for name, values in filter}
-    return {name: values if len(values) > 1 else values[0] for name, values in lists.items()} or None
+    lists = {name: [exact_json_value(value) for value in values] for name, values in pairs}
+    return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
 
 
 def exact_json_value(value: str | int | Decimal) -> str | int:

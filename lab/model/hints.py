@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import inf, prod
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.filters import FieldValues, filter_to_condition, required_values
+from lab.model.filters import FieldValues, required_values
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When
@@ -34,16 +34,15 @@ def _of_limits(rule: Rule, schema: Schema) -> Iterator[str]:
         yield from _of_limit(rule, schema)
     for each in () if rule.is_plain or rule.absence else rule.conditions:
         of = each.aggregation
-        if AGGREGATES[of.function].argument_kind == "events" and each.limit_of is None:
-            alone = Rule(0, "", (), (), of.function, of.field, (), each.operator, each.limit, of.window_ms)
-            if not (of.field or of.where or of.exclude_current):
-                yield from _of_limit(alone, schema, never_only=True)
+        counts_all = AGGREGATES[of.function].argument_kind == "events" and not of.field
+        if counts_all and not (each.limit_of or of.where or of.exclude_current):
+            yield from _of_limit(Rule(0, "", (), None, (each,)), schema, never_only=True)
 
 
 def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[str]:
     """Hints about a limit. `never_only`: no hint that the condition is always true, as it has others, `when` or `at most` beside it."""
     least, most, why = _range(rule)
-    limit, step = Fraction(rule.limit), step_of_values(rule, schema)
+    limit, step = Fraction(rule.first.limit), step_of_values(rule, schema)
     inside = least <= limit <= most
     reached = inside and (step is None or (limit / Fraction(step)).denominator == 1)
     # operator -> whether no value of the aggregate is in this relation to the limit, and whether every one is
@@ -54,37 +53,37 @@ def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[
         "GREATER_EQUAL": (most < limit, least >= limit),
         "LESS": (least >= limit, most < limit),
         "LESS_EQUAL": (least > limit, most <= limit),
-    }[rule.operator]
-    said = f"{rule.function} {rule.symbol} {plain_text(rule.limit)}"
+    }[rule.first.operator]
+    said = f"{rule.aggregation.function} {rule.first.symbol} {plain_text(rule.first.limit)}"
     if never or (always and not (never_only or rule.when or rule.at_most)):
         because = why
         if inside and not reached:
-            because = f"{rule.function} is a multiple of {plain_text(step)}"
+            because = f"{rule.aggregation.function} is a multiple of {plain_text(step)}"
             if step == 1:
-                because = f"{rule.function} is a whole number"
+                because = f"{rule.aggregation.function} is a whole number"
         if never:
             yield f"{said} is never true: {because}"
         else:
             yield f"{said} is always true, so every event that counts alerts: {because}"
-    elif rule.operator == "EQUAL" and step is None and limit:
+    elif rule.first.operator == "EQUAL" and step is None and limit:
         yield f"{said} compares exactly, without rounding, and is almost never true: did you mean >= or <=?"
 
 
 def _range(rule: Rule) -> tuple[float, float, str]:
     """The least and the largest value that the aggregate can have, and why."""
-    if AGGREGATES[rule.function].argument_kind == "field":
-        squared = rule.function in ("VARIANCE", "STDDEV")
-        return (0, inf, f"{rule.function} is never below 0") if squared else (-inf, inf, "")
+    if AGGREGATES[rule.aggregation.function].argument_kind == "field":
+        squared = rule.aggregation.function in ("VARIANCE", "STDDEV")
+        return (0, inf, f"{rule.aggregation.function} is never below 0") if squared else (-inf, inf, "")
     values = {name: len(values) for name, values in required_values(rule.filter)} | dict.fromkeys(
         rule.keys, 1
     )
-    most = prod(values.get(name, inf) for name in rule.unique)
-    if rule.function == "UNIQUE_COUNT" and most < inf:
+    most = prod(values.get(name, inf) for name in rule.aggregation.unique)
+    if rule.aggregation.function == "UNIQUE_COUNT" and most < inf:
         return (
             1,
             most,
             (
-                f"a rule is evaluated when an event arrives, and that event counts, so {rule.function} is from 1 to {most} "
+                f"a rule is evaluated when an event arrives, and that event counts, so {rule.aggregation.function} is from 1 to {most} "
                 "with these keys and this filter"
             ),
         )
@@ -92,22 +91,22 @@ def _range(rule: Rule) -> tuple[float, float, str]:
         1,
         inf,
         (
-            f"a rule is evaluated when an event arrives, and that event counts, so {rule.function} is at least 1"
+            f"a rule is evaluated when an event arrives, and that event counts, so {rule.aggregation.function} is at least 1"
         ),
     )
 
 
 def step_of_values(rule: Rule, schema: Schema) -> Decimal | None:
     """What all values of the aggregate are multiples of, if anything."""
-    if AGGREGATES[rule.function].argument_kind != "field" or not rule.field:
+    if AGGREGATES[rule.aggregation.function].argument_kind != "field" or not rule.aggregation.field:
         return Decimal(1)
-    exact = rule.function in ("SUM", "MIN", "MAX")
-    return Decimal(1).scaleb(-(schema.field(rule.field).scale or 0)) if exact else None
+    exact = rule.aggregation.function in ("SUM", "MIN", "MAX")
+    return Decimal(1).scaleb(-(schema.field(rule.aggregation.field).scale or 0)) if exact else None
 
 
 def _of_values(rule: Rule, schema: Schema) -> Iterator[str]:
     for condition in (
-        filter_to_condition(rule.filter),
+        rule.filter,
         rule.when,
         *(each.where for each in rule.aggregations),
     ):

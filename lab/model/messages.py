@@ -104,7 +104,7 @@ def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) 
     >>> from lab.model.schema import PAYMENTS
     >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
     Message(kind='state', rule=None, rule_id=1, state='PAUSE', control='')
-    >>> parse_message("7: SUM(paymentAmount) per payeeId over 20 min > 50", PAYMENTS).rule.limit
+    >>> parse_message("7: SUM(paymentAmount) per payeeId over 20 min > 50", PAYMENTS).rule.first.limit
     Decimal('50')
     >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
     Traceback (most recent call last):
@@ -166,30 +166,10 @@ def build_message(given: dict, schema: Schema) -> Message:
     filter = read_filter(given, schema)
     absence = read_flag("absence", given)
     own = _condition(_of_absence(given) if absence else given, schema)
-    of = own.aggregation
-    rule = Rule(
-        *(
-            rule_id,
-            state,
-            keys,
-            filter,
-            of.function,
-            of.field,
-            of.unique,
-            own.operator,
-            own.limit,
-            of.window_ms,
-        ),
-        where=of.where,
-        exclude_current=of.exclude_current,
-        limit_of=own.limit_of,
-        divided_by=own.divided_by,
-        plus=own.plus,
-        absence=absence,
-    )
+    rule = Rule(rule_id, state, keys, filter, (own,), absence=absence)
     for joined in JOINED:
         if given.get(joined) is not None:
-            rule = replace(rule, joined_by=joined, more_conditions=_more(given, joined, schema))
+            rule = replace(rule, joined_by=joined, conditions=(own, *_more(given, joined, schema)))
     rule = replace(rule, when=read_condition("when", given, schema))
     if given.get("atMost") is not None:
         at_most, per_ms = _inside("atMost", given["atMost"], AT_MOST, _at_most, schema)

@@ -314,7 +314,7 @@ class Reference:
         self.log_time_reached = max(self.log_time_reached, time)
         for wait in [wait for wait in self.waits if wait.until_log_time < self.log_time_reached]:
             self.waits.remove(wait)
-            compared, at = (Decimal(0), wait.rule.operator, wait.rule.limit), (wait.id, wait.time)
+            compared, at = (Decimal(0), wait.rule.first.operator, wait.rule.first.limit), (wait.id, wait.time)
             self._alert(wait.rule, wait.group, compared, at, log_time=wait.alert_log_time, event=wait.event)
             for stored in self.stored_events[wait.rule.route, wait.group_of_route]:
                 stored.alerted |= (stored.id, stored.time, stored.taken_back) == (*at, False)

@@ -5,26 +5,22 @@ SUM(paymentAmount) per payeeId over 20 min > 50    ◄── {"ruleId": 1, "aggr
 A plain rule compares one aggregate with a number. Others have several conditions, or one that says more: `Condition`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from lab.model.aggregates import AGGREGATES, Exact
+from lab.model.aggregates import Exact
 from lab.model.aggregation import (
     SPOKE,
     Aggregation,
     Condition,
     MeasuredCondition,
-    operator_symbol,
     without_none,
 )
 from lab.model.conditions import quote_if_needed, quote_text
-from lab.model.filters import Filter, filter_json_value, filter_text
+from lab.model.filters import FieldValues, field_values, filter_json_value, filter_text
 from lab.model.language import say
-from lab.model.operators import RELATIONS
 from lab.model.times import duration_text, duration_words
 from lab.model.when import When, when_text
 from lab.model.words import html_table, plain_text
@@ -36,29 +32,36 @@ UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 class Route:
     """Where events go: rules with the same set of keys (sorted here) and the same filter share one copy.
 
-    >>> Route(("userId",), (("action", ("login",)), ("country", ("CN", "KR")))).id
+    >>> from lab.model.filters import filter_of_values
+    >>> Route(("userId",), filter_of_values([("action", ("login",)), ("country", ("CN", "KR"))])).id
     'userId|action=login&country=CN,KR'
     """
 
     keys: tuple[str, ...]
-    filter: Filter
+    filter: When | None
 
     @property
     def id(self) -> str:
         """Short text, the same in every process and different for every route; `{}` stands for no keys."""
         keys = ",".join(self.keys) or "{}"
-        if not isinstance(self.filter, tuple):
+        if self.filter is None:
+            return keys
+        if self.field_values is None:
             return f"{keys}|{when_text(self.filter)}"
-        parts = (f"{name}={','.join(map(quote_if_needed, values))}" for name, values in self.filter)
-        return f"{keys}|{'&'.join(parts)}" if self.filter else keys
+        parts = (f"{name}={','.join(map(quote_if_needed, values))}" for name, values in self.field_values)
+        return f"{keys}|{'&'.join(parts)}"
+
+    @cached_property
+    def field_values(self) -> FieldValues | None:
+        """The values that its filter wants fields to have, if that is all it says."""
+        return field_values(self.filter)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Alert when `function` of `field` over the last `window_ms` of a group is `operator` than `limit`.
+    """Alert at an event of a group at which the conditions hold. `version` 0: not yet in a book.
 
-    `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
-    `where` … `plus`: those of the first `Condition`. `more_conditions`: further ones, `joined_by` "and" or "or" to the first.
+    `conditions`: what must hold, at least one; several are `joined_by` "and" or "or".
     `when`: which event may alert; it does not decide which events count.
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine stores both but does not act on them.
     `at_most`: most alerts per group at events within `at_most_per_ms`; others are suppressed.
@@ -72,20 +75,16 @@ class Rule:
     >>> rule = parse_message(message, PAYMENTS).rule
     >>> rule.describe()
     'SUM(paymentAmount) per payeeId, beneficiaryId over 20 min > 50'
-    >>> rule.route.id, rule.stored_field_names, rule.holds(Decimal("50.01")), rule.holds(50)
+    >>> rule.route.id, rule.stored_field_names, rule.first.holds(Decimal("50.01")), rule.first.holds(50)
     ('beneficiaryId,payeeId', ('paymentAmount',), True, False)
     """
 
     rule_id: int
     state: str
     keys: tuple[str, ...]
-    filter: Filter
-    function: str
-    field: str | None
-    unique: tuple[str, ...]
-    operator: str
-    limit: Decimal
-    window_ms: int
+    filter: When | None
+    conditions: tuple[Condition, ...]
+    joined_by: str | None = None
     version: int = 0
     action: str | None = None
     ttl_ms: int = 0
@@ -93,13 +92,6 @@ class Rule:
     severity: str | None = None
     title: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
-    where: When | None = None
-    exclude_current: bool = False
-    limit_of: Aggregation | None = None
-    divided_by: int = 1
-    plus: Decimal = Decimal(0)
-    joined_by: str | None = None
-    more_conditions: tuple[Condition, ...] = ()
     at_most: int | None = None
     at_most_per_ms: int = 0
     absence: bool = False
@@ -109,14 +101,15 @@ class Rule:
     def route(self) -> Route:
         return Route(tuple(sorted(self.keys)), self.filter)
 
-    @cached_property
-    def conditions(self) -> tuple[Condition, ...]:
-        """All its conditions, the one that it has itself first."""
-        of = (self.function, self.field, self.unique, self.window_ms, self.where, self.exclude_current)
-        own = Condition(
-            Aggregation(*of), self.operator, self.limit, self.limit_of, self.divided_by, self.plus
-        )
-        return (own, *self.more_conditions)
+    @property
+    def first(self) -> Condition:
+        """Its first condition."""
+        return self.conditions[0]
+
+    @property
+    def aggregation(self) -> Aggregation:
+        """What its first condition measures."""
+        return self.conditions[0].aggregation
 
     @cached_property
     def aggregations(self) -> tuple[Aggregation, ...]:
@@ -127,15 +120,15 @@ class Rule:
     @property
     def is_plain(self) -> bool:
         """Whether it compares one aggregate of all events with a number: then an event that does not count for it is not judged."""
-        return not (
-            self.where or self.exclude_current or self.limit_of or self.more_conditions or self.absence
-        )
+        of = self.aggregation
+        more = len(self.conditions) > 1 or self.first.limit_of
+        return not (of.where or of.exclude_current or more or self.absence)
 
     @property
     def can_count_alerts_at_other_limits(self) -> bool:
         """Whether its first aggregate, at each event at which its other conditions hold, tells how often it would alert at any other limit."""
         resets = any(each.function == "COUNT_WITH_RESET" for each in self.aggregations)
-        return not (self.absence or self.at_most or self.limit_of or self.joined_by == "or" or resets)
+        return not (self.absence or self.at_most or self.first.limit_of or self.joined_by == "or" or resets)
 
     @cached_property
     def widest_ms(self) -> int:
@@ -146,6 +139,12 @@ class Rule:
     def stored_field_names(self) -> tuple[str, ...]:
         """What an event keeps for its conditions, sorted."""
         return tuple(sorted({name for each in self.aggregations for name in each.stored_field_names}))
+
+    def with_first(self, **changes: Any) -> "Rule":
+        """The rule with other attributes of its first condition, or of what that measures."""
+        measured = {each.name: changes.pop(each.name) for each in fields(Aggregation) if each.name in changes}
+        first = replace(self.first, aggregation=replace(self.aggregation, **measured), **changes)
+        return replace(self, conditions=(first, *self.conditions[1:]))
 
     def fields_to_store(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event."""
@@ -161,22 +160,7 @@ class Rule:
         if not (any(holds) if self.joined_by == "or" else all(holds)):
             return None
         measured = tuple(each.measured_condition(*pair) for each, pair in zip(self.conditions, measures))
-        return measured[holds.index(True)], measured if self.more_conditions else ()
-
-    @property
-    def symbol(self) -> str:
-        """Its operator, short: `>`."""
-        return operator_symbol(self.operator)
-
-    @property
-    def comparison_function(self) -> Callable:
-        """Its operator as a function of aggregate and limit; numbers or NumPy arrays."""
-        return RELATIONS[self.symbol]
-
-    def holds(self, measure: Exact) -> bool:
-        """Whether what its aggregate measures is in the rule's relation to the limit, exactly; for STDDEV that is the variance."""
-        limit = AGGREGATES[self.function].to_compared_limit(Fraction(self.limit))
-        return self.comparison_function(Fraction(measure), limit)
+        return measured[holds.index(True)], measured if len(measured) > 1 else ()
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a message gives them, ready for `json.dumps`; `parse_message` reads them back."""
@@ -185,8 +169,8 @@ class Rule:
             "ruleState": self.state,
             "groupingKeyNames": list(self.keys),
             "filter": filter_json_value(self.filter),
-            **self.conditions[0].to_dict(),
-            self.joined_by or "and": [without_none(each.to_dict()) for each in self.more_conditions] or None,
+            **self.first.to_dict(),
+            self.joined_by or "and": [without_none(each.to_dict()) for each in self.conditions[1:]] or None,
             "when": when_text(self.when) if self.when else None,
             "atMost": {"alerts": self.at_most, "per": duration_text(self.at_most_per_ms)}
             if self.at_most
@@ -217,7 +201,7 @@ class Rule:
         first, *more = self.conditions
         said = f" {self.joined_by} ".join([first.describe(per, limit), *(each.describe() for each in more)])
         if self.absence:
-            said = f"NO{first.aggregation.describe_arguments()}{per} within {duration_words(self.window_ms)} after"
+            said = f"NO{first.aggregation.describe_arguments()}{per} within {duration_words(self.aggregation.window_ms)} after"
         when = f", when {when_text(self.when)}" if self.when else ""
         then = f", then {self.action} for {duration_words(self.ttl_ms)}" if self.action else ""
         most = f", at most {self.describe_at_most()}" if self.at_most else ""
@@ -243,8 +227,8 @@ def alerted_marker(rule_id: int, joined_route_at: int) -> str:
 def readable_rule_sentence(rule: Rule) -> str:
     """A rule as one sentence, its limit as people write numbers.
 
-    >>> of = (1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000)
-    >>> readable_rule_sentence(Rule(*of, severity="high"))
+    >>> above = Condition(Aggregation("SUM", "paymentAmount", (), 60_000), "GREATER", Decimal("20000000.5"))
+    >>> readable_rule_sentence(Rule(1, "ACTIVE", ("payeeId",), None, (above,), severity="high"))
     'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5, severity high'
     """
     return rule.describe(_limit_in_english(rule))
@@ -256,7 +240,7 @@ def readable_rule_summary(rule: Rule) -> str:
 
 
 def _limit_in_english(rule: Rule) -> str:
-    return f"{Decimal(plain_text(rule.limit)):,f}"
+    return f"{Decimal(plain_text(rule.first.limit)):,f}"
 
 
 def rules_html_table(rules: list[Rule]) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 from lab.model.aggregation import FUNCTIONS, OPERATORS, operator_symbol
 from lab.model.attributes import ACTIONS, MAX_KEYS, MAX_WINDOW_SECONDS, BadRule
 from lab.model.deadletters import SHOWN, beginning_of, length_and_sha256
-from lab.model.filters import Filter
 from lab.model.hints import condition_hints
 from lab.model.messages import (
     ATTRIBUTES,
@@ -44,7 +43,6 @@ __all__ = [
     "OPERATOR_ALIASES",
     "STATES",
     "BadRule",
-    "Filter",
     "Message",
     "Route",
     "Rule",

@@ -48,7 +48,7 @@ class AbsenceWait:
     @property
     def until_log_time(self) -> int:
         """What is logged then is the last that counts."""
-        return self.started_log_time + self.rule.window_ms
+        return self.started_log_time + self.rule.aggregation.window_ms
 
     @property
     def alert_log_time(self) -> int | None:

@@ -14,7 +14,7 @@ from ipaddress import ip_network
 from lab.model.clock import SHOWS, LocalTimePart
 from lab.model.conditions import BadConditions, Token, parse_token_value
 from lab.model.field import Field, Value
-from lab.model.filters import Filter, canonical_filter
+from lab.model.filters import canonical_filter, field_values
 from lab.model.operators import OPERATORS, Network, operator_named
 from lab.model.refusals import RefusingReader
 from lab.model.schema import Schema
@@ -42,15 +42,15 @@ def parse_when(text: str, schema: Schema) -> When:
     return when
 
 
-def parse_filter(text: str, schema: Schema) -> Filter:
-    """The filter that a condition in words means; none: (). Raises BadConditions.
+def parse_filter(text: str, schema: Schema) -> When | None:
+    """The filter that a condition in words means; none: None. Raises BadConditions.
 
     >>> from lab.model.schema import LOGINS
-    >>> parse_filter('country in (KR, CN) and device = "Mozilla/5.0 (X11; Linux)"', LOGINS)
-    (('country', ('CN', 'KR')), ('device', ('Mozilla/5.0 (X11; Linux)',)))
+    >>> parse_filter("country = KR", LOGINS).operand
+    'KR'
     """
     if not text.strip():
-        return ()
+        return None
     reader = WhenReader(text, schema)
     filter = reader.read_filter()
     if reader.upcoming_token.kind != "end":
@@ -78,12 +78,12 @@ class WhenReader(RefusingReader):
         self.too_many = self.compared = self.last = None
         return self._any(0)
 
-    def read_filter(self) -> Filter:
+    def read_filter(self) -> When:
         """A filter; one that says which values fields must have is as long as a message has room for, as an object is."""
         self.most_values = sys.maxsize
         filter = canonical_filter(self._any_size())
         self.most_values = MAX_VALUES
-        if self.too_many and not isinstance(filter, tuple):
+        if self.too_many and field_values(filter) is None:
             raise self.error_at(f"expected at most {MAX_COMPARISONS} comparisons", self.too_many)
         return filter
 

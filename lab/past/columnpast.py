@@ -45,13 +45,15 @@ from lab.model.aggregates import AGGREGATES, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import event_id_text
 from lab.model.field import Id
-from lab.model.filters import Filter, required_values
+from lab.model.filters import filter_of_values, required_values
 from lab.model.group import Group
 from lab.model.horizon import newest_times
 from lab.model.keygroups import key_groups_of
+from lab.model.operators import RELATIONS
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
+from lab.model.when import When
 from lab.past.limits import without_limit
 from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
 
@@ -86,7 +88,9 @@ class Aggregates:
         """
         if not rule.can_count_alerts_at_other_limits:
             return np.ones(len(self.values), bool)
-        compared = AGGREGATES[rule.function].to_compared_limit(Fraction(str(limit))) * 10**self.scale
+        compared = (
+            AGGREGATES[rule.aggregation.function].to_compared_limit(Fraction(str(limit))) * 10**self.scale
+        )
         whole, part = divmod(compared, 1)
         high_of_limit = min(max(whole >> 64, -(1 << 63)), (1 << 63) - 1)
         high, low = self.measures[:, 0], self.measures[:, 1].view(np.uint64)
@@ -97,7 +101,7 @@ class Aggregates:
             parts, which = np.unique(self.measures[ties, 2:], axis=0, return_inverse=True)
             of_parts = [_order(Fraction(*each), part) for each in parts.tolist()]
             order[ties] = np.array(of_parts)[which.ravel()]
-        return rule.comparison_function(order, 0)
+        return RELATIONS[rule.first.symbol](order, 0)
 
     def ascending(self) -> list[float]:
         """The values in order."""
@@ -216,7 +220,7 @@ class Past(PastEvents):
         return take_rows(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
 
     def absent_filter_values(
-        self, filter: Filter, max_values_checked: int = 20
+        self, filter: When | None, max_values_checked: int = 20
     ) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
 
@@ -231,7 +235,7 @@ class Past(PastEvents):
         missing = [
             (name, value)
             for name, value in wanted[:max_values_checked]
-            if not len(matching_rows(columns, Route((), ((name, (value,)),)), self.schema))
+            if not len(matching_rows(columns, Route((), filter_of_values([(name, (value,))])), self.schema))
         ]
         frequent = {
             name: [
@@ -285,7 +289,7 @@ class Past(PastEvents):
         if end is None:
             return []
         rows = rows[: end + 1]
-        rows = rows[times[rows] >= times[rows[-1]] - rule.window_ms]
+        rows = rows[times[rows] >= times[rows[-1]] - rule.aggregation.window_ms]
         ascending = np.sort(rows)  # as routing takes them
         keyed = routed_columns(columns, ascending, rule.route, (), schema)
         keys = [values for name, values in keyed.items() if name.startswith("key:")]

@@ -33,15 +33,15 @@ def without_limit(rule: Rule) -> Rule:
     'SUM(paymentAmount) per payeeId over 20 min > -100000000000000000000000000000000000 and COUNT(events) over 1 h > 2'
     """
     if rule.joined_by == "or":
-        rule = replace(rule, joined_by=None, more_conditions=())
-    return replace(
-        rule,
-        function="COUNT" if rule.function == "COUNT_WITH_RESET" else rule.function,
-        operator="NOT_EQUAL" if rule.limit_of else "GREATER",
-        limit=NO_MULTIPLE if rule.limit_of else ANY_LIMIT,
-        at_most=None,
-        at_most_per_ms=0,
+        rule = replace(rule, joined_by=None, conditions=rule.conditions[:1])
+    of = rule.aggregation
+    function = "COUNT" if of.function == "COUNT_WITH_RESET" else of.function
+    any_limit = rule.with_first(
+        function=function,
+        operator="NOT_EQUAL" if rule.first.limit_of else "GREATER",
+        limit=NO_MULTIPLE if rule.first.limit_of else ANY_LIMIT,
     )
+    return replace(any_limit, at_most=None, at_most_per_ms=0)
 
 
 def multiples(rule: Rule, values: Iterable[float], bases: Iterable[float]) -> list[float]:
@@ -53,7 +53,7 @@ def multiples(rule: Rule, values: Iterable[float], bases: Iterable[float]) -> li
     >>> multiples(parse_message(text, PAYMENTS).rule, [20.0, 30.0, 40.0], [30.0, 15.0, 0.0])
     [1.0, 4.0]
     """
-    plus, by = float(rule.plus), rule.divided_by
+    plus, by = float(rule.first.plus), rule.first.divided_by
     found = ((value - plus) * by / base for value, base in zip(values, bases) if base)
     return sorted(each for each in found if each > 0)
 
@@ -78,9 +78,9 @@ def round_limits(rule: Rule, reached: Sequence[float], schema: Schema) -> list[D
     >>> list(map(str, round_limits(rule, [1.0, 5.0], PAYMENTS)))
     ['1', '2', '3', '4', '5']
     """
-    low, high = (reached[0], reached[-1]) if reached else (float(rule.limit),) * 2
-    low, high = min(low, float(rule.limit)), max(high, float(rule.limit))
-    if rule.limit_of:
+    low, high = (reached[0], reached[-1]) if reached else (float(rule.first.limit),) * 2
+    low, high = min(low, float(rule.first.limit)), max(high, float(rule.first.limit))
+    if rule.first.limit_of:
         return _two_digit_numbers(low, high)
     low, high = max(low, float(-MOST)), min(high, float(MOST))
     if low == high:

@@ -18,9 +18,10 @@ from lab.model.group import Group
 from lab.model.horizon import newest_times
 from lab.model.jsontext import BadRecord, compact_json
 from lab.model.keygroups import key_group_of
-from lab.model.rules import Filter, Rule
+from lab.model.rules import Rule
 from lab.model.schema import Schema
 from lab.model.takenback import takes_back
+from lab.model.when import When
 from lab.past.fastreference import FastReference
 from lab.past.limits import without_limit
 from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
@@ -161,7 +162,7 @@ class Past(PastEvents):
         return list(islice(zip(self._events, self._log_times), dropped, None))
 
     def absent_filter_values(
-        self, filter: Filter, max_values_checked: int = 20
+        self, filter: When | None, max_values_checked: int = 20
     ) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
 
@@ -207,7 +208,7 @@ class Past(PastEvents):
                 number, log_time, event[time], (key := _key(rule, event)), event if key == own else None
             )
             for number, (log_time, event) in enumerate(records[: ends[-1] + 1])
-            if event[time] >= last[time] - rule.window_ms
+            if event[time] >= last[time] - rule.aggregation.window_ms
             if key_group_of(_key(rule, event), key_groups) == key_group_of(own, key_groups)
         ]
 

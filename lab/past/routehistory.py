@@ -288,7 +288,9 @@ class _Replay(FastReference):
         group = tuple((at.fields_if_own_group or {})[name] for name in self._rule.route.keys)
         stored = self.stored_events[self._rule.route, group]
         inside = [
-            event for event in stored if at.event_time - self._rule.window_ms <= event.time <= at.event_time
+            event
+            for event in stored
+            if at.event_time - self._rule.aggregation.window_ms <= event.time <= at.event_time
         ]
         return sorted(event.arrival for event in inside if not event.taken_back and self._is_kept(event))
 

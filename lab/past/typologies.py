@@ -81,9 +81,9 @@ class LabelledPast:
         """The alerts that a rule would have raised."""
         rule = self.rule(sentence)
         found = self.past.aggregates(rule)
-        over = found.alert_mask(rule, rule.limit).tolist()
+        over = found.alert_mask(rule, rule.first.limit).tolist()
         alerts = zip(map(int, found.ids), map(int, found.times), over)
-        waits = rule.window_ms if rule.absence else 0
+        waits = rule.aggregation.window_ms if rule.absence else 0
         return [TimedAlert(event_id, time, time + waits) for event_id, time, is_over in alerts if is_over]
 
     def detection_counts(self, sentence: str, typology: str) -> DetectionCounts:
@@ -104,7 +104,10 @@ def measure_typologies(events: list[LabelledEvent]) -> dict[str, DetectionCounts
             raise ValueError(f"{typology.name}: {ack['reason']}")
     for each in events:
         engine.event(json.dumps(each.event).encode())
-    waits = {number: rule.window_ms if rule.absence else 0 for number, rule in engine.book.rules.items()}
+    waits = {
+        number: rule.aggregation.window_ms if rule.absence else 0
+        for number, rule in engine.book.rules.items()
+    }
     by_rule: dict[int, list[TimedAlert]] = {}
     for alert in engine.alerts:
         timed = TimedAlert(alert.event_id, alert.event_time, alert.event_time + waits[alert.rule_id])

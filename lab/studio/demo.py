@@ -195,7 +195,7 @@ class DemoConsole:
     def _print(self, alert: Alert) -> None:
         rule = self.rules[alert.rule_id]
         clock = time.strftime("%H:%M:%S", time.localtime((alert.alert_time or 0) / 1000))
-        condition = f"{alert.aggregate:,} {rule.symbol} {alert.limit:,}"
+        condition = f"{alert.aggregate:,} {rule.first.symbol} {alert.limit:,}"
         self._console.print(
             f"{clock}  [red]rule {alert.rule_id}[/]  {alert.key:36} {condition:28} [dim]{alert.log_to_alert_ms:5} ms[/]",
             soft_wrap=True,

@@ -38,8 +38,12 @@ def alert_facts_html(alert: Alert, rule: Rule | None) -> str:
 def value_text(alert: Alert, rule: Rule | None) -> str:
     """What the alert's rule measured, in a few words: of several conditions the first that holds."""
     if rule and rule.absence and alert.own_condition == (0, "EQUAL", 0):
-        time = duration_words(rule.window_ms)
-        return say(NOTHING_COUNTS, time=time) if rule.where or rule.filter else say(NOTHING, time=time)
+        time = duration_words(rule.aggregation.window_ms)
+        return (
+            say(NOTHING_COUNTS, time=time)
+            if rule.aggregation.where or rule.filter
+            else say(NOTHING, time=time)
+        )
     return _comparison(alert.own_condition)
 
 

@@ -8,7 +8,6 @@ import ipywidgets as widgets
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import WHERE, MeasuredCondition
 from lab.model.alerts import Alert, event_id_text, utc_text
-from lab.model.filters import filter_to_condition
 from lab.model.group import sorted_group
 from lab.model.language import say
 from lab.model.rules import Rule, readable_rule_summary
@@ -112,13 +111,13 @@ class AlertWindow(widgets.VBox):
         so_far: list[float | None] = [None] * len(events)
         for n, value in zip(counts, running_aggregates(rule, counted)):
             so_far[n] = value
-        amounts = AGGREGATES[rule.function].argument_kind == "field"
-        each = [float(event[rule.field] or 0) if amounts else 1.0 for event in events]
+        amounts = AGGREGATES[rule.aggregation.function].argument_kind == "field"
+        each = [float(event[rule.aggregation.field] or 0) if amounts else 1.0 for event in events]
         same_day = times[0][:10] == times[-1][:10]
         resets = sorted(set(range(len(events))) - set(counts))[-1:]
         with self.chart.batch_update():
             self.chart.layout.xaxis.tickformat = "%H:%M:%S" if same_day else None
-            self.chart.layout.yaxis.title.text = rule.field if amounts else say("events")
+            self.chart.layout.yaxis.title.text = rule.aggregation.field if amounts else say("events")
             for trace, y in zip(self.chart.data, (each, so_far, [limit] * len(times))):
                 trace.update(x=times, y=y)
             if len(times) == 1:
@@ -132,7 +131,7 @@ class AlertWindow(widgets.VBox):
 
     def _show_events(self, schema: Schema, rule: Rule, events: list[dict]) -> None:
         """The newest events of a window, whole: what the rule looks at comes first."""
-        of_filter = condition_fields(filter_to_condition(rule.filter))
+        of_filter = condition_fields(rule.filter)
         wheres = (name for each in rule.aggregations for name in condition_fields(each.where))
         kept = (name for name in rule.stored_field_names if not name.startswith(WHERE))
         looked_at = (*kept, *rule.keys, *of_filter, *wheres, *condition_fields(rule.when))
@@ -174,7 +173,7 @@ def _counted_of(alert: Alert, rule: Rule, past: Past, events: list[dict]) -> lis
     excluded = [
         event for event in events if own.exclude_current and event_identity(event, past.schema) == judged
     ]
-    if rule.function == "COUNT_WITH_RESET":
+    if rule.aggregation.function == "COUNT_WITH_RESET":
         newest = int(first_measured(alert, rule).aggregate or 0) + sum(map(own.is_counted, excluded))
         events = _window_of(alert, rule, past, newest)
     elif rule.is_plain:
@@ -205,7 +204,7 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
     of_window = {
         "rule": readable_rule_summary(rule),
         "count": len(events),
-        "window": duration_words(rule.window_ms),
+        "window": duration_words(rule.aggregation.window_ms),
     }
     of_alert = {"event": event_id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
     said = [say(WINDOW, **of_window, **of_alert)]
@@ -225,7 +224,7 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
         said.append(say("Of them {count} count for {aggregation}.", count=len(counted), aggregation=own))
     elif before := len(events) - len(counted):
         said.append(say(RESET, count=before))
-    of_none = None if AGGREGATES[rule.function].argument_kind == "field" else 0.0
+    of_none = None if AGGREGATES[rule.aggregation.function].argument_kind == "field" else 0.0
     adds_up = running_aggregates(rule, counted)[-1] if counted else of_none
     if adds_up is None:
         if measured is not None:

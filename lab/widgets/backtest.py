@@ -3,7 +3,6 @@
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -91,7 +90,7 @@ class Backtest(widgets.VBox):
             return
         found = self._aggregates([rule] if rule.absence else [rule, without_limit(rule)])
         self._follow(rule, found[-1])
-        alerts = int(found[0].alert_mask(rule, rule.limit).sum())
+        alerts = int(found[0].alert_mask(rule, rule.first.limit).sum())
         self._tell(rule, alerts)
         self._draw(rule, found[-1], alerts)
 
@@ -108,8 +107,10 @@ class Backtest(widgets.VBox):
     def _follow(self, rule: Rule, at_any_limit: Aggregates) -> None:
         """Puts the sliders where the rule is."""
         self.limit.layout.display = "none" if rule.absence else ""
-        windows = sorted({*WINDOWS, rule.window_ms})
-        self.window.offer({duration_words(ms): ms for ms in windows}, windows.index(rule.window_ms))
+        windows = sorted({*WINDOWS, rule.aggregation.window_ms})
+        self.window.offer(
+            {duration_words(ms): ms for ms in windows}, windows.index(rule.aggregation.window_ms)
+        )
         if rule.absence:
             self.limit.disabled = True
         else:
@@ -118,29 +119,29 @@ class Backtest(widgets.VBox):
     def _offer_limits(self, rule: Rule, found: Aggregates) -> None:
         """Limits that the rule's aggregate reaches. Those on the slider stay if they do, so that it stays as it is while events come."""
         reached = found.ascending()
-        if rule.limit_of:
+        if rule.first.limit_of:
             reached = multiples(rule, found.values.tolist(), found.bases.tolist())
         limits = round_limits(rule, reached, self.past.schema)
-        kind = (bool(rule.limit_of), step_of_values(rule, self.past.schema))
+        kind = (bool(rule.first.limit_of), step_of_values(rule, self.past.schema))
         before = self._limits if kind == self._kind else limits[:1]
         covers = before[0] <= limits[0] and limits[-1] <= before[-1]
         if not covers or before[-1] - before[0] > 2 * (limits[-1] - limits[0]):
             self._limits, self._kind = limits, kind
         plain = {f"{limit:,f}": Decimal(f"{limit.normalize():f}") for limit in self._limits}
         # a slider knows round numbers only, a rule keeps its own until it is moved
-        self.limit.offer(plain, nearest(self._limits, rule.limit), f"{rule.limit:,f}")
+        self.limit.offer(plain, nearest(self._limits, rule.first.limit), f"{rule.first.limit:,f}")
 
     def _change(self, **changes: Any) -> None:
         if self._rule:
-            rule = replace(self._rule, **changes)
+            rule = self._rule.with_first(**changes)
             self.show(rule)
             self._on_change(rule)
 
     def _tell(self, rule: Rule, alerts: int) -> None:
         events, first, last = self.past.evaluated_count_and_time_range_ms(rule)
         of_rule = {
-            "limit": rule.conditions[0].describe_limit(f"{rule.limit:,}"),
-            "window": duration_words(rule.window_ms),
+            "limit": rule.conditions[0].describe_limit(f"{rule.first.limit:,}"),
+            "window": duration_words(rule.aggregation.window_ms),
             "alerts": f"{alerts:,}",
         }
         past = {"time": rounded_duration_words(last - first), "events": f"{events:,}"}
@@ -151,7 +152,7 @@ class Backtest(widgets.VBox):
         self.said.value = sentence_html(said, "good")
 
     def _draw(self, rule: Rule, at_any_limit: Aggregates, alerts: int) -> None:
-        at = [] if rule.absence else [float(rule.limit)]
+        at = [] if rule.absence else [float(rule.first.limit)]
         exact = rule.can_count_alerts_at_other_limits
         if exact:
             limits, counts = _steps(rule, at_any_limit.ascending())
@@ -174,20 +175,22 @@ class Backtest(widgets.VBox):
 
         The rule is evaluated for each, for about `CURVE_S`; when only events come, the curve stays ten times as long.
         """
-        essence = (_essence(replace(rule, limit=Decimal(1))), tuple(self._limits))
+        essence = (_essence(rule.with_first(limit=Decimal(1))), tuple(self._limits))
         if essence == self._curve_of and time.monotonic() < self._curve_rests_until:
             return self._curve
         began, values, last = time.monotonic(), at_any_limit.ascending(), len(self._limits) - 1
         evenly = [round(share * last) for share in (0, 1, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)]
-        quantiles = percentiles(values, [25, 50, 75, 90, 97]) if values and not rule.limit_of else []
+        quantiles = percentiles(values, [25, 50, 75, 90, 97]) if values and not rule.first.limit_of else []
         places = [*evenly[:3], *(nearest(self._limits, Decimal(each)) for each in quantiles), *evenly[3:]]
         self._curve = {}
         for place in dict.fromkeys(places):
             if len(self._curve) >= 3 and time.monotonic() > began + CURVE_S:
                 break
-            at_limit = replace(rule, limit=Decimal(f"{self._limits[place].normalize():f}"))
+            at_limit = rule.with_first(limit=Decimal(f"{self._limits[place].normalize():f}"))
             found = self.past.aggregates(at_limit)
-            self._curve[float(at_limit.limit)] = int(found.alert_mask(at_limit, at_limit.limit).sum())
+            self._curve[float(at_limit.first.limit)] = int(
+                found.alert_mask(at_limit, at_limit.first.limit).sum()
+            )
         self._curve_of, self._curve_rests_until = essence, time.monotonic() + 9 * (time.monotonic() - began)
         return self._curve
 
@@ -200,7 +203,7 @@ def _steps(rule: Rule, ascending: list[float]) -> tuple[list[float], list[int]]:
     quantiles = percentiles(ascending, [100 * share for share in evenly])
     across = (ascending[0] + share * (ascending[-1] - ascending[0]) for share in evenly)
     limits = sorted({*quantiles, *across})
-    return limits, [alerts_at(ascending, rule.operator, limit) for limit in limits]
+    return limits, [alerts_at(ascending, rule.first.operator, limit) for limit in limits]
 
 
 def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:

@@ -210,13 +210,18 @@ class RuleForm(widgets.VBox):
         try:
             attributes = rule.to_dict()
             self.rule_id.value, self.state.value = "" if is_new else str(rule.rule_id), rule.state
-            self.group_by.value, self.unique.value = rule.keys, rule.unique
-            self.function.value, self.operator.value = rule.function, rule.symbol
-            self.field.value = self.field.options[0][1] if rule.unique else rule.field or EVENTS
+            self.group_by.value, self.unique.value = rule.keys, rule.aggregation.unique
+            self.function.value, self.operator.value = rule.aggregation.function, rule.first.symbol
+            self.field.value = (
+                self.field.options[0][1] if rule.aggregation.unique else rule.aggregation.field or EVENTS
+            )
             self.filter.value = filter_text(rule.filter)
             self.when.value = attributes.get("when", "")
             first, *more = rule.conditions
-            self.where.value, self.exclude.value = attributes.get("where", ""), rule.exclude_current
+            self.where.value, self.exclude.value = (
+                attributes.get("where", ""),
+                rule.aggregation.exclude_current,
+            )
             self.absence.value = rule.absence
             self.limit.value, self.window.value = first.describe_limit(), attributes["window"]
             self.at_most.value = rule.describe_at_most()

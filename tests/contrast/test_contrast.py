@@ -63,7 +63,7 @@ def test_the_textbook_processor_gives_the_alerts_of_the_reference(payments, func
             found += [row.alert for row in tester.test(payee, rows)]
         tester.setWatermark(events[min(first + 30, len(events)) - 1]["eventTime"])
     assert sorted(found) == sorted(alert.to_json() for alert in reference.alerts)
-    tester.setWatermark(events[-1]["eventTime"] + rule.window_ms + 1000)
+    tester.setWatermark(events[-1]["eventTime"] + rule.aggregation.window_ms + 1000)
     assert [tester.peekMapState("window", payee) for payee in range(4)] == [{}] * 4
 
 

@@ -117,7 +117,7 @@ def test_a_backtest_finds_in_random_logs_what_the_reference_finds(monkeypatch, P
             message = json.dumps(rule.to_dict())
             alerts = alone(Reference(LOGINS), message, lines, [0] * len(lines)).alerts
             found = past.aggregates(rule)
-            ids = compress(found.ids.tolist(), found.alert_mask(rule, rule.limit))
+            ids = compress(found.ids.tolist(), found.alert_mask(rule, rule.first.limit))
             assert Counter(ids) == Counter(alert.event_id for alert in alerts), (seed, rule)
             alerting += bool(alerts)
     assert alerting > 3

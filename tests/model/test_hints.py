@@ -172,7 +172,7 @@ def test_what_never_holds_does_not_and_what_always_holds_does(function, operator
     hint = hinted(function, operator, limit)
     rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
     rule |= {} if AGGREGATES[function].argument_kind == "events" else {"aggregateFieldName": "amount"}
-    holds = parse_message(json.dumps(rule), LOGINS).rule.holds(AGGREGATES[function].measure(values))
+    holds = parse_message(json.dumps(rule), LOGINS).rule.first.holds(AGGREGATES[function].measure(values))
     assert not ("never holds" in hint or "is never true" in hint) or not holds
     assert "is always true" not in hint or holds
 
@@ -181,7 +181,7 @@ def test_a_hint_is_given_for_each_limit_at_which_counts_of_up_to_a_hundred_decid
     for operator, limit in product(OPERATORS, ("-1", "0", "0.5", "1", "1.5", "2")):
         rule = RULE | {"aggregatorFunctionType": "COUNT", "limitOperatorType": operator, "limit": limit}
         rule = parse_message(json.dumps(rule), LOGINS).rule
-        decided = {rule.holds(count) for count in range(1, 101)}
+        decided = {rule.first.holds(count) for count in range(1, 101)}
         assert bool(condition_hints(rule, LOGINS)) == (len(decided) == 1), rule.describe()
 
 

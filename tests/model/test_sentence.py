@@ -127,8 +127,8 @@ def test_a_field_of_any_name_stands_wherever_a_field_does(name):
 
 
 def test_count_of_events_counts_every_event_also_where_a_field_is_called_so():
-    assert read("COUNT(events) over 1 h > 3", ODD).field is None
-    assert read('COUNT("events") over 1 h > 3', ODD).field == "events"
+    assert read("COUNT(events) over 1 h > 3", ODD).aggregation.field is None
+    assert read('COUNT("events") over 1 h > 3', ODD).aggregation.field == "events"
 
 
 def test_clauses_come_in_any_order_and_in_any_case():

@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections import Counter
-from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from itertools import compress
@@ -53,7 +52,7 @@ def test_the_alerts_at_a_rules_own_limit_are_those_of_the_reference(Past, name):
         for line in lines:
             reference.event(line)
         found = past.aggregates(rule)
-        alerting = compress(found.ids.tolist(), found.alert_mask(rule, float(rule.limit)))
+        alerting = compress(found.ids.tolist(), found.alert_mask(rule, float(rule.first.limit)))
         assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts), text
 
 
@@ -348,8 +347,8 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
             continue
         others = rule.can_count_alerts_at_other_limits and rng.random() < 0.2
         of_limits = []
-        for limit in [rule.limit, *((Decimal("2.5"), *map(Decimal, LIMITS)) if others else ())]:
-            of_limit = replace(rule, limit=limit)
+        for limit in [rule.first.limit, *((Decimal("2.5"), *map(Decimal, LIMITS)) if others else ())]:
+            of_limit = rule.with_first(limit=limit)
             message = json.dumps(of_limit.to_dict())
             alerts = alone(Reference(schema, **by), message, lines, times).alerts
             of_limits.append((of_limit, Counter((alert.event_id, alert.event_time) for alert in alerts)))
@@ -371,7 +370,7 @@ def test_each_rule_of_a_random_log_would_have_raised_the_alerts_of_the_reference
             found = past.aggregates(rule)
             for of_limit, expected in of_limits:
                 at = zip(found.ids.tolist(), (int(time) for time in found.times))
-                alerting = compress(at, found.alert_mask(of_limit, of_limit.limit))
+                alerting = compress(at, found.alert_mask(of_limit, of_limit.first.limit))
                 assert Counter(alerting) == expected, (seed, of_limit)
                 told[kind_of(rule)] += bool(expected)
     assert {*told} >= {"plain", "reset", "more", "or", "multiple", "at most", "absence"} and min(
@@ -385,9 +384,9 @@ def kind_of(rule: Rule) -> str:
         "absence": rule.absence,
         "at most": rule.at_most,
         "or": rule.joined_by == "or",
-        "multiple": rule.limit_of,
+        "multiple": rule.first.limit_of,
     }
-    kinds |= {"reset": rule.function == "COUNT_WITH_RESET", "plain": rule.is_plain}
+    kinds |= {"reset": rule.aggregation.function == "COUNT_WITH_RESET", "plain": rule.is_plain}
     return next((name for name, is_so in kinds.items() if is_so), "more")
 
 

@@ -300,7 +300,7 @@ def test_a_rule_in_a_json_list_may_be_a_sentence(tmp_path):
 def test_a_file_may_be_one_rule_over_several_lines(tmp_path):
     rule = {"ruleId": 1, "aggregateFieldName": "COUNT", "limitOperatorType": ">", "limit": 3, "window": "1h"}
     (tmp_path / "rules").write_text(json.dumps(rule | {"ruleState": "ACTIVE"}, indent=1))
-    assert check_rules(read_rules(tmp_path / "rules"), PAYMENTS).rules[1].limit == 3
+    assert check_rules(read_rules(tmp_path / "rules"), PAYMENTS).rules[1].first.limit == 3
 
 
 def test_only_the_end_of_a_line_ends_a_rule(tmp_path):

@@ -231,7 +231,7 @@ def test_a_filter_and_a_name_may_hold_any_text(store):
     given = parse_message(RULE, PAYMENTS).rule.to_dict() | {"filter": {"paymentType": [HOSTILE, "a"]}}
     store.put(json.dumps(given), by=HOSTILE)
     (change,) = store.history(1)
-    assert parse_message(change_to_message(change, "s"), PAYMENTS).rule.filter == (
+    assert parse_message(change_to_message(change, "s"), PAYMENTS).rule.route.field_values == (
         ("paymentType", ("a", HOSTILE)),
     )
 

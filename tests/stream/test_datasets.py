@@ -229,7 +229,7 @@ def alerting_ids(rule: dict, of: Schema) -> set[int]:
     past, parsed = Past(of), parse_message(json.dumps(rule), of).rule
     past.add(lines("logins"))
     found = past.aggregates(parsed)
-    return set(found.ids[found.alert_mask(parsed, parsed.limit)].tolist())
+    return set(found.ids[found.alert_mask(parsed, parsed.first.limit)].tolist())
 
 
 def test_the_case_studys_policy_is_used_as_printed_on_the_logins_and_finds_each_attack_from_many_addresses():

@@ -146,7 +146,7 @@ def test_what_is_typed_stays_as_it_is_typed(past):
     desk.redraw()
     assert desk.text.value == text and desk.form.limit.value == "5000000"
     desk.publish.click()
-    assert parse_message(json.dumps(sent[0]), PAYMENTS).rule.limit == 5_000_000
+    assert parse_message(json.dumps(sent[0]), PAYMENTS).rule.first.limit == 5_000_000
 
 
 @pytest.mark.parametrize("typed", ["1,5", "1,00", "20.000,50", "1,2,3", "12345,678", "1,000,00"])

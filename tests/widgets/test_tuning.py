@@ -105,7 +105,7 @@ def test_each_limit_of_the_slider_shows_the_alerts_of_the_rule_that_it_makes(pas
         slider.move(slider.texts[round(share * (len(slider.texts) - 1))])
         assert "Not a rule yet" not in desk.said.value and not desk.publish.disabled
         rule = parse_message(desk.text.value, LOGINS).rule
-        assert rule.limit == Decimal(slider.text.replace(",", ""))
+        assert rule.first.limit == Decimal(slider.text.replace(",", ""))
         expected = alerts_of_reference(desk.text.value)
         assert is_said(desk, expected), (desk.text.value, expected, desk.backtest.said.value)
         assert desk.backtest.figure.data[1].y == (expected,)
@@ -146,7 +146,7 @@ def test_the_curve_of_a_rule_that_is_evaluated_for_each_limit_has_several_points
     limits, counts = (desk.backtest.figure.data[0][name] for name in ("x", "y"))
     assert len(limits) >= 3 and len(set(counts)) > 1 and list(limits) == sorted(limits)
     rule = parse_message(desk.text.value, LOGINS).rule
-    assert float(rule.limit) in limits
+    assert float(rule.first.limit) in limits
     for limit, count in zip(limits, counts):
         message = {name: value for name, value in rule.to_dict().items() if name != "version"}
         assert count == alerts_of_reference(json.dumps(message | {"limit": str(limit)})), limit
@@ -177,7 +177,7 @@ def test_absence_has_no_limit_to_tune_and_says_so(past):
     assert "Such a rule has no limit" in backtest.said.value
     assert is_said(desk, alerts_of_reference(desk.text.value))
     backtest.window.move("5 min")
-    assert parse_message(desk.text.value, LOGINS).rule.window_ms == 300_000
+    assert parse_message(desk.text.value, LOGINS).rule.aggregation.window_ms == 300_000
     assert is_said(desk, alerts_of_reference(desk.text.value))
     desk.text.value = f"7: {COUNTS[0]}"
     assert not backtest.limit.disabled and not backtest.limit.layout.display
@@ -199,7 +199,7 @@ def test_no_limit_is_too_large_for_a_rule():
     desk = desk_of(past, "VARIANCE(amount) per userId over 1 min > 5")
     slider = desk.backtest.limit
     slider.move(slider.texts[-1])
-    assert not desk.publish.disabled and parse_message(desk.text.value, LOGINS).rule.limit > 10**23
+    assert not desk.publish.disabled and parse_message(desk.text.value, LOGINS).rule.first.limit > 10**23
 
 
 @pytest.mark.parametrize("sentence", [AMOUNTS[0], MULTIPLES[0]])

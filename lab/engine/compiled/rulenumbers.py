@@ -114,7 +114,7 @@ def readable_value(field: Field, int64s: Sequence[int]) -> int | str:
     return plain_text(Decimal(f"{int64s[0]}E-{field.scale}")) if field.is_decimal else int64s[0]
 
 
-def measure_scale(of: Rule | Aggregation, schema: Schema) -> int:
+def measure_scale(of: Aggregation, schema: Schema) -> int:
     """Digits after the point of what it measures, in minor units: of a variance twice those of the field."""
     power = AGGREGATES[of.function].unit_power
     return power * schema.field(of.field).scale if power and of.field else 0
@@ -203,7 +203,7 @@ def _rows_by_aggregate_and_limit(
             if rule.is_plain and not rule.at_most:
                 limit = _limit(rule.conditions[0], schema)
                 at = by_key.setdefault(keys[0], {}).setdefault(limit, [[] for _ in OPERATORS])
-                at[OPERATORS.index(rule.operator)].append(row)
+                at[OPERATORS.index(rule.first.operator)].append(row)
             else:
                 alerts = AggregateKey.for_alert_count(rule, fields)
                 keys += [alerts] if alerts else []

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import int64_columns
 from lab.model import horizon
 from lab.model.aggregation import WHERE
-from lab.model.filters import FieldValues, Filter
+from lab.model.filters import FieldValues
 from lab.model.horizon import newest_times
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.rule import Route, Rule
@@ -91,7 +91,7 @@ def _between(
     """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
     unclaimed = np.ones(len(events[LOG_TIME]), bool)
     events = {name: _numpy(values) for name, values in events.items()}
-    found = FilterMatches(events, [plan.route.filter for plan in ledger.plans], settings.schema)
+    found = FilterMatches(events, [plan.route for plan in ledger.plans], settings.schema)
     for plan in ledger.plans:
         rows = found.rows(plan.route)
         if not len(rows):
@@ -139,18 +139,18 @@ def split_by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int,
 
 def matching_rows(events: Columns, route: Route, schema: Schema) -> np.ndarray:
     """The rows that pass the route's filter and have a group, in order."""
-    return FilterMatches(events, [route.filter], schema).rows(route)
+    return FilterMatches(events, [route], schema).rows(route)
 
 
 class FilterMatches:
-    """The rows that pass filters. Of those that say which values fields must have, a column is looked through once for all that
+    """The rows that pass the filters of routes. Of those that say which values fields must have, a column is looked through once for all that
     begin with it, not once for each; any other is evaluated as a condition.
     """
 
-    def __init__(self, events: Columns, filters: Iterable[Filter], schema: Schema):
+    def __init__(self, events: Columns, routes: Iterable[Route], schema: Schema):
         self.events, self.schema = events, schema
         wanted: dict[str, dict] = {}
-        of_values = (filter for filter in filters if filter and isinstance(filter, tuple))
+        of_values = (route.field_values for route in routes if route.field_values)
         for (name, values), *_ in (list(_stored(filter, schema)) for filter in of_values):
             wanted.setdefault(name, {}).update(dict.fromkeys(values))
         self._by_value = {name: _rows_by_value(events[name], list(values)) for name, values in wanted.items()}
@@ -158,10 +158,10 @@ class FilterMatches:
 
     def rows(self, route: Route) -> np.ndarray:
         """Those that pass the route's filter or take an event back, and have a group, in order."""
-        if isinstance(route.filter, tuple):
-            rows = self._with_values(route.filter)
+        if route.field_values is not None:
+            rows = self._with_values(route.field_values)
         else:
-            rows = np.flatnonzero(self._given.true_mask(route.filter))
+            rows = np.flatnonzero(self._given.true_mask(cast(When, route.filter)))
         if STATE in self.events:  # what takes an event back need not look like it
             rows = np.union1d(rows, np.flatnonzero(self.events[STATE] == TAKES_BACK))
         for name in route.keys:

@@ -63,7 +63,7 @@ def alert_lines(
     which = (np.cumsum(fired) - 1)[alerts[:, layout.RULE]]
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
     named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},' for rule in rules]
-    limits = [_after_aggregate(rule.operator, plain_text(rule.limit), rule) for rule in rules]
+    limits = [_after_aggregate(rule.first.operator, plain_text(rule.first.limit), rule) for rule in rules]
     of_rule = [
         pa.array(texts, TEXT).take(pa.array(which)) if len(rules) > 1 else texts[0]
         for texts in (heads, named, limits)
@@ -274,7 +274,7 @@ def group_texts(
 
 def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which: np.ndarray) -> pa.Array:
     """For each alert of a plain rule its aggregate as text."""
-    kinds = [(rule.function, measure_scale(rule, store.schema)) for rule in rules]
+    kinds = [(rule.aggregation.function, measure_scale(rule.aggregation, store.schema)) for rule in rules]
     distinct = list(dict.fromkeys(kinds))
     kind = np.array([distinct.index(each) for each in kinds])[which]
     texts = np.empty(len(alerts), object)

@@ -61,13 +61,17 @@ class Waits:
         arrays, first = self.arrays, loop.find_first_open(self.arrays)
         if first == arrays.scalars[loop.ENTRIES]:
             return None
-        return int(arrays.entries[first, loop.AT]) + self.rule.window_ms
+        return int(arrays.entries[first, loop.AT]) + self.rule.aggregation.window_ms
 
     @property
     def awaited_until_ms(self) -> int:
         """When the wait of the newest entry ends, ms; BEFORE_ALL without entries."""
         entries = self.arrays.scalars[loop.ENTRIES]
-        return int(self.arrays.entries[entries - 1, loop.AT]) + self.rule.window_ms if entries else BEFORE_ALL
+        return (
+            int(self.arrays.entries[entries - 1, loop.AT]) + self.rule.aggregation.window_ms
+            if entries
+            else BEFORE_ALL
+        )
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -114,7 +118,7 @@ class Waits:
         if arrays.scalars[loop.ENTRIES] + new > room or arrays.scalars[loop.TEXT] + text > text_room:
             self._make_room(new, text)
         passed = np.empty(self.arrays.scalars[loop.ENTRIES] + new, np.int64)
-        return passed[: loop.add_rows(self.arrays, rows, self.rule.window_ms, passed)]
+        return passed[: loop.add_rows(self.arrays, rows, self.rule.aggregation.window_ms, passed)]
 
     def advance_to(self, reached_log_ms: int, newest_event_ms: int) -> list[DueAlert]:
         """The alerts of waits that ended before `reached_log_ms`; in a log that is not live, before `newest_event_ms`."""
@@ -124,14 +128,16 @@ class Waits:
         passed = np.empty(size[loop.ENTRIES] - size[loop.HEAD], np.int64)
         return self._due_alerts(
             passed[
-                : loop.advance_head(self.arrays, self.rule.window_ms, reached_log_ms, newest_event_ms, passed)
+                : loop.advance_head(
+                    self.arrays, self.rule.aggregation.window_ms, reached_log_ms, newest_event_ms, passed
+                )
             ]
         )
 
     def _due_alerts(self, passed: np.ndarray) -> list[DueAlert]:
         places = self.arrays.entries[passed][:, [loop.AT, loop.KEY_GROUP, loop.SEQ]].tolist()
         return [
-            DueAlert(at + self.rule.window_ms, key_group, seq, self._alert(e))
+            DueAlert(at + self.rule.aggregation.window_ms, key_group, seq, self._alert(e))
             for (at, key_group, seq), e in zip(places, passed.tolist(), strict=True)
         ]
 
@@ -145,11 +151,13 @@ class Waits:
             rule.version,
             group_key(values, values.values()),
             Decimal(0),
-            rule.operator,
-            rule.limit,
+            rule.first.operator,
+            rule.first.limit,
             _id(json.loads(event_id)) if event_id else int(entry[loop.ID]),
             int(entry[loop.TIME]),
-            log_time=int(entry[loop.AT]) + rule.window_ms if entry[loop.FLAGS] & loop.LIVE else None,
+            log_time=int(entry[loop.AT]) + rule.aggregation.window_ms
+            if entry[loop.FLAGS] & loop.LIVE
+            else None,
             group=tuple(values.items()),
             severity=rule.severity,
             title=rule.title,

@@ -3,7 +3,6 @@
 import json
 import re
 from contextlib import suppress
-from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 
 from lab.model import jsontext
@@ -75,16 +74,16 @@ def canonical_rule_text(rule: Rule, schema: Schema = PAYMENTS) -> str:
     'rule 1, PAUSE: MAX(paymentAmount) per payeeId over 20 min >= 15'
     """
     step = _step(rule, schema)
-    if rule.operator == "GREATER" and step:
-        above = (rule.limit / step).to_integral_value(ROUND_FLOOR) * step + step
-        rule = replace(rule, operator="GREATER_EQUAL", limit=Decimal(f"{above.normalize():f}"))
+    if rule.first.operator == "GREATER" and step:
+        above = (rule.first.limit / step).to_integral_value(ROUND_FLOOR) * step + step
+        rule = rule.with_first(operator="GREATER_EQUAL", limit=Decimal(f"{above.normalize():f}"))
     return f"rule {rule.rule_id}, {rule.state}: {rule.summarize()}"
 
 
 def _step(rule: Rule, schema: Schema) -> Decimal | None:
     """How far apart the values of its aggregate are; None if there is no such step."""
-    if AGGREGATES[rule.function].argument_kind != "field":
+    if AGGREGATES[rule.aggregation.function].argument_kind != "field":
         return Decimal(1)
-    if not rule.field or rule.function not in ("SUM", "MIN", "MAX"):
+    if not rule.aggregation.field or rule.aggregation.function not in ("SUM", "MIN", "MAX"):
         return None
-    return Decimal(1).scaleb(-schema.field(rule.field).scale)
+    return Decimal(1).scaleb(-schema.field(rule.aggregation.field).scale)

@@ -1,7 +1,5 @@
 """Start here."""
 
-from dataclasses import replace
-
 from lab.model.field import Id
 from lab.model.language import say
 from lab.model.reference import Reference
@@ -18,10 +16,11 @@ GIVEN = rule_from_message(RULE.format(50, 20), "the rule above")
 def alerting_payments(rule: object) -> list[Id]:
     """The payments on which a rule alerts, counted from 1."""
     said = rule_from_message(rule, "rule_1")
-    numbers = (said.limit != GIVEN.limit) + (said.window_ms != GIVEN.window_ms)
+    given = GIVEN.aggregation.window_ms
+    numbers = (said.first.limit != GIVEN.first.limit) + (said.aggregation.window_ms != given)
     if numbers == 2:
         raise AnswerRefused(say("two numbers have changed, the limit and the window; change only one"))
-    if replace(said, limit=GIVEN.limit, window_ms=GIVEN.window_ms) != GIVEN:
+    if said.with_first(limit=GIVEN.first.limit, window_ms=given) != GIVEN:
         raise AnswerRefused(
             say(
                 "more than one number has changed. The rule above is {given}, rule_1 is {answer}",

@@ -1,8 +1,5 @@
 """Broadcast rules."""
 
-from dataclasses import replace
-from typing import Any
-
 from lab.teach.exercises.given import canonical_rule_text, rule_from_message
 from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 
@@ -22,8 +19,9 @@ def rule_texts_of_messages(messages: object) -> dict[str, str]:
     read = {}
     for number, message in enumerate(messages, 1):
         rule = rule_from_message(message, f"message {number}", rule_id=number)
-        without_field: dict[str, Any] = {"field": None} if rule.function == "COUNT" else {}
-        read[f"message {number}"] = canonical_rule_text(replace(rule, **without_field))
+        if rule.aggregation.function == "COUNT":
+            rule = rule.with_first(field=None)
+        read[f"message {number}"] = canonical_rule_text(rule)
     return read
 
 
