@@ -12,9 +12,9 @@ from lab.contrast.restore import Snapshot as Snapshot
 from lab.contrast.restore import compare_restores as compare_restores
 from lab.contrast.sliding import cost_of_sliding as cost_of_sliding
 from lab.engine.checkpoint.settings import Settings as Settings
-from lab.engine.loop.ends import FileLogs as FileLogs
-from lab.engine.loop.ends import KafkaLogs as KafkaLogs
+from lab.engine.loop.filelogs import FileLogs as FileLogs
 from lab.engine.loop.inprocess import InProcessEngine as InProcessEngine
+from lab.engine.loop.kafkalogs import KafkaLogs as KafkaLogs
 from lab.engine.spark.pipeline import start as start
 from lab.followers.latency import Latencies as Latencies
 from lab.logs.files import FileLog as FileLog

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.model.alerts import Alert, parse_alert_line
 from lab.model.keygroups import digest, key_group_of, key_groups_of
 from lab.model.reference import evaluate_log

@@ -6,7 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from lab.engine.loop.ends import LOGS, FileLogs, KafkaLogs
+from lab.engine.loop.ends import LOGS
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.logs.cluster import Cluster, UnusableTopic
 from lab.logs.kafka import KafkaLog
 from lab.logs.offsets import PartitionOffsets

@@ -24,7 +24,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.machine import broker
 from lab.past.fastreference import FastReference
 from lab.stream.simulate import payments, to_json

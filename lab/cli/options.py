@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from lab.engine.checkpoint.record import read_record
 from lab.engine.checkpoint.settings import Settings
-from lab.logs.places import MAX_PORT, split_kafka_place
+from lab.engine.loop.ends import kind_of
+from lab.logs.places import MAX_PORT
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
@@ -227,11 +228,10 @@ def add_config_option(group: argparse._ActionsContainer) -> None:
 
 def parse_log_place(text: str) -> str:
     """The type of an argument that names the place of logs."""
-    if "://" in text:
-        try:
-            split_kafka_place(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+    try:
+        kind_of(text).check_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 

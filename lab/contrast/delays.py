@@ -26,7 +26,7 @@ from lab.contrast.parts import FilePerAppend
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, session_with_short_batches
 from lab.contrast.windows import Event, compare_window_types, crossing
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert

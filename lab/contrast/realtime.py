@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lab.contrast.sliding import session_with_short_batches
-from lab.engine.loop.ends import KafkaLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.logs.kafka import KafkaLog
 from lab.machine import broker
 from lab.stream.player import Player

@@ -24,7 +24,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lab.contrast.delays import plant_bursts
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, session_with_short_batches
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import LOGS, KafkaLogs
+from lab.engine.loop.ends import LOGS
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.spark.pipeline import start
 from lab.logs.positions import Record
 from lab.machine import broker

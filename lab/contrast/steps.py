@@ -32,7 +32,7 @@ from lab.contrast.oneprocess import (
 )
 from lab.contrast.parts import FilePerAppend
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.records.columns import pack, unpack
 from lab.engine.records.feeds import BYTES_A_RECORD
 from lab.engine.spark.pipeline import check_spark_is_running, start

@@ -11,7 +11,7 @@ from lab.model.alerts import Alert, Withdrawal, event_id_text, utc_text
 from lab.model.rules import RuleBook
 from lab.model.times import duration_words
 from lab.model.words import escape_control_characters, plain_text, shorten
-from lab.running.target import Target, Usage, open_existing_log
+from lab.running.target import Target, Usage
 
 TITLE = 20  # characters that a title keeps in a short line, however long the facts are
 AGAIN_S = 30.0  # how soon after it could not be read
@@ -138,7 +138,7 @@ class AbsenceRules:
         try:
             if not (self._tail and self._book):
                 self._book = RuleBook(self._target.effective_schema)
-                self._tail = open_existing_log(self._target.logs, "control").tail()
+                self._tail = self._target.logs.existing("control").tail()
             records = self._tail.records()
         except (OSError, ValueError, Usage):  # there is none, or it does not answer
             self._next_look = time.monotonic() + AGAIN_S

@@ -3,19 +3,13 @@
 import os
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lab.logs.access import make_folder, private_file_opener
-from lab.logs.files import FileLog
 from lab.logs.positions import Positions, parse_positions, position_text
-
-if TYPE_CHECKING:
-    from lab.logs.files import Tail
-    from lab.logs.kafka import KafkaLog
-    from lab.logs.kafka import Tail as KafkaTail
+from lab.logs.protocol import Log, Tail
 
 
-def bookmark_file(log: "FileLog | KafkaLog", reader: str = "") -> Path:
+def bookmark_file(log: Log, reader: str = "") -> Path:
     """The file that stores a reader's position in a log; "" is the person who runs the commands."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return (
@@ -26,7 +20,7 @@ def bookmark_file(log: "FileLog | KafkaLog", reader: str = "") -> Path:
     )
 
 
-def load_bookmark(log: "FileLog | KafkaLog", reader: str = "") -> Positions | None:
+def load_bookmark(log: Log, reader: str = "") -> Positions | None:
     """The saved position in a log; None if there is none. Raises ValueError if the file is not one of ours, and TopicMadeAnew."""
     file = bookmark_file(log, reader)
     try:
@@ -41,7 +35,7 @@ def load_bookmark(log: "FileLog | KafkaLog", reader: str = "") -> Positions | No
     return positions
 
 
-def save_bookmark(log: "FileLog | KafkaLog", tail: "Tail | KafkaTail", reader: str = "") -> None:
+def save_bookmark(log: Log, tail: Tail, reader: str = "") -> None:
     """Saves the position at which the next read starts: that of a reader of the log."""
     file = bookmark_file(log, reader)
     make_folder(file.parent)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from sqlalchemy import (
     Column,
@@ -27,8 +27,8 @@ from sqlalchemy import (
     update,
 )
 
-from lab.logs.files import FileLog
 from lab.logs.positions import Positions, parse_positions, position_text
+from lab.logs.protocol import Log
 from lab.logs.reading import POLL_S, SkippedLines, parse_records, print_expired
 from lab.machine.signals import stop_signals
 from lab.model.alerts import (
@@ -44,10 +44,7 @@ from lab.model.jsontext import compact_json
 from lab.model.words import plain_text
 from lab.rulestore.databases import INSERTS, check_columns, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import BIG, EXACT
-from lab.running.target import Target, open_existing_log
-
-if TYPE_CHECKING:
-    from lab.logs.kafka import KafkaLog
+from lab.running.target import Target
 
 AT_ONCE = 5_000  # alerts of a transaction
 MAX_KEY_BYTES = 2_000  # an index of PostgreSQL takes 2,704; a character has up to 4
@@ -98,7 +95,7 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
     `start`: a position in the alerts; without it, where the last export ended.
     """
     url = database_url(to_url)
-    log, database = open_existing_log(target.logs, "alerts"), create_database_engine(url)
+    log, database = target.logs.existing("alerts"), create_database_engine(url)
     METADATA.create_all(database)
     for table in METADATA.tables.values():
         check_columns(database, table, "export")
@@ -181,7 +178,7 @@ def _split_withdrawn(connection: Connection, alerts: list[Alert]) -> tuple[list[
     return parts
 
 
-def _exported(connection: Connection, log: "FileLog | KafkaLog") -> Positions | None:
+def _exported(connection: Connection, log: Log) -> Positions | None:
     """How far a log was exported; None if it was not. Raises TopicMadeAnew."""
     at_log = EXPORTS.c.place == log.absolute_name
     row = connection.execute(select(EXPORTS.c.positions, EXPORTS.c.topic_id).where(at_log)).first()

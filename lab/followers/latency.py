@@ -16,14 +16,14 @@ from itertools import pairwise
 from rich.console import Console
 from rich.table import Table
 
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import Logs
 from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, parse_alert_line
 from lab.model.answers import STAGES as TIMES
 from lab.model.answers import parse_stats
 from lab.model.quantiles import percentile_texts
-from lab.running.target import Target, open_existing_log
+from lab.running.target import Target
 
 STAGES = ("gap", "wait", "plan", "decode", "route", "evaluate", "deliver")
 PERCENTILES = (50, 90, 99, 99.9)
@@ -33,9 +33,7 @@ class Latencies:
     """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`, of
     alerts and of micro-batches. An alert that is delivered again, as topics get it after a crash, counts once."""
 
-    def __init__(
-        self, logs: FileLogs | KafkaLogs, at_most: int = 100_000, left_out: SkippedLines | None = None
-    ):
+    def __init__(self, logs: Logs, at_most: int = 100_000, left_out: SkippedLines | None = None):
         self._alerts, self._stats = (logs.log(name).tail(new=True) for name in ("alerts", "stats"))
         self._at_most, self.left_out = at_most, left_out or SkippedLines()
         self._alerted: deque[tuple[int, int, int]] = deque(maxlen=at_most)  # logTime, alertTime, append time
@@ -117,7 +115,7 @@ class Latencies:
 def print_latency(target: Target, seconds: int = 30) -> None:
     """Watches for a while and prints the table."""
     for name in ("alerts", "stats"):
-        open_existing_log(target.logs, name).close()
+        target.logs.existing(name).close()
     latencies = Latencies(target.logs)
     console = Console(highlight=False)
     with stop_signals() as stopped, console.status(f"watching for {seconds} s") as status:

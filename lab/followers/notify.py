@@ -27,7 +27,7 @@ from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.standing import AT_MOST, Withdrawals, event_and_group_hash
 from lab.model.words import escape_control_characters
-from lab.running.target import Target, Usage, open_existing_log
+from lab.running.target import Target, Usage
 
 LONGEST_WAIT_S = 300
 COLLECT_S = 1.0  # how long a webhook's alerts are collected while more come without a pause
@@ -66,7 +66,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
 
     `start`: a position in the alerts; without it, where the last call for this receiver ended, and at first the end.
     """
-    log = open_existing_log(target.logs, "alerts")
+    log = target.logs.existing("alerts")
     reader, left_out, sent, too_large = f"notify {receiver.name}", SkippedLines(), 0, 0
     lines = ReceiverFilter(receiver.rule_ids)
     with _alone(log, reader), stop_signals() as stopped, closing(AbsenceRules(target)) as absences:

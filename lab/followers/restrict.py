@@ -5,9 +5,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
-from lab.logs.files import FileLog
+from lab.logs.protocol import Log
 from lab.logs.reading import SkippedLines
 from lab.machine.ports import is_free
 from lab.machine.signals import stop_signals
@@ -17,10 +16,7 @@ from lab.model.words import escape_control_characters, plain_text
 from lab.restrict.client import PORT
 from lab.restrict.restrictions import Restriction, Subject
 from lab.restrict.standing import Restrictions, fold_restrictions
-from lab.running.target import Target, Usage, check_topics_to_read, open_restrictions_log
-
-if TYPE_CHECKING:
-    from lab.logs.kafka import KafkaLog
+from lab.running.target import Target, Usage
 
 
 def run(target: Target) -> None:
@@ -31,7 +27,7 @@ def run(target: Target) -> None:
     from lab.restrict.decide import DEAD_LETTERS, POLL_S, Decider
 
     logs = target.logs
-    check_topics_to_read(logs, "control", "acks", "alerts")
+    logs.check_readable("control", "acks", "alerts")
     schema = target.required_schema
     for name in ("restrictions", DEAD_LETTERS):
         logs.create_log(name)
@@ -73,8 +69,8 @@ def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> N
     service.serve(target.logs.log("restrictions"), port, tokens)
 
 
-def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":
-    log = open_restrictions_log(target.logs)
+def _folded(target: Target) -> tuple[Log, Restrictions]:
+    log = target.logs.existing("restrictions")
     left_out = SkippedLines()
     found = fold_restrictions(log, left_out)
     left_out.print_total()

@@ -13,7 +13,7 @@ from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.standing import Withdrawals
 from lab.model.words import escape_control_characters
-from lab.running.target import Target, open_existing_log
+from lab.running.target import Target
 
 AT_ONCE = 5_000  # alerts
 READ_BACK = 10_000  # lines before the first; an attempt that was presumed dead delivers within minutes
@@ -29,7 +29,7 @@ def print_alerts(
 
     `start="saved"`: from where the last such call ended.
     """
-    log = open_existing_log(target.logs, "alerts")
+    log = target.logs.existing("alerts")
     saved = start == "saved"
     at = load_bookmark(log) if isinstance(start, str) else start
     new, left_out, withdrawals = follow and start is None, SkippedLines(), Withdrawals()

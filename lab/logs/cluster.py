@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lab.logs.loopback import NoLoopback, check_loopback
+from lab.logs.protocol import NoLog
 from lab.model.times import DAY_MS
 
 ANSWER_S = 10.0  # how long brokers may take to answer
@@ -66,7 +67,7 @@ class UnusableTopic(ValueError):
     """A topic's settings do not fit its purpose. The message says why."""
 
 
-class NoTopic(UnusableTopic):
+class NoTopic(UnusableTopic, NoLog):
     """A topic does not exist. The message says what helps."""
 
 

@@ -13,11 +13,14 @@ process, but not a power failure: as with Kafka, nothing waits for the disk.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
+from lab.logs import protocol
 from lab.logs.access import make_folder
 from lab.logs.index import Batch, SegmentIndex, writer_id
 from lab.logs.positions import Positions, Record, StartPosition, advance_expired_positions, expired_text
+from lab.logs.protocol import Log
 from lab.logs.segments import BY_END, LogIdentity, PositionExpired, Segments
 from lab.logs.writer import Writer
 from lab.model.jsontext import MAX_LINE_BYTES
@@ -27,11 +30,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 WEEK_MS = 7 * DAY_MS
+COUNTED, CHUNK = 1 << 28, 1 << 24  # bytes that are looked through for their lines, and at once
 BYTES_A_RECORD = 128  # so many bytes of lines count as one record
 T = TypeVar("T")
 
 
-class FileLog:
+class FileLog(Log):
     """A log in a folder, for any number of writers and readers in threads and processes. Reading does not create the folder.
 
     `retention_ms`: a new segment removes old segments whose lines are all older than the newest line by more than this; None: keeps all.
@@ -47,6 +51,8 @@ class FileLog:
     >>> tail.read(), tail.read()
     (['one', 'two', 'three'], [])
     """
+
+    pause_s = 0.2  # each append is a row of the index
 
     def __init__(self, folder: Path | str, retention_ms: int | None = None):
         self.folder = Path(folder)
@@ -65,12 +71,6 @@ class FileLog:
     def create(self) -> None:
         """Creates the folder unless it exists."""
         make_folder(self.folder)
-
-    def close(self) -> None:
-        """Does nothing: no file stays open."""
-
-    def check_topic_id(self, topic_id: str, remedy: str) -> None:
-        """Does nothing: only topics have ids."""
 
     def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> StartPosition:
         """Writes all lines or none; returns the position of the first. The log time is now, or as given, but never decreases."""
@@ -112,6 +112,16 @@ class FileLog:
     def expire(self, retention_ms: int) -> None:
         """Removes the oldest segments if all their lines are older than the newest line by more than `retention_ms`."""
         self._writer.expire(retention_ms)
+
+    def bounds(self) -> tuple[Positions, Positions]:
+        """Where the log begins and ends now."""
+        return {0: self.start()}, {0: self.end()}
+
+    def records_between(self, starts: Positions, ends: Positions) -> int:
+        """How many lines lie between two positions, at most of the last 256 MiB."""
+        end = ends[0]
+        start = max(starts.get(0, 0), self.start(), end - COUNTED)
+        return sum(self.read_bytes(at, min(at + CHUNK, end)).count(b"\n") for at in range(start, end, CHUNK))
 
     def start(self) -> int:
         """The oldest position that has not expired."""
@@ -182,13 +192,21 @@ class FileLog:
                 )
         return b"".join(parts)
 
-    def foreign_files(self) -> list[str]:
-        """The paths of files of data that somebody else has put into the folder; they are not part of the log."""
-        return self._segments.foreign_files()
+    def unread_bytes(self, append: str) -> Iterator[str]:
+        """Sentences about what other programs have put into the folder. An append that is running looks like it, too, for a moment."""
 
-    def bytes_without_row(self) -> tuple[str, int]:
-        """The newest segment's path, and how many bytes it has after the last append: of one that runs, or foreign ones."""
-        return self._segments.bytes_without_row()
+        def command(file: str) -> str:
+            # whoever may write to the folder chooses the name of a file there
+            return append.format(file=quote(file), log=quote(str(self)))
+
+        for file in self._segments.foreign_files():
+            yield f"{file} is not part of the log {self}, so it is not read: {command(file)} appends what it has"
+        segment, size = self._segments.bytes_without_row()
+        if size:
+            yield (
+                f"the last {size:,} bytes of {segment} are not read, and the next append removes them: they do not come from a "
+                f"complete append; {command('FILE')} appends what a file has"
+            )
 
     def begins_line(self, position: int) -> bool:
         """Whether a line begins at a position after the start, or will."""
@@ -215,17 +233,13 @@ class FileLog:
         self._counted = (base, at, number)
         return f"{self.folder.name}/{Path(file.name).name}:{number}"
 
-    def read(self) -> list[str]:
-        """All lines of the log."""
-        return self.tail().read()
+    def newest_records(self, max_kib: int) -> list[Record]:
+        """The lines that are completely within the last `max_kib` KiB, with the log time and the place of each."""
+        return self._newest(max_kib).records()
 
     def newest(self, max_kib: int) -> list[str]:
-        """The newest lines: those that are completely within the last `max_kib` KiB."""
+        """The same lines alone."""
         return self._newest(max_kib).read()
-
-    def newest_records(self, max_kib: int) -> list[Record]:
-        """The same with the log time and the place of each line."""
-        return self._newest(max_kib).records()
 
     def _newest(self, max_kib: int) -> "Tail":
         return Tail(self, self.earlier({0: self.end()}, max_kib * 1024 // BYTES_A_RECORD)[0])
@@ -250,14 +264,11 @@ class FileLog:
         return tail
 
 
-class Tail:
+class Tail(protocol.Tail):
     """Reads a growing log, each line once. If lines expire before they are read, it continues with the oldest line that is kept.
     If the folder is removed and another log takes its place, it reads that one from its beginning, as a topic's reader does.
 
-    `expired`: a sentence about the lines that it missed in this way; it remains until a caller empties it. `topic_id`: none; topics have one.
     """
-
-    topic_id = ""
 
     def __init__(self, log: FileLog, position: int):
         self._log, self._position, self.expired = log, position, ""
@@ -315,9 +326,6 @@ class Tail:
             return not (self._identity.is_kept() and self._log.begins_line(self._position))
         except PositionExpired:
             return False
-
-    def close(self) -> None:
-        """Does nothing: no file stays open."""
 
 
 def join_lines(lines: Iterable[str | bytes]) -> bytes:

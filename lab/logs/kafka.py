@@ -7,7 +7,7 @@ Events are evaluated in the order of log time, then partition, then offset.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from difflib import get_close_matches
 from functools import cached_property, partial
@@ -17,11 +17,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
+from lab.logs import protocol
 from lab.logs.cluster import GONE, Cluster, NoTopic, TopicMadeAnew, UnusableTopic, to_cluster
 from lab.logs.offsets import PartitionOffsets
 from lab.logs.partitions import PartitionReader
 from lab.logs.places import KAFKA
 from lab.logs.positions import Positions, Record, advance_expired_positions, expired_text, log_time_of
+from lab.logs.protocol import Log
 from lab.model.times import DAY_MS
 
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -44,6 +46,7 @@ WRITING = {
 }
 MAX_COMPARED = 10_000  # topics whose names are compared with one that does not exist
 NAMED = 10  # topics that an error names
+QUEUE_KB = 8 << 10  # of each partition's records wait at most where they are read one by one
 ROOM_S = 0.1  # how often a full queue is checked
 
 
@@ -92,7 +95,7 @@ class RecordProducer:
         self.raise_lost()
 
 
-class KafkaLog:
+class KafkaLog(Log):
     """A topic as a log, for any number of writers and readers. `where`: host:port or a cluster."""
 
     def __init__(self, where: str | Cluster, topic: str):
@@ -215,7 +218,7 @@ class KafkaLog:
                 self._producer.send(self.topic, line, key, partial(note_delivery, number))
         self.flush()
         messages = (sent[number] for number in range(len(lines)))
-        return [f"{self.topic}/{each.partition()}:{each.offset()}" for each in messages]
+        return [self.place_of(each.partition() or 0, each.offset() or 0) for each in messages]
 
     def flush(self) -> None:
         """Waits until the brokers have acknowledged all records. Raises NoBroker, UnusableTopic or KafkaException if any was lost."""
@@ -227,29 +230,38 @@ class KafkaLog:
         PartitionOffsets(self.cluster, self.topic).numbers()
         return RecordProducer(self.cluster, [self.topic])
 
-    def read(self) -> list[str]:
-        """All lines of the log up to now."""
-        with closing(self.tail()) as tail:
-            return tail.read()
-
-    def newest(self, max_records: int) -> list[str]:
-        """The newest lines: at most `max_records`, an equal share from each partition."""
-        return [record.line for record in self.newest_records(max_records)]
-
     def newest_records(self, max_records: int) -> list[Record]:
-        """The same with the log time and the place of each line."""
+        """The newest records: at most `max_records`, an equal share from each partition."""
         partitions = PartitionOffsets(self.cluster, self.topic)
         starts, ends = partitions.start_offsets(), partitions.end_offsets()
         share = max(max_records // len(ends), 1)
         with closing(self.tail(at={n: max(starts[n], end - share) for n, end in ends.items()})) as tail:
             return tail.records()
 
-    def earlier(self, positions: Positions, records: int) -> Positions:
-        """The positions `records` records before the given ones, or the starts of the partitions."""
-        starts = PartitionOffsets(self.cluster, self.topic).start_offsets()
-        return {
-            number: max(start, positions.get(number, start) - records) for number, start in starts.items()
-        }
+    def bounds(self) -> tuple[Positions, Positions]:
+        """The first and next offsets of the partitions. Raises as `existing_partitions` does."""
+        partitions = self.existing_partitions()
+        return partitions.start_offsets(), partitions.end_offsets()
+
+    def place_of(self, source: int, position: int) -> str:
+        """`events/3:17`."""
+        return f"{self.topic}/{source}:{position}"
+
+    def values(self, source: int, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+        """(log time, offset, value) of the records between two offsets of a partition."""
+        with closing(PartitionReader(self.cluster, self.topic, QUEUE_KB)) as reader:
+            for _, messages in reader.read({source: (start, end)}, clusters.ANSWER_S):
+                for message in messages:
+                    yield log_time_of(message), message.offset() or 0, message.value() or b""
+
+    def time_notice(self) -> str:
+        """A notice if records have their producers' times; "" if the broker says when a record was logged."""
+        if self.topic_config().get("message.timestamp.type") != "CreateTime":
+            return ""
+        return (
+            f"topic {self.topic}: records have their producers' times (CreateTime) and are read in the order of these times; "
+            "see docs/kafka.md"
+        )
 
     def check_topic_id(self, topic_id: str, remedy: str) -> None:
         """Raises TopicMadeAnew, with a remedy, if the topic is not the one that had this id; "" is any. Raises NoBroker, UnusableTopic."""
@@ -274,7 +286,7 @@ class KafkaLog:
             del self._producer
 
 
-class Tail:
+class Tail(protocol.Tail):
     """Reads a growing topic, each record once; if the topic is deleted and created again, all its new records. All methods raise NoBroker and UnusableTopic.
 
     If records expire before they are read, it continues with the oldest ones that are kept. `expired`: a sentence about the records that it
@@ -335,10 +347,6 @@ class Tail:
             for number, messages in self._reader.read(ranges, clusters.ANSWER_S)
             for message in messages
         ]
-
-    def read(self, at_most: int | None = None) -> list[str]:
-        """The lines appended since the last call, at most `at_most` of each partition."""
-        return [record.line for record in self.records(at_most)]
 
     def close(self) -> None:
         self._reader.close()

@@ -15,7 +15,7 @@ StartPosition = int  # where the first line of an append to a folder begins
 LATEST_LOG_TIME = MAX_TIME
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """A record: its log time (ms), its key, its value as text, and its place in the log."""
 

@@ -2,14 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from lab.logs.positions import Record
+from lab.logs.protocol import Tail
 from lab.model.words import escape_control_characters
-
-if TYPE_CHECKING:
-    from lab.logs.files import Tail
-    from lab.logs.kafka import Tail as KafkaTail
 
 T = TypeVar("T")
 NAMED = 20
@@ -30,7 +27,7 @@ def parse_records(
             yield record, value
 
 
-def new_records(tail: "Tail | KafkaTail") -> Iterator[list[Record]]:
+def new_records(tail: Tail) -> Iterator[list[Record]]:
     """The records that a reader has not read yet, a part of them in memory at a time: after a pause there may be millions.
 
     After MOST_PARTS it ends, too: what comes faster than it is read waits for the next call.
@@ -41,7 +38,7 @@ def new_records(tail: "Tail | KafkaTail") -> Iterator[list[Record]]:
         yield records
 
 
-def print_expired(tail: "Tail | KafkaTail") -> None:
+def print_expired(tail: Tail) -> None:
     """Prints to stderr what a reader has missed because it expired, once."""
     if tail.expired:
         print(f"left out: {tail.expired}", file=sys.stderr, flush=True)

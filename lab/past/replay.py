@@ -24,7 +24,7 @@ from threading import Event
 from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import WITHDRAWN_LINE, Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter

@@ -6,9 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import Logs
+from lab.logs.protocol import NoLog, Tail
 from lab.logs.reading import POLL_S, SkippedLines, parse_records
 from lab.model.alerts import Alert
 from lab.model.answers import parse_ack
@@ -18,11 +19,7 @@ from lab.model.schema import Schema
 from lab.model.textmessages import SENTENCE
 from lab.model.words import escape_control_characters, plain_text
 from lab.past.replay import read_rules
-from lab.running.target import Target, open_control_log, open_existing_log
-
-if TYPE_CHECKING:
-    from lab.logs.files import Tail as FileTail
-    from lab.logs.kafka import Tail as KafkaTail
+from lab.running.target import Target
 
 ANSWER_S = 15.0  # how long to wait for the engine's answer
 
@@ -57,14 +54,14 @@ def print_repeated_rules(messages: Sequence[str], schema: Schema, file: TextIO |
 def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
     """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
     message: dict = {"ruleId": rule_id}
-    open_control_log(target.logs)
+    target.logs.control_to_write()
     rule = read_rules_in_force(target.logs, target.effective_schema).rules.get(rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
     publish_and_wait_for_answers(target, [json.dumps(message | {"ruleState": state})], timeout_s)
 
 
-def read_rules_in_force(logs: FileLogs | KafkaLogs, schema: Schema) -> RuleBook:
+def read_rules_in_force(logs: Logs, schema: Schema) -> RuleBook:
     """The rules as the control log gives them; says on stderr how many of its messages are refused for events of this schema."""
     log, book, refused = logs.log("control"), RuleBook(schema), []
     for message in log.read():
@@ -109,9 +106,9 @@ def publish_and_wait_for_answers(
     """
     logs, schema = target.logs, target.effective_schema
     keys = [compaction_key(message, schema) for message in messages]
-    control = open_control_log(logs)
+    control = logs.control_to_write()
     acks = _tail_of_answers(logs) if timeout_s else None
-    alerts = open_existing_log(logs, "alerts").tail(new=True) if first_alert else None
+    alerts = logs.existing("alerts").tail(new=True) if first_alert else None
     started, left_out = time.monotonic(), SkippedLines()
     waiting, answers = set(control.publish(messages, keys)), []
     while waiting and acks and time.monotonic() < started + timeout_s:
@@ -133,15 +130,11 @@ def publish_and_wait_for_answers(
         raise BadRule(rejected[0])
 
 
-def _tail_of_answers(logs: FileLogs | KafkaLogs) -> "FileTail | KafkaTail | None":
+def _tail_of_answers(logs: Logs) -> Tail | None:
     """A reader of the answers that are still to come; None, and why on stderr, if the topic for them is missing."""
-    if isinstance(logs, FileLogs):
-        return logs.log("acks").tail(new=True)
-    from lab.logs.cluster import NoTopic
-
     try:
-        return open_existing_log(logs, "acks").tail(new=True)
-    except NoTopic as error:
+        return logs.existing("acks").tail(new=True)
+    except NoLog as error:
         print(error, file=sys.stderr)
         return None
 
@@ -177,7 +170,7 @@ def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: Ski
 
 def print_rules(target: Target) -> None:
     """Prints the rules that the control log gives."""
-    open_existing_log(target.logs, "control")
+    target.logs.existing("control")
     rules = read_rules_in_force(target.logs, target.effective_schema).sorted()
     for rule in rules:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")

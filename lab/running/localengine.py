@@ -13,8 +13,9 @@ import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly 
 from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ, FileLogs
+from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
 from lab.engine.windows import shared

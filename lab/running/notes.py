@@ -5,11 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from shlex import quote
 
 from lab.engine.checkpoint.record import cut_mark, last_saved_mark, read_record
-from lab.engine.loop.ends import FileLogs, KafkaLogs
-from lab.logs.files import FileLog
+from lab.engine.loop.ends import Logs
 from lab.logs.positions import Record
 from lab.logs.reading import parse_records
 from lab.model.answers import parse_dead_letter, parse_stats
@@ -18,7 +16,6 @@ from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.tallies import WARNINGS
 from lab.model.times import now_ms, rounded_duration_words
 from lab.running.report import StatsReport
-from lab.running.runningengine import estimate_records_between
 from lab.sources.infer import unmatched_field_warnings
 
 JUST_NOW_MS = 3_000  # an engine that gets events writes to the stats log more often than this
@@ -66,7 +63,7 @@ class EngineMonitor:
 
     def __init__(
         self,
-        logs: FileLogs | KafkaLogs,
+        logs: Logs,
         checkpoint: Path | str,
         give_up_after_s: float = float("inf"),
         on_stats: Callable[[dict], None] | None = None,
@@ -134,7 +131,7 @@ class EngineMonitor:
 
     def check_no_other_engine(self) -> None:
         """Raises TwoEngines if the newest line of the stats topic comes from another engine that runs now. Folders have a lock."""
-        if isinstance(self._logs, FileLogs):
+        if self._logs.excludes_others:
             return
         log = self._logs.log("stats")
         newest = [Record(0, "", line, f"{log}, its newest line") for line in log.newest(1)]
@@ -216,7 +213,7 @@ class EngineMonitor:
                 closing(events.tail(new=True)) as newest,
             ):
                 starts = oldest.positions | starts
-                self._waited = estimate_records_between(events, starts, newest.positions)
+                self._waited = events.records_between(starts, newest.positions)
         if self._waited:
             seconds = self._clock() - self._began
             some = f"about {self._waited:,} events wait" if self._waited > 1 else "1 event waits"
@@ -250,32 +247,28 @@ class EngineMonitor:
 
     def _foreign(self) -> Iterator[str]:
         """Notices, each once, about what another program has put into the folders that the engine reads."""
-        if not isinstance(self._logs, FileLogs):
-            return
-        found = [sentence for name in APPEND for sentence in _foreign_in(self._logs.log(name), APPEND[name])]
+        found = [
+            each for name, append in APPEND.items() for each in self._logs.log(name).unread_bytes(append)
+        ]
         # an append that is running has written other bytes the next time
         yield from (sentence for sentence in found if self._found_foreign.get(sentence) == 1)
         self._found_foreign = {sentence: self._found_foreign.get(sentence, 0) + 1 for sentence in found}
 
     def _refused_commits(self) -> Iterator[str]:
         """A notice, once, if the consumer group cannot follow the engine because other programs have joined it."""
-        if isinstance(self._logs, KafkaLogs) and not self._group_taken and self._due("group"):
-            cluster = self._logs.cluster
-            self._group_taken = cluster.group_has_members()
-            if self._group_taken:
-                yield (
-                    f"consumer group {cluster.consumer_group} has active members, so the brokers refuse the engine's commits, and "
-                    "the group's lag is not the engine's; results are not affected. Set a group of its own in lab.toml (group = …)"
-                )
+        if not self._group_taken and self._due("group") and (notice := self._logs.progress_notice()):
+            self._group_taken = True
+            yield notice
 
     def lag(self) -> int | None:
         """How many records of the events topic no finished micro-batch has taken; None if that is unknown, as with files."""
         # the newest mark of the checkpoint may be of a cut that is not evaluated yet
         done = self.report.events_end
-        if isinstance(self._logs, FileLogs) or self._away or done is None:
+        feed = self._logs.feed("events")
+        if not feed.positions_are_records or self._away or done is None:
             return None
         try:
-            ends = self._logs.feed("events").ends()
+            ends = feed.ends()
         except ConnectionError:
             return None
         return sum(max(end - done.get(str(number), 0), 0) for number, end in ends.items())
@@ -283,31 +276,3 @@ class EngineMonitor:
     def close(self) -> None:
         """Closes the logs."""
         self._letters.close()
-
-
-def _foreign_in(log: FileLog, append: str) -> Iterator[str]:
-    def command(file: str) -> str:
-        # whoever may write to the folder chooses the name of a file there
-        return append.format(file=quote(file), log=quote(str(log)))
-
-    for file in log.foreign_files():
-        yield f"{file} is not part of the log {log}, so it is not read: {command(file)} appends what it has"
-    segment, size = log.bytes_without_row()
-    if size:
-        yield (
-            f"the last {size:,} bytes of {segment} are not read, and the next append removes them: they do not come from a "
-            f"complete append; {command('FILE')} appends what a file has"
-        )
-
-
-def create_time_notice(logs: FileLogs | KafkaLogs) -> str:
-    """A notice if records of the events topic have their producers' times; "" if its broker says when a record was logged."""
-    if isinstance(logs, FileLogs):
-        return ""
-    with closing(logs.log("events")) as events:
-        if events.topic_config().get("message.timestamp.type") != "CreateTime":
-            return ""
-    return (
-        f"topic {events.topic}: records have their producers' times (CreateTime) and are read in the order of these times; "
-        "see docs/kafka.md"
-    )

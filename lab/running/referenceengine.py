@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import READ, WRITTEN, FileLogs
+from lab.engine.loop.ends import READ, WRITTEN
+from lab.engine.loop.filelogs import FileLogs
 from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.deadletters import dead_letter

@@ -2,17 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lab.logs.protocol import Log
 from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.model.answers import parse_stats
 from lab.model.rules import MAX_RULES
 from lab.model.tallies import COUNTS, RouteTallies
 from lab.model.times import now_ms
-
-if TYPE_CHECKING:
-    from lab.logs.files import FileLog
-    from lab.logs.kafka import KafkaLog
 
 RECORD_WORDS = {"routed": "routed", "unrouted": "without a route", "deadLetters": "dead letters"}
 FATE_WORDS = {
@@ -52,7 +49,7 @@ class StatsReport:
 
     def __init__(
         self,
-        stats: "FileLog | KafkaLog",
+        stats: Log,
         on_stats: Callable[[dict], None] | None = None,
         left_out: SkippedLines | None = None,
     ):

@@ -22,8 +22,7 @@ from lab.running.target import Target, Usage
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
-    from lab.logs.files import FileLog
-    from lab.logs.kafka import KafkaLog
+    from lab.logs.protocol import Log
     from lab.running.metrics import Metrics
 
 REPORT_S = 1.0
@@ -117,7 +116,7 @@ def _serve(
     service: ServiceOptions,
 ) -> None:
     from lab.engine.spark.pipeline import start
-    from lab.running.notes import BrokersAwayTooLong, EngineMonitor, TwoEngines, create_time_notice
+    from lab.running.notes import BrokersAwayTooLong, EngineMonitor, TwoEngines
 
     logs, checkpoint = target.logs, target.checkpoint
     on_stats = watched.add_stats if watched else None
@@ -132,7 +131,7 @@ def _serve(
         )
     ) as notes:
         notes.check_no_other_engine()
-        clock = create_time_notice(logs)  # now, because later a broker may be away
+        clock = logs.log("events").time_notice()  # now, because later a broker may be away
         try:
             engine = start(spark, logs, checkpoint, settings)
         except Exception:
@@ -186,7 +185,7 @@ def _tell(new: Counter[str], rate: float, stored_events: int, lag: int | None, s
     say("progress", text, eventsPerSecond=round(rate, 1), heldEvents=stored_events, **behind, **new)
 
 
-def check_rules_fit_schema(control: "FileLog | KafkaLog", schema: Schema) -> None:
+def check_rules_fit_schema(control: "Log", schema: Schema) -> None:
     """Raises Usage if the control log's rules are all for events of another schema."""
 
     def fit(message: str, other: Schema) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.logs.config import load_config
-from lab.logs.places import KAFKA
 from lab.model.schemafile import MAX_BYTES
 from lab.running.outputfile import write_output
 from lab.running.target import Usage
@@ -32,7 +31,7 @@ def propose_schema(
             f"{schema_file} already exists and may have been edited by hand: remove it, or name another file"
         )
     name = events_place.rstrip("/").rpartition("/")[2]
-    if not events_place.startswith(KAFKA):
+    if "://" not in events_place:
         name = name.removesuffix(".gz").rpartition(".")[0] or name
     source = source_at(events_place, load_config(config_file))
     try:

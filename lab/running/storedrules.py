@@ -12,7 +12,7 @@ from lab.model.words import escape_control_characters
 from lab.rulestore import capture
 from lab.rulestore.store import RuleChange, RuleStore, change_to_message
 from lab.running.control import ANSWER_S, print_hints
-from lab.running.target import Target, Usage, check_topics_to_read
+from lab.running.target import Target, Usage
 
 
 def store_rules(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) -> None:
@@ -84,7 +84,7 @@ def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
 
 def run_capture(url: str, target: Target) -> None:
     """Captures the changes of the rule store with this URL until Ctrl-C."""
-    check_topics_to_read(target.logs, "acks")
+    target.logs.check_readable("acks")
     schema = target.required_schema
     target.logs.create_log("control")
     with stop_signals() as stopped:

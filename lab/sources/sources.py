@@ -10,24 +10,17 @@ from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
+from lab.engine.loop.ends import kind_of
+from lab.logs.config import Config
 from lab.logs.files import FileLog
-from lab.logs.opened import open_log
-from lab.logs.places import KAFKA
+from lab.logs.protocol import Log
 from lab.model.schema import Schema
 from lab.sources.csvcolumns import ColumnStyle
 from lab.sources.formats import BOM, LineFormat, detect_format
 from lab.sources.records import Format, UnreadableFile
-
-if TYPE_CHECKING:
-    from lab.logs.config import Config
-    from lab.logs.kafka import KafkaLog
-
-QUEUE_KB = 8 << 10  # of each partition's records wait at most
 
 
 class EventSource(ABC):
@@ -65,13 +58,13 @@ class EventSource(ABC):
         """Where line `index` of the last reading stands, for people."""
 
 
-def source_at(where: Path | str, config: "Config | None" = None, schema: Schema | None = None) -> EventSource:
+def source_at(where: Path | str, config: Config | None = None, schema: Schema | None = None) -> EventSource:
     """The events at a place, of a schema: a file (also gzip), the folder of a log, or kafka://HOST:PORT/TOPIC.
 
     Raises ValueError, NoBroker, UnusableTopic.
     """
-    if str(where).startswith(KAFKA):
-        return TopicSource(cast("KafkaLog", open_log(str(where), config)), schema)
+    if "://" in str(where):
+        return TopicSource(kind_of(str(where)).open_log(str(where), config or Config()), schema)
     return Source(Path(where), schema)
 
 
@@ -127,12 +120,11 @@ class Source(EventSource):
 
 
 class TopicSource(EventSource):
-    """The records of all partitions of a topic that are there when it is made, in the order of the log."""
+    """The records of all partitions of a topic, or another log that is no folder, that are there when it is made, in the order of the log."""
 
-    def __init__(self, log: "KafkaLog", schema: Schema | None = None):
+    def __init__(self, log: Log, schema: Schema | None = None):
         self._log, self.schema = log, schema
-        partitions = log.existing_partitions()
-        self._starts, self._ends = partitions.start_offsets(), partitions.end_offsets()
+        self._starts, self._ends = log.bounds()
         self._partitions, self._offsets = array("q"), array("q")
 
     def __len__(self) -> int:
@@ -148,17 +140,11 @@ class TopicSource(EventSource):
 
     def _partition(self, number: int) -> Iterator[tuple[int, int, int, bytes]]:
         """(log time, partition, offset, value) of each record."""
-        from lab.logs.cluster import ANSWER_S
-        from lab.logs.partitions import PartitionReader
-        from lab.logs.positions import log_time_of
-
-        newest, span = 0, (self._starts[number], self._ends[number])
-        with closing(PartitionReader(self._log.cluster, self._log.topic, QUEUE_KB)) as reader:
-            for _, messages in reader.read({number: span}, ANSWER_S):
-                for message in messages:
-                    newest = max(newest, log_time_of(message))
-                    yield newest, number, message.offset() or 0, message.value() or b""
+        newest = 0
+        for log_time, offset, value in self._log.values(number, self._starts[number], self._ends[number]):
+            newest = max(newest, log_time)
+            yield newest, number, offset, value
 
     def place(self, index: int) -> str:
         """`events/3:17`."""
-        return f"{self._log.topic}/{self._partitions[index]}:{self._offsets[index]}"
+        return self._log.place_of(self._partitions[index], self._offsets[index])

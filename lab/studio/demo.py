@@ -36,7 +36,7 @@ from lab.running.say import compile_window_loop
 from lab.stream.simulate import PlantedBurst, payments, to_json
 
 if TYPE_CHECKING:
-    from lab.engine.loop.ends import FileLogs
+    from lab.engine.loop.filelogs import FileLogs
 
 SEGMENT_S = 0.2  # the stream reaches its log this often
 POLL_S = 0.1
@@ -236,7 +236,7 @@ def run(seconds: int, rate_per_s: int) -> None:
     compile_window_loop(say)
     say("starting Spark")
     with TemporaryDirectory(prefix="lab-demo-") as name:
-        from lab.engine.loop.ends import FileLogs
+        from lab.engine.loop.filelogs import FileLogs
         from lab.engine.spark.pipeline import start
         from lab.machine.session import session
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import Logs
 from lab.followers.latency import Latencies
 from lab.logs.positions import Record
 from lab.logs.reading import SkippedLines, new_records, parse_records
@@ -34,7 +34,7 @@ class EngineView:
     `settings`: those of the engine; of one that runs already its lines of statistics tell them.
     """
 
-    def __init__(self, logs: FileLogs | KafkaLogs, settings: Settings, running: bool):
+    def __init__(self, logs: Logs, settings: Settings, running: bool):
         self.logs, self.schema = logs, settings.schema
         self.history = RouteHistory(settings)
         self.book, self.past = self.history.book, Past(self.schema, history=self.history)
@@ -62,8 +62,6 @@ class EngineView:
 
     def load_newest_records(self) -> None:
         """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
-        from lab.running import runningengine
-
         stats = [Record(0, "", line) for line in self.logs.log("stats").newest(1)]
         for _, line_stats in parse_records(stats, parse_stats, lambda record, reason: None):
             self._learn_settings(line_stats)
@@ -71,7 +69,7 @@ class EngineView:
         self._add_events(self.logs.log("events").newest_records(PAST))
         for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
             log = self.logs.log(name)
-            self.before[name] = runningengine.estimate_record_count(log)
+            self.before[name] = log.records_between(*log.bounds())
             newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
             parse: Callable[[str], Any] = parse_alert_line if name == "alerts" else parse_dead_letter
             came = [value for _, value in parse_records(newest, parse, self.left_out)]
@@ -86,13 +84,12 @@ class EngineView:
     def _count_waiting(self, newest_stats: dict[str, Any]) -> None:
         """Counts the records between where the engine has read up to and where reading begins here."""
         from lab.engine.loop.cut import mark_positions
-        from lab.running import runningengine
 
         self.report.read()  # the newest line may be of them
         end = self.report.events_end or newest_stats.get("cut", {}).get("events")
         if end is not None:
             log, here = self.logs.log("events"), self._tails["events"].positions
-            waiting = runningengine.estimate_records_between(log, mark_positions(end), here)
+            waiting = log.records_between(mark_positions(end), here)
             self._waited = waiting + self.report.total["records"]
 
     def _without_withdrawn(self, lines: list[Alert | Withdrawal]) -> list[Alert]:

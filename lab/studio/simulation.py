@@ -13,9 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
+from lab.engine.loop.ends import kind_of
 from lab.logs.config import load_config
-from lab.logs.files import FileLog
-from lab.logs.opened import open_log
 from lab.machine.signals import stop_signals
 from lab.model import words
 from lab.model.schema import PAYMENTS, Schema
@@ -25,7 +24,6 @@ from lab.running.target import Usage
 from lab.sources.sources import source_at
 from lab.stream.player import Player
 
-SEGMENT_S, KAFKA_S = 0.2, 0.01  # how often events reach a folder, and Kafka
 POLL_S = 0.1
 FASTER = 1.2
 
@@ -56,7 +54,7 @@ def play_into_log(
         raise Usage(f"{stream} and --events: expected only one of the two")
     try:
         config = load_config(config_file)
-        sink = open_log(log_place, config)
+        sink = kind_of(log_place).open_log(log_place, config)
     except ValueError as error:
         raise Usage(f"--to: {error}") from None
     has_actions = stream == "logins" or isinstance(stream, Schema) and "action" in stream.names
@@ -78,7 +76,7 @@ def play_into_log(
         sink,
         rate,
         seed=seed,
-        every_s=SEGMENT_S if isinstance(sink, FileLog) else KAFKA_S,
+        every_s=sink.pause_s,
         burst_every_s=burst_every_s,
         seconds=seconds,
         lines=lines.live_log_lines() if lines else None,

@@ -22,7 +22,9 @@ from typing import Any, Self
 from rich.table import Table
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import Logs
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.logs.config import load_config
 from lab.model import schemafile
 from lab.model.language import say, translated
@@ -30,7 +32,6 @@ from lab.model.schema import Schema
 from lab.past.backtest import COMPILED
 from lab.running.control import compaction_key
 from lab.running.errormessage import reason_of_failed_query
-from lab.running.target import open_existing_log
 from lab.sources.sources import source_at
 from lab.stream.background import HAS_THREADS
 from lab.stream.player import Player
@@ -82,7 +83,7 @@ class Studio(EngineView):
         *,
         rate: float = 200,
         rules: Sequence[str | dict] = (),
-        logs: FileLogs | KafkaLogs | None = None,
+        logs: Logs | None = None,
         events: str | Path | None = None,
         seed: int = 1,
         **player: Any,
@@ -119,7 +120,7 @@ class Studio(EngineView):
             logs = KafkaLogs(self._stack.enter_context(broker.running_broker()).address)
         logs = logs or FileLogs(folder / "logs")
         if engine == "elsewhere":
-            open_existing_log(logs, "events").close()
+            logs.existing("events").close()
         else:
             logs.create()
         settings = Settings(self.schema, key_groups=KEY_GROUPS, parallelism=1)
@@ -145,7 +146,7 @@ class Studio(EngineView):
             self.logs.log("events"),
             rate,
             seed=seed,
-            every_s=0.01 if engine == "kafka" else SEGMENT_S,
+            every_s=min(self.logs.log("events").pause_s, SEGMENT_S),
             **player,
         )
         self._stack.callback(self.player.stop)
@@ -256,9 +257,7 @@ class Studio(EngineView):
     def _is_alive(self) -> bool | None:
         """Whether an engine elsewhere lives, looked at every few seconds."""
         if time.monotonic() > self._looked + LOOK_S:
-            from lab.running import runningengine
-
-            self._looked, self._lives = time.monotonic(), runningengine.is_engine_running(self.logs)
+            self._looked, self._lives = time.monotonic(), self.logs.are_written()
         return self._lives
 
     def _waiting(self, state: str) -> str:
@@ -266,7 +265,7 @@ class Studio(EngineView):
 
     @property
     def _place(self) -> str:
-        return str(self.logs.folder if isinstance(self.logs, FileLogs) else self.logs.address)
+        return self.logs.name
 
     def _failure(self) -> str:
         if self.player and self.player.error:

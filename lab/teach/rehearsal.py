@@ -19,7 +19,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.model.alerts import Alert, AlertTable
 from lab.model.answers import SCHEMA_STATUS, parse_ack

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from tests.browser.jupyter import ROOT, Watched, voila
 from tests.browser.test_pages import LATER, PROJECTOR, beside, nothing_went_wrong, panel
 

@@ -19,7 +19,7 @@ import pytest
 from lab.cli.main import FAILED, OK, STOPPED, USAGE, build_parser, main
 from lab.cli.options import settings_from_options
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.past.replay import replay
 from lab.stream.simulate import payments, to_json
 from tests.answers import only_answers

@@ -37,7 +37,7 @@ def test_without_a_folder_for_compiled_code_the_message_says_where_it_looked_and
 
 
 def test_an_engine_does_not_start_without_one(closed, spark, tmp_path):
-    from lab.engine.loop.ends import FileLogs
+    from lab.engine.loop.filelogs import FileLogs
     from lab.engine.spark import pipeline
 
     with pytest.raises(CodeCacheNotWritable):

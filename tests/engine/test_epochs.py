@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 
 from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark import pipeline
 from lab.state.rescale import rescale
 from tests.engine.test_pipeline import EVENTS, RULES, alert_ids, expected, wait_for_records, write

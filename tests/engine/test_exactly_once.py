@@ -22,9 +22,10 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import kafkaoutlet
-from lab.engine.loop.ends import KafkaLogs, check_transactions_possible
+from lab.engine.loop.ends import check_transactions_possible
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import EngineId, Job
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.spark import pipeline, runner
 from lab.engine.windows import shared
 from lab.logs import kafka

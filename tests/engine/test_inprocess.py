@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.records import parallel
 from lab.engine.windows import alertlines, arrays, mergeplan, store, waits

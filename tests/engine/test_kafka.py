@@ -208,14 +208,14 @@ def test_a_checkpoint_goes_on_with_the_topics_that_it_has_read_and_no_others(kaf
     logs = topics(kafka.address, "first")
     append(logs, events(5))
     Settings(key_groups=4).bind(tmp_path)
-    bound = logs.with_topics_of(tmp_path)
-    assert logs.with_topics_of(tmp_path) == bound and bound.feed("events").ends() == {0: 5}
+    bound = logs.bound_to(tmp_path)
+    assert logs.bound_to(tmp_path) == bound and bound.feed("events").ends() == {0: 5}
     other = topics(kafka.address, "second")
     append(other, events(9))
     for log in ("events", "control"):
         mixed = replace(logs, topics={**logs.topics, log: other.topics[log]})
         with pytest.raises(TopicMadeAnew, match=f"topic {log}-second on .* start with a new checkpoint"):
-            mixed.with_topics_of(tmp_path)
+            mixed.bound_to(tmp_path)
         with pytest.raises(TopicMadeAnew):  # a task that starts later
             replace(mixed, topic_ids=bound.topic_ids).feed(log).ends()
 

@@ -20,7 +20,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Fenced, Lease, check_lease, current_lease_name
 from lab.engine.checkpoint.lock import CheckpointInUse
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.job import Job
 from lab.engine.spark.source import LoopReader

@@ -16,8 +16,9 @@ from lab.engine.checkpoint.ledger import FOLDER as RULES
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import epochs
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ, FileLogs
+from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry
 from lab.engine.loop.job import Job
 from lab.engine.records.feeds import LogLost

@@ -5,7 +5,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import KafkaLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.spark import pipeline
 from lab.logs.kafka import KEPT, KafkaLog
 from lab.model.times import now_ms

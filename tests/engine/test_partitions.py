@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Producer
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import KafkaLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.spark import pipeline
 from lab.logs.kafka import KEPT
 from lab.model.times import now_ms
-from lab.running.notes import EngineMonitor, create_time_notice
+from lab.running.notes import EngineMonitor
 from lab.stream.simulate import payments, to_json
 from tests.answers import only_answers
 from tests.topics import assert_equal, expected, publish, topics, turned_up_late
@@ -128,8 +128,10 @@ def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
             engine.query.awaitTermination()
     assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 20
     assert turned_up_late(logs) > 20
-    assert create_time_notice(logs).startswith(
-        "topic events-created: records have their producers' times (CreateTime)"
+    assert (
+        logs.log("events")
+        .time_notice()
+        .startswith("topic events-created: records have their producers' times (CreateTime)")
     )
     with closing(EngineMonitor(logs, tmp_path)) as notes:
         assert "ahead of this computer's clock" in next(notes.due_notices())

@@ -17,8 +17,10 @@ from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
 from lab.engine.checkpoint.record import last_saved_mark
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import ROW_BYTES, FileLogs, KafkaLogs, check_tasks_can_reach
+from lab.engine.loop.ends import check_tasks_can_reach
+from lab.engine.loop.filelogs import ROW_BYTES, FileLogs
 from lab.engine.loop.job import Job
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.spark import pipeline
 from lab.engine.spark.source import output_rows

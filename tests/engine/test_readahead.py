@@ -15,8 +15,9 @@ from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import epochs, readahead
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ, FileLogs
+from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import Epoch, running_epoch
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.job import Job
 from lab.engine.loop.readahead import ReadAhead
 from lab.engine.records.feeds import LogLost

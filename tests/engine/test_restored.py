@@ -10,7 +10,9 @@ import pytest
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs
+from lab.engine.loop.ends import WRITTEN, Logs
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.loop.restored import CheckpointRestored, check_not_restored
 from lab.engine.spark import pipeline
 from lab.logs.index import Batch, writer_id
@@ -25,23 +27,23 @@ def event(number: int) -> str:
     return f"{number},2013-01-01 00:00:00,25,12,CSH,{number}"
 
 
-def run(spark, logs: FileLogs | KafkaLogs, checkpoint: Path) -> None:
+def run(spark, logs: Logs, checkpoint: Path) -> None:
     with pipeline.start(spark, logs, checkpoint, Settings(), once=True) as engine:
         engine.query.awaitTermination()
 
 
-def log_events(logs: FileLogs | KafkaLogs, *numbers: int) -> None:
-    if isinstance(logs, FileLogs):
-        logs.log("events").append(map(event, numbers))
-    else:
+def log_events(logs: Logs, *numbers: int) -> None:
+    if isinstance(logs, KafkaLogs):
         append(logs, list(map(event, numbers)))
+    else:
+        logs.log("events").append(map(event, numbers))
 
 
-def alerted(logs: FileLogs | KafkaLogs) -> list[int]:
+def alerted(logs: Logs) -> list[int]:
     return [json.loads(line)["eventId"] for line in logs.log("alerts").read()]
 
 
-def put_back(spark, logs: FileLogs | KafkaLogs, folder: Path) -> Path:
+def put_back(spark, logs: Logs, folder: Path) -> Path:
     """A checkpoint as it was after event 2; events 3 and 4 were alerted since."""
     checkpoint, copy = folder / "checkpoint", folder / "copy"
     log_events(logs, 1, 2)

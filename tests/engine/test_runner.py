@@ -16,8 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lab.engine.checkpoint.record import cut_mark, last_saved_mark
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.records.feeds import FileFeed
 from lab.engine.spark import runner

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from lab.cli.main import FAILED, OK, main
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.followers.bookmarks import bookmark_file, load_bookmark
 from lab.followers.notify import notify
 from lab.logs.cluster import TopicMadeAnew

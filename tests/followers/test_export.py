@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.event import listen
 
 from lab.cli.main import FAILED, OK, USAGE, main
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.model.alerts import Alert, Withdrawal, event_id_text
 from lab.model.field import Id
 from lab.model.group import Group

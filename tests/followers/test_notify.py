@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from lab.cli.main import USAGE, main
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.followers.alertmessages import (
     MAX_BODY,
     MAX_LINE,

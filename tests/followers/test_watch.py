@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from lab.cli.main import FAILED, OK, main
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.followers.alerttext import AGAIN_S, AbsenceRules
 from lab.followers.latency import STAGES, Latencies
 from lab.logs.kafka import KafkaLog

@@ -8,7 +8,7 @@ import pytest
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lock import FolderLock
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.logs.access import private_file_opener
 from lab.logs.files import FileLog
 from lab.machine.javalog import JavaLog

@@ -177,7 +177,7 @@ def test_every_client_gets_the_same_in_its_own_spelling(folder):
 
 
 def test_a_cluster_and_its_logs_never_show_a_secret(folder):
-    from lab.engine.loop.ends import KafkaLogs
+    from lab.engine.loop.kafkalogs import KafkaLogs
 
     config = load_config(None)
     logs = KafkaLogs(config.kafka, config.topics)

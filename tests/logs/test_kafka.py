@@ -9,15 +9,16 @@ import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
-from lab.engine.loop.ends import LOGS, KafkaLogs
+from lab.engine.loop.ends import LOGS
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.loop.kafkaoutlet import KafkaOutlet
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.logs import cluster as clusters
 from lab.logs import partitions
 from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
+from lab.logs.config import Config
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.logs.offsets import PartitionOffsets, topic_end_offsets
-from lab.logs.opened import open_log
 from lab.logs.positions import Record
 from lab.model.times import DAY_MS
 from tests.topics import delete_topic, topics
@@ -151,7 +152,7 @@ def test_an_error_from_before_an_answer_explains_no_silence_after_it(kafka):
 
 def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
     with pytest.raises(UnusableTopic, match="there is no topic nowhere on"):
-        open_log(f"kafka://{kafka.address}/nowhere").read()
+        KafkaLogs.open_log(f"kafka://{kafka.address}/nowhere", Config()).read()
 
 
 def test_a_topic_that_was_made_anew_is_another_one(kafka):

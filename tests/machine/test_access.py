@@ -16,7 +16,8 @@ import pytest
 
 from lab.cli.main import main
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.spark import pipeline
 from lab.logs.config import read_config
 from lab.machine import broker, ports

@@ -4,7 +4,7 @@ import json
 import time
 from itertools import count
 
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.model.schema import LOGINS
 from lab.restrict.client import Enforcement
 from lab.restrict.decide import Decider

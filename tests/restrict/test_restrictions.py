@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.cli.main import OK, USAGE, main
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.model.field import Field

@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.machine import database, jars
 from lab.model.schema import PAYMENTS
 from lab.rulestore.store import RuleStore

@@ -11,8 +11,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Self
 
-from lab.engine.loop.ends import KafkaLogs
 from lab.engine.loop.inprocess import compile_kernels
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.machine import broker, database, ports
 from lab.model.schema import Schema
 from lab.restrict.client import HOST, Enforcement

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from lab.cli.main import OK, USAGE, main
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.machine import database
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS

@@ -4,8 +4,8 @@ import time
 from threading import Thread
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.epochs import Epoch
+from lab.engine.loop.filelogs import FileLogs
 from lab.running.localengine import LocalEngine
 from tests.waiting import wait_until
 

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import Logs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.records.kafkafeed import ConsumerGroupFollower
 from lab.logs.cluster import Cluster, NoBroker
 from lab.model.deadletters import dead_letter
@@ -50,7 +51,7 @@ def notes(tmp_path, clock):
     return EngineMonitor(logs, tmp_path / "checkpoint", 50, clock=clock)
 
 
-def told(logs: FileLogs | KafkaLogs, batch: int, **counts) -> None:
+def told(logs: Logs, batch: int, **counts) -> None:
     stats = {"batch": batch, "keyGroups": [0, 3], "stored": {}, "times": {}, **counts}
     logs.log("stats").publish([json.dumps(stats)], [""])
 

@@ -9,7 +9,7 @@ import pytest
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.announcement import announce_schema, announced_schema
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.logs.files import FileLog
 from lab.model.answers import parse_ack
 from lab.model.field import Field

@@ -20,7 +20,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from lab.cli.main import USAGE, main
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.model.tallies import FATES
 from lab.running.metrics import REASONS_AT_MOST, TASKS_AT_MOST, WAITS_S, Metrics, MetricsServer
 from lab.running.notes import STALE_S

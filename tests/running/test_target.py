@@ -6,12 +6,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.followers import watch
 from lab.model.rules import BadRule
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.running import control
-from lab.running.target import Target, Usage, locate, open_existing_log, target_of_existing_logs
+from lab.running.target import Target, Usage, locate, target_of_existing_logs
 from tests.machine.test_access import as_stranger, only_root
 
 RULE = '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": 5, "window": "1h"}'
@@ -39,7 +40,7 @@ def test_logs_checkpoint_and_schema_have_defaults_beside_each_other(folder):
 def test_where_logs_may_be_is_told_though_folders_of_other_users_are_beside():
     def told(folder: Path) -> str:
         with pytest.raises(FileNotFoundError) as error:
-            open_existing_log(FileLogs(folder / "none"), "alerts")
+            FileLogs(folder / "none").existing("alerts")
         return str(error.value)
 
     with TemporaryDirectory() as shared:

@@ -22,7 +22,7 @@ import pytest
 from pyarrow import fs
 
 from lab.engine.checkpoint.lease import LEASE_S
-from lab.engine.loop.ends import KafkaLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.machine import broker, clustersecret, faststart, jars, ports
 from lab.stream.simulate import payments, to_json
 from tests.soak.test_kafka_kill import grow

@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from lab.engine.loop.ends import KafkaLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.machine import broker
 from lab.stream.simulate import payments, to_json
 from tests.soak.test_kill import CHANGES, RULES

@@ -30,7 +30,7 @@ RULES = [
 RUN = """
 import sys
 from pathlib import Path
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.engine.checkpoint.settings import Settings
 from lab.machine.session import session

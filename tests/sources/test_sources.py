@@ -11,7 +11,7 @@ import lab
 from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.announcement import announce_schema
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.logs.kafka import KEPT, KafkaLog
 from lab.model.rules import parse_message
 from lab.past.backtest import Past

@@ -9,7 +9,7 @@ from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
 from lab.engine.checkpoint.record import BatchProgress, read_record
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.state.rescale import CannotRescale, rescale
 from tests.engine.test_pipeline import EVENTS, RULES, alert_ids, expected, run, write
 

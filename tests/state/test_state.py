@@ -14,7 +14,7 @@ from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import VERSION, last_saved_mark, mark_at_end_of, read_record, write_record
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.windows.statefiles import StateFileMissing, StateFiles
 from lab.model.field import Field
 from lab.model.keygroups import key_group_of

@@ -11,8 +11,9 @@ import pexpect
 import pytest
 
 from lab.cli.main import FAILED, OK, USAGE, main
+from lab.engine.loop.ends import kind_of
+from lab.logs.config import Config
 from lab.logs.files import FileLog
-from lab.logs.opened import open_log
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS, SCHEMAS
 from lab.stream.player import CHUNK, Player
@@ -327,7 +328,7 @@ def test_a_topic_without_a_broker_is_refused(monkeypatch, capsys):
 def test_events_reach_a_topic_each_once(kafka):
     where = f"kafka://{kafka.address}/played"
     assert main(["simulate", "payments", "--to", where, "--seconds", "2", "--rate", "300"]) == OK
-    ids = [json.loads(line)["transactionId"] for line in open_log(where).read()]
+    ids = [json.loads(line)["transactionId"] for line in kind_of(where).open_log(where, Config()).read()]
     assert ids == list(range(1, len(ids) + 1)) and len(ids) >= 600
 
 

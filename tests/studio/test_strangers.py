@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from lab.cli.main import OK, main
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.followers.latency import Latencies
 from lab.model.alerts import Alert
 from lab.model.schema import PAYMENTS

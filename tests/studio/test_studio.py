@@ -15,14 +15,15 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop import ends
 from lab.engine.loop.epochs import Epoch
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.logs.positions import Record
 from lab.logs.reading import AT_ONCE, MOST_PARTS, new_records
 from lab.model.alerts import Alert, Withdrawal
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
-from lab.running import runningengine
 from lab.running.report import StatsReport
 from lab.studio import engineview
 from lab.studio import studio as studios
@@ -242,14 +243,14 @@ def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, m
 def test_of_an_engine_on_topics_the_lease_of_its_checkpoint_tells(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     logs = KafkaLogs("127.0.0.1:9")  # nobody is asked
-    assert runningengine.is_engine_running(logs) is None
+    assert logs.are_written() is None
     with Lease(CheckpointFolder(tmp_path / "checkpoint")):
-        assert runningengine.is_engine_running(logs) is True
-        monkeypatch.setattr(runningengine, "LEASE_S", -1)
-        assert runningengine.is_engine_running(logs) is False
+        assert logs.are_written() is True
+        monkeypatch.setattr(ends, "LEASE_S", -1)
+        assert logs.are_written() is False
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    assert runningengine.is_engine_running(logs) is False  # it was given back
+    assert logs.are_written() is False  # it was given back
 
 
 def test_what_the_logs_held_before_is_shown_on_connecting(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from lab.cli.main import main
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.teach import lessons, progress, reset
 from lab.teach.judge import RIGHT, Verdict
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.followers.latency import STAGES
 from lab.model.alerts import Alert
 from lab.sources.infer import infer

@@ -22,8 +22,8 @@ from rich.table import Table
 from lab.engine.checkpoint.cuts import Cut, CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.epochs import running_epoch
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
 from lab.engine.spark.runner import EPOCH_S, GATHER_S, REST_S

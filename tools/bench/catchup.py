@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import WRITTEN, KafkaLogs
+from lab.engine.loop.ends import WRITTEN
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.records import arrowjson, decode
 from lab.engine.spark import pipeline
 from lab.logs.cluster import to_cluster

@@ -16,7 +16,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.machine import broker
 from lab.stream.player import Player
 from tests.answers import only_answers

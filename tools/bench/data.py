@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.records.feeds import BYTES_A_RECORD
 from lab.logs.files import FileLog
 from lab.model.messages import CONDITION

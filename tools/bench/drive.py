@@ -15,7 +15,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import Logs
 from lab.engine.spark import pipeline
 from lab.model.answers import STAGES
 from tools.bench.data import Payments, logs_of
@@ -87,7 +87,7 @@ def replay(spark: SparkSession, payments: Payments, rules: Sequence[str], settin
     return one
 
 
-def run(spark: SparkSession, logs: FileLogs | KafkaLogs, checkpoint: Path, settings: Settings) -> Run:
+def run(spark: SparkSession, logs: Logs, checkpoint: Path, settings: Settings) -> Run:
     """The engine from a fresh checkpoint over all that the logs have; its own logs are new."""
     stages_before = len(stages(spark))
     with cpu_seconds() as cpu, pipeline.start(spark, logs, checkpoint, settings, once=True) as engine:

@@ -18,7 +18,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.followers.latency import PERCENTILES, Latencies
 from lab.machine import broker
 from lab.machine.orphans import run_if_killed

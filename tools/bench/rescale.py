@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from lab.contrast.restore import Keys, compare_restores
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark import pipeline
 from lab.machine.session import session
 from lab.state.rescale import rescale

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark
-from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.task import evaluate_and_save_share, read_and_route
 from lab.engine.windows.evaluate import TaskOutput

@@ -21,7 +21,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from lab.engine.loop.ends import KafkaLogs
+from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.followers.latency import Latencies
 from lab.machine import broker
 from lab.running.report import StatsReport

@@ -7,39 +7,30 @@ from any folder, wherever the checkpoint is.
 """
 
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
 
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import Logs
+from lab.logs.protocol import Log
 from lab.model.answers import SCHEMA_STATUS, parse_ack, schema_announcement
 from lab.model.schema import Schema
-
-if TYPE_CHECKING:
-    from lab.logs.files import FileLog
-    from lab.logs.kafka import KafkaLog
 
 AT_FIRST = 1_000  # records of the answers that are looked through, from the end
 
 
-def announce_schema(logs: FileLogs | KafkaLogs, schema: Schema) -> None:
+def announce_schema(logs: Logs, schema: Schema) -> None:
     """Writes the schema of an engine's events to its answers, unless it is the newest one there. Raises NoBroker, UnusableTopic."""
-    line = schema_announcement(schema, events_name(logs))
+    line = schema_announcement(schema, logs.log_name("events"))
     if newest_announcement(logs) != parse_ack(line):
         with closing(logs.log("acks")) as acks:
             acks.publish([line], [SCHEMA_STATUS])
 
 
-def announced_schema(logs: FileLogs | KafkaLogs) -> Schema | None:
+def announced_schema(logs: Logs) -> Schema | None:
     """The schema of the engine that answers on these logs; None if nobody has announced one. Raises as `newest_announcement` does."""
     found = newest_announcement(logs)
     return found["schema"] if found else None
 
 
-def events_name(logs: FileLogs | KafkaLogs) -> str:
-    """The name of the events log: of its topic, or of its folder."""
-    return logs.topic("events") if isinstance(logs, KafkaLogs) else logs.log_folder("events").name
-
-
-def newest_announcement(logs: FileLogs | KafkaLogs) -> dict | None:
+def newest_announcement(logs: Logs) -> dict | None:
     """The newest announcement, with the name of its events log; None if there is none, or if this user cannot read the answers.
 
     Raises NoBroker.
@@ -50,7 +41,7 @@ def newest_announcement(logs: FileLogs | KafkaLogs) -> dict | None:
         return None
 
 
-def _newest(log: "FileLog | KafkaLog") -> dict | None:
+def _newest(log: Log) -> dict | None:
     asked = AT_FIRST
     with closing(log.tail(new=True)) as tail:
         end = tail.positions

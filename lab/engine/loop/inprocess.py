@@ -15,7 +15,8 @@ from typing import Self
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark, Planner
-from lab.engine.loop.ends import READ, FileLogs
+from lab.engine.loop.ends import READ
+from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
 from lab.engine.records.feeds import FileFeed

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import Logs
 
 
 class EngineId(NamedTuple):
@@ -23,7 +23,7 @@ class Job:
     """
 
     settings: Settings
-    logs: FileLogs | KafkaLogs
+    logs: Logs
     checkpoint: str
     start_id: str
     lease: str = ""

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from lab.engine.checkpoint.cuts import Cut, CutId, TakenOver
 from lab.engine.checkpoint.record import batch_fingerprint
+from lab.engine.loop.ends import Outlet
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs import cluster as clusters
 from lab.logs.cluster import Cluster, NotAllowed
@@ -21,7 +22,7 @@ LOOK_S = 0.01
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
-class KafkaOutlet(RecordProducer):
+class KafkaOutlet(RecordProducer, Outlet):
     """The producer of a task. `topics`: log -> topic."""
 
     def __init__(self, cluster: Cluster, topics: dict[str, str], settings: Mapping[str, object] = {}):

@@ -14,7 +14,7 @@ from shlex import quote
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint, cut_mark, read_record
-from lab.engine.loop.ends import CLOCKS_MS, FileLogs, KafkaLogs
+from lab.engine.loop.ends import CLOCKS_MS, Logs
 from lab.model.times import now_ms
 
 
@@ -22,7 +22,7 @@ class CheckpointRestored(ValueError):
     """The logs have cuts of a checkpoint that the checkpoint has not planned; the message says what to do."""
 
 
-def check_not_restored(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, writer: str) -> None:
+def check_not_restored(logs: Logs, checkpoint: CheckpointFolder, writer: str) -> None:
     """Raises CheckpointRestored if the logs have later or other cuts than the checkpoint has planned; `writer`: the checkpoint's id."""
     newest = cut_mark(checkpoint.where) or {"at": 0}
     since_ms = newest["at"] or (read_record(checkpoint.where) or {}).get("id_since", now_ms())

@@ -56,10 +56,11 @@ class Records(Protocol):
 class Feed(Protocol):
     """A log as the engine reads it. `divisible`: a source's range may be read in parts, each by itself.
 
-    Unless a feed says otherwise its positions count records, and the log time of a record depends on those before it.
+    `positions_are_records`: positions count records, not bytes. Unless a feed says otherwise, the log time of a record depends on those before it.
     """
 
     divisible: bool = False
+    positions_are_records: bool = True
 
     def clock(self) -> int:
         """A log time, ms: a later call of `ends` includes every record that was logged before it."""
@@ -214,6 +215,7 @@ class FileFeed(Feed):
     """A file log: one source, numbered 0."""
 
     divisible = True  # log times never go back
+    positions_are_records = False
 
     def __init__(self, folder: Path, clock: Callable[[], int] = now_ms):
         self.log, self._clock = FileLog(folder), clock

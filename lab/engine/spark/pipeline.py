@@ -24,18 +24,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
-from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.codecache import writable_code_cache
 from lab.engine.loop.announcement import announce_schema
-from lab.engine.loop.ends import (
-    WRITTEN,
-    FileLogs,
-    KafkaLogs,
-    check_tasks_can_reach,
-    check_transactions_possible,
-)
+from lab.engine.loop.ends import Logs, check_tasks_can_reach, check_transactions_possible
 from lab.engine.loop.job import EngineId, Job
 from lab.engine.loop.restored import check_not_restored
 from lab.engine.spark import source
@@ -59,7 +52,7 @@ SHORT_BATCHES = {
 
 def start(
     spark: SparkSession,
-    logs: FileLogs | KafkaLogs,
+    logs: Logs,
     checkpoint: Path | str,
     settings: Settings,
     *,
@@ -79,12 +72,9 @@ def start(
     writable_code_cache()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))
-        if isinstance(logs, FileLogs):
-            for name in WRITTEN:
-                until_stopped.enter_context(FolderLock(logs.log_folder(name), what="log"))
+        until_stopped.enter_context(logs.lock())
         writer_id = settings.bind(checkpoint)
-        if isinstance(logs, KafkaLogs):
-            logs = logs.with_topics_of(checkpoint)
+        logs = logs.bound_to(checkpoint)
         check_not_restored(logs, folder, writer_id)
         if not once:  # of finished files nobody asks
             announce_schema(logs, settings.schema)

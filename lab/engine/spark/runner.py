@@ -8,22 +8,18 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from threading import TIMEOUT_MAX, Event, Thread
-from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint import lease
 from lab.engine.checkpoint.cuts import FOLDER, Cut, CutLog, is_closed_to_tasks
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.loop.cut import Mark, Planner, mark_positions
-from lab.engine.loop.ends import READ, FileOutlet, KafkaLogs
+from lab.engine.loop.ends import READ, Outlet
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.readahead import ReadAhead
 from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
 from lab.model.times import now_ms
-
-if TYPE_CHECKING:
-    from lab.engine.loop.kafkaoutlet import KafkaOutlet
 
 BATCH_S = 600.0
 WARM_UP_S = 20.0  # in short batches Spark compiles its code, and what the first tasks have loaded is frozen (`daemon.py`)
@@ -123,9 +119,7 @@ class Loop(Thread):
             for feed in (planner.events, planner.control):
                 feed.close()  # an idle worker would fetch and keep what another one reads
 
-    def _take_cuts(
-        self, planner: Planner, cuts: CutLog, outlet: "FileOutlet | KafkaOutlet", ahead: ReadAhead
-    ) -> None:
+    def _take_cuts(self, planner: Planner, cuts: CutLog, outlet: Outlet, ahead: ReadAhead) -> None:
         job, pause, next_cut = self.job, GATHER_S, 0.0
         while not self._is_over():
             lease.check_lease(job.folder, job.lease)
@@ -204,8 +198,8 @@ def rerun_planned_cut(job: Job, begin: Mark, end: Mark) -> None:
     outlet.flush()
 
 
-def _outlet(job: Job, taken: Sequence[Cut], check: Callable[[], None]) -> "FileOutlet | KafkaOutlet":
-    if job.settings.exactly_once and isinstance(job.logs, KafkaLogs):
+def _outlet(job: Job, taken: Sequence[Cut], check: Callable[[], None]) -> Outlet:
+    if job.settings.exactly_once:
         return job.logs.transactional_outlet(_writer(job), job.settings.key_groups, taken, check)
     return job.logs.outlet(_writer(job))
 
