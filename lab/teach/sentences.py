@@ -129,7 +129,19 @@ def error_templates() -> list[str]:
     """
     found = [text for name in OF_MESSAGES for text in _written((PACKAGE / f"{name}.py").read_text())]
     own = sorted(found, key=lambda text: -len(PLACEHOLDER.sub("", text)))
-    return list(dict.fromkeys((*FIRST, *own, *PARTS)))
+    templates: dict[str, str] = {}
+    for text in (*FIRST, *own, *PARTS):
+        templates.setdefault(shape(text), text)
+    return list(templates.values())
+
+
+def shape(text: str, name: str = "messages") -> str:
+    """What a text is known by in a file: a message by all but the names of its placeholders, which are those of variables.
+
+    >>> shape("{name} takes one field"), shape("{name} takes one field", "words")
+    ('{} takes one field', '{name} takes one field')
+    """
+    return PLACEHOLDER.sub("{}", text) if name == "messages" else text
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:

@@ -19,7 +19,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
 from lab.model.language import CATALOGS, MESSAGES
-from lab.teach.sentences import is_string_constant
+from lab.teach.sentences import is_string_constant, shape
 
 FOLDER = Path(__file__).parent / "translations"
 HEAD = 'msgid ""\nmsgstr ""\n"Language: {language}\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -75,10 +75,11 @@ def has_words(text: str, kind: str = "markdown") -> bool:
 
 
 def update_po_file(language: str, name: str, texts: list[str]) -> Path:
-    """Writes the file for these texts; those that it has already keep their translation."""
-    known, catalog = read_translations(language, name), Catalog(fuzzy=False)
+    """Writes the file for these texts; those that it has already stay as they are, with their translation."""
+    known = {shape(pair[0], name): pair for pair in read_translations(language, name).items()}
+    catalog = Catalog(fuzzy=False)
     for text in texts:
-        catalog.add(text, known.get(text, ""))
+        catalog.add(*known.get(shape(text, name), (text, "")))
     path = FOLDER / language / f"{name}.po"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:

@@ -27,6 +27,7 @@ from lab.teach.lessons import (
     notebook_path,
     parse_prediction,
 )
+from lab.teach.sentences import shape
 from tests.teach.translationfaults import LINK, translation_faults
 
 LESSONS = ["00-start-here", "01-dynamic-partitioning", "03-custom-windows", "05-rescaling-keyed-state"]
@@ -194,9 +195,9 @@ def test_the_sentences_of_the_kit_are_translated_with_their_placeholders(languag
         translations.read_translations(language, name),
         translations.read_translations(language, "terms"),
     )
-    made = SENTENCES[name]()
-    assert set(pairs) == set(made)
-    assert name == "words" or list(pairs) == made  # of messages the first that fits counts
+    made, known = ([shape(text, name) for text in texts] for texts in (SENTENCES[name](), pairs))
+    assert set(known) == set(made)
+    assert name == "words" or known == made  # of messages the first that fits counts
     for text, translation in pairs.items():
         code_aside = {term: said for term, said in terms.items() if term not in translation.lower()}
         assert not list(translation_faults(text, translation, code_aside)), text
@@ -219,6 +220,16 @@ def test_the_page_speaks_each_language_with_its_placeholders(language):
         code_aside = {term: meant for term, meant in terms.items() if term not in said.lower()}
         assert not list(translation_faults(words, said, code_aside)), text
         assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translation)), text
+
+
+def test_a_variable_of_another_name_changes_no_translation(tmp_path, monkeypatch):
+    monkeypatch.setattr(translations, "FOLDER", tmp_path)
+    path = translations.update_po_file("ko", "messages", ["{name} takes one field"])
+    path.write_text(path.read_text().replace('msgstr ""\n\n', 'msgstr "{name}의 필드는 하나"\n\n'))
+    translations.update_po_file("ko", "messages", ["new", "{function} takes one field"])
+    assert (
+        translations.read_translations("ko", "messages")["{name} takes one field"] == "{name}의 필드는 하나"
+    )
 
 
 def test_checks_and_widgets_speak_the_language_of_the_cell_or_the_environment(monkeypatch):
