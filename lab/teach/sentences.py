@@ -52,7 +52,16 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
         "model/aggregation",
     ),
     *("model/rules", "model/hints", "model/schema", "model/envelope", "model/schemafile", "model/field"),
-    *("model/jsontext", "model/times", "model/words", "model/tallies", "running/target", "sources/sources"),
+    *(
+        "model/jsontext",
+        "model/times",
+        "model/words",
+        "model/tallies",
+        "running/target",
+        "engine/loop/filelogs",
+        "engine/loop/kafkalogs",
+        "sources/sources",
+    ),
     *(
         "sources/formats",
         "sources/jsonfile",
