@@ -118,6 +118,8 @@ def read_fields(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]:
 
 def read_filter(given: dict, schema: Schema) -> When | None:
     wanted = given.get("filter")
+    if isinstance(wanted, When):
+        return wanted
     if isinstance(wanted, str):
         try:
             return parse_filter(wanted, schema)
@@ -144,10 +146,10 @@ def read_filter(given: dict, schema: Schema) -> When | None:
 
 
 def read_condition(name: str, given: dict, schema: Schema) -> When | None:
-    """`when` or `where`."""
+    """`when` or `where`, in words, or as a sentence has read it."""
     words = given.get(name)
-    if words is None:
-        return None
+    if words is None or isinstance(words, When):
+        return words
     if not isinstance(words, str):
         raise BadRule(expected_message(name, words, f"a text such as {short_json('amount > 500')}"))
     try:

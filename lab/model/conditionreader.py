@@ -10,10 +10,8 @@ from typing import Any
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SYMBOLS
 from lab.model.conditions import BadConditions, Token
-from lab.model.filters import filter_json_value
 from lab.model.numberreader import DIVIDED, TIMES, NumberReader
 from lab.model.refusals import CLAUSES
-from lab.model.when import when_text
 
 NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 EXAMPLE = "SUM(amount) per userId over 1 h > 500"
@@ -34,7 +32,7 @@ OTHER_NAMES = {
 
 
 class ConditionReader(NumberReader):
-    """Reads from left to right, each token once; what it gives is attributes of a message."""
+    """Reads from left to right, each token once; what it gives is attributes of a message, conditions on events as trees."""
 
     def read_condition(self, with_route: bool = False) -> dict[str, Any]:
         first = self.upcoming_token
@@ -114,7 +112,7 @@ class ConditionReader(NumberReader):
         of = {}
         if self.upcoming_token.is_word("where"):
             self.take_token()
-            of["where"] = when_text(self.read_event_condition())
+            of["where"] = self.read_event_condition()
             if not self.upcoming_token.is_sign(")") and not self._ends_brackets():
                 self.raise_for_rest()
         self._sign(")", "expected where and conditions, or ), after what it is of")
@@ -131,7 +129,7 @@ class ConditionReader(NumberReader):
         of: dict[str, Any] = {}
         if self.upcoming_token.is_word("where"):
             self.take_token()
-            of["filter"] = filter_json_value(self.read_filter())
+            of["filter"] = self.read_filter()
             if not self.upcoming_token.is_word("per", "over", "within"):
                 self.raise_for_rest()
         if self.upcoming_token.is_word("per"):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from lab.model import jsontext
@@ -49,6 +50,7 @@ from lab.model.words import expected_message, unknown_name_message
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
+REMEMBERED, REMEMBERED_BYTES = 4096, 4096  # messages, and the longest of them
 GROWS = 16  # times that a rule, as it is written, may be as long as its message
 SAID = ("severity", "title", "labels", "eventFields")  # what every alert of the rule carries
 AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent")
@@ -124,6 +126,23 @@ def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) 
     except (BadRecord, BadConditions) as error:
         raise BadRule(str(error)) from None
     return message
+
+
+def message_or_refusal(text: bytes, schema: Schema) -> Message | BadRule:
+    """What `parse_message` gives or raises: driver and tasks in one process apply the same messages, and read each once."""
+    if type(text) is bytes and len(text) <= REMEMBERED_BYTES:
+        return _remembered(text, schema)
+    return _outcome(text, schema)
+
+
+def _outcome(text: bytes, schema: Schema) -> Message | BadRule:
+    try:
+        return parse_message(text, schema)
+    except BadRule as error:
+        return BadRule(str(error))
+
+
+_remembered = lru_cache(maxsize=REMEMBERED)(_outcome)
 
 
 def _check_reads_back(rule: Rule) -> None:

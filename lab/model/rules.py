@@ -23,6 +23,7 @@ from lab.model.messages import (
     Message,
     as_bytes,
     build_message,
+    message_or_refusal,
     parse_message,
 )
 from lab.model.rule import Route, Rule, readable_rule_sentence, readable_rule_summary, rules_html_table
@@ -106,10 +107,13 @@ class RuleBook:
 
         That of a rule that hardly means what it says has a `hint`. Of a long one that is rejected the acknowledgement holds the beginning, the number of `bytes` and their `sha256`.
         """
+        raw = as_bytes(text)
         try:
-            return {"status": "accepted", **self._carry_out(parse_message(text, self.schema))}
+            asked = message_or_refusal(raw, self.schema)
+            if isinstance(asked, BadRule):
+                raise asked
+            return {"status": "accepted", **self._carry_out(asked)}
         except BadRule as error:
-            raw = as_bytes(text)
             as_it_came = beginning_of(raw).decode(errors="backslashreplace")
             answer = {"status": "rejected", "reason": str(error), "message": as_it_came[:SHOWN]}
             return answer | (length_and_sha256(raw) if len(as_it_came) > SHOWN else {})

@@ -14,7 +14,7 @@ aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["wh
              "over" duration ["without the current event"]          filter and per: of the first condition
 absence:     "NO" "(" "events" ["where" when] ")" ["where" filter] ["per" field {"," field}] "within" duration "after"
 
-What it gives is the attributes of a message, so whatever is refused is refused by `lab.model.messages`.
+What it gives is the attributes of a message, conditions on events as the trees that were read; `lab.model.messages` checks them all.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,6 @@ from lab.model.conditions import Token
 from lab.model.numberreader import duration_words_as_given
 from lab.model.refusals import CLAUSES
 from lab.model.schema import Schema
-from lab.model.when import when_text
 
 MAX_CONDITIONS = 4  # of a rule
 OFTEN = {"once": 1, "one": 1, "twice": 2, "two": 2}  # what people write for a number of alerts
@@ -148,7 +147,7 @@ class _SentenceReader(ConditionReader):
             raise self.error_at(f"{first.text} is given twice", first)
         match clause:
             case "when":
-                when = when_text(self.read_event_condition())
+                when = self.read_event_condition()
                 if self.upcoming_token.kind != "end" and not (
                     self.upcoming_token.is_sign(",") or self.upcoming_token.is_word(*CLAUSES)
                 ):

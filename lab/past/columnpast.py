@@ -248,7 +248,7 @@ class Past(PastEvents):
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
         rows = matching_rows(columns, rule.route, self.schema)
-        routed = routed_columns(columns, rows, rule.route, rule.stored_field_names, self.schema)
+        routed = routed_columns(columns, rows, rule.route, [rule], self.schema)
         keys = [values for name, values in routed.items() if name.startswith("key:")]
         key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
         return {

@@ -19,6 +19,7 @@ from lab.model.numberreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.sentence import parse_at_most, parse_further_conditions, parse_labels, parse_limit
+from lab.model.when import when_text
 from lab.model.whenreader import parse_filter, parse_when
 from lab.widgets.orderedtoggles import OrderedToggles
 
@@ -298,7 +299,9 @@ class RuleForm(widgets.VBox):
         }
         if TYPES[self.function.value] == "unique":
             message["aggregateFieldName"] = None
-        return json.dumps({name: value for name, value in message.items() if value is not None}, indent=1)
+        return json.dumps(
+            {name: value for name, value in message.items() if value is not None}, indent=1, default=when_text
+        )
 
     def _read(self, control: widgets.Text, said: widgets.HTML, read: Callable[[str, Schema], Any]) -> Any:
         """What a text means, None for an empty one and one that cannot be read: then its mistake is marked."""

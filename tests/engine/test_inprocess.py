@@ -18,6 +18,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.records import parallel
 from lab.engine.windows import alertlines, arrays, mergeplan, store, waits
+from lab.model import attributes, messages, textmessages
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
 from lab.model.rules import rule_message
@@ -376,3 +377,21 @@ def test_few_examples_are_looked_up_however_many_routes_have_duplicates():
         (stats,) = map(json.loads, stages.out["stats"])
     assert [route["duplicates"] for route in stats["routes"].values()] == [1] * 5
     assert sum("example" in route for route in stats["routes"].values()) == 3
+
+
+def test_a_control_message_is_read_once_in_a_process(monkeypatch):
+    """Driver, routing tasks and window tasks each apply it; conditions are not written as text to be read again."""
+    read = []
+    for name in ("parse_message", "parse_rule_sentence", "parse_when"):
+        for module in (messages, textmessages, attributes):
+            if of := getattr(module, name, None):
+                recorded = lambda text, *args, name=name, of=of: read.append(name) or of(text, *args)
+                monkeypatch.setattr(module, name, recorded)
+    counted = "7: SUM(amount where userId > 1) where action = pay per userId over 7 min > 77, when userId > 2"
+    refused = b"8: SUM(amount) per user over 7 min > 77"
+    event = b'{"eventId": 1, "eventTime": 5, "userId": 7, "action": "pay", "amount": 78}'
+    with InProcessEngine(Settings(LOGINS)) as stages:
+        stages.run_batch([("control", counted.encode()), ("control", refused), ("event", event)])
+        assert [json.loads(ack)["status"] for ack in stages.out["acks"]][-2:] == ["accepted", "rejected"]
+        assert len(stages.out["alerts"]) == 1
+    assert Counter(read) == {"parse_message": 2, "parse_rule_sentence": 2, "parse_when": 2}

@@ -7,7 +7,6 @@ none of them needs stay behind. Every task knows the control messages of the bat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, cast
 
@@ -37,7 +36,6 @@ from lab.engine.records.decode import DecodedBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import int64_columns
 from lab.model import horizon
-from lab.model.aggregation import WHERE
 from lab.model.filters import FieldValues
 from lab.model.horizon import newest_times
 from lab.model.keygroups import digest, key_groups_of
@@ -45,7 +43,6 @@ from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
 from lab.model.takenback import taken_back_condition
 from lab.model.when import When
-from lab.model.whenreader import parse_when
 
 
 class RoutedEvents(NamedTuple):
@@ -96,7 +93,7 @@ def _between(
         rows = found.rows(plan.route)
         if not len(rows):
             continue
-        columns = routed_columns(events, rows, plan.route, plan.needs, settings.schema)
+        columns = routed_columns(events, rows, plan.route, plan.rules, settings.schema)
         columns |= when_columns(plan.rules, events, rows, settings.schema) | alert_columns(
             plan.rules, events, rows
         )
@@ -205,9 +202,9 @@ def _stored(filter: FieldValues, schema: Schema) -> Iterator[tuple[str, list]]:
 
 
 def routed_columns(
-    events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str], schema: Schema
+    events: Columns, rows: np.ndarray, route: Route, rules: Iterable[Rule], schema: Schema
 ) -> Columns:
-    """What travels on a route: id, time, place in the log, the key, and the fields that its rules need. `rows`: ascending."""
+    """What travels on a route: id, time, place in the log, the key, and what the rules need. `rows`: ascending."""
     columns: Columns = {
         "id": _numpy(take_rows_in_order(events[ID if ID in events else schema.id_fields[0]], rows)),
         "time": _numpy(take_rows_in_order(events[schema.time_field], rows)),
@@ -223,9 +220,12 @@ def routed_columns(
         columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}
         if not schema.field(name).is_number_or_time:
             columns[f"text:{name}"] = values
-    for name in needs:
-        if name.startswith(WHERE):
-            columns[f"value:{name}"] = where_column(name, events, rows, schema)
+    measured = [of for rule in rules for of in rule.aggregations]
+    wheres = {of.where_result_name: of.where for of in measured if of.where}
+    for name in sorted({name for of in measured for name in of.stored_field_names}):
+        if where := wheres.get(name):
+            true = ConditionEvaluator(events, rows, schema).true_mask(where)
+            columns[f"value:{name}"] = pa.array(np.ones(len(rows), np.int64), mask=~true)
             continue
         values = take_rows_in_order(events[name], rows)
         columns |= {f"value:{column}": half for column, half in _numbers(name, values, schema)}
@@ -277,14 +277,3 @@ def with_take_back_column(events: Columns, schema: Schema) -> Columns:
         return events
     true = ConditionEvaluator(events, None, schema).true_mask(condition)
     return events | {STATE: np.where(true, TAKES_BACK, COUNTS)}
-
-
-def where_column(where_name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
-    """What some rows of events keep of a `where`, by its name: 1 where it is true, else null."""
-    true = ConditionEvaluator(events, rows, schema).true_mask(_parsed(where_name.removeprefix(WHERE), schema))
-    return pa.array(np.ones(len(rows), np.int64), mask=~true)
-
-
-@lru_cache(maxsize=1_000)
-def _parsed(words: str, schema: Schema) -> When:
-    return parse_when(words, schema)
