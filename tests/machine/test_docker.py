@@ -16,8 +16,8 @@ import yaml
 
 from lab.cli.main import build_parser
 from lab.machine import broker, database, ports
-from tests.machine.imageroot import steps
 from tests.waiting import PATIENCE_S, wait_until
+from tools.imageroot import steps
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker" / "compose.yaml"

@@ -16,10 +16,10 @@ from itertools import chain
 
 from tests.sim.history import random_history
 from tests.sim.many import Found, Outcome, found_after, outcomes
-from tests.sim.mutants import MUTANTS
 from tests.sim.shrink import shrunk
 from tests.sim.simulate import run
 from tests.sim.world import installed
+from tools.simfaults import MUTANTS
 
 AT_ONCE = 50  # histories that a process takes
 

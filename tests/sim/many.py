@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from tests.sim import logmutants, loopmutants, statemutants  # noqa: F401 - they add to MUTANTS
 from tests.sim.directed import DIRECTED
 from tests.sim.history import BEGIN, Action, History, random_history
-from tests.sim.mutants import MUTANTS
 from tests.sim.shrink import shrunk
 from tests.sim.simulate import Simulation, run
 from tests.sim.world import installed
+from tools.simfaults import MUTANTS
 
 PATIENCE_S = 60  # a history takes a twentieth of a second; one that takes so long does not come to an end
 SHRINK_S = 4.0  # CPU time for making a history short

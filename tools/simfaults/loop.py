@@ -9,7 +9,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop import epochs as loop
 from lab.engine.loop.epochs import Epoch
 from lab.engine.windows.windowstate import WindowState
-from tests.sim.mutants import mutant
+from tools.simfaults.registry import mutant
 
 
 @mutant

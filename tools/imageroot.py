@@ -1,7 +1,7 @@
 """Does the steps of a Dockerfile in a bare root of the system it starts from, where there is no Docker engine. As root:
 
     debootstrap --variant=minbase trixie ROOT
-    python -m tests.machine.imageroot docker/workshop.Dockerfile ROOT
+    python -m tools.imageroot docker/workshop.Dockerfile ROOT
 
 RUN, COPY, WORKDIR, USER and ENV are done as Docker does them, but without layers, and in the network of this machine; ENTRYPOINT and CMD
 are written to ROOT/command.json, as an environment and a list of words.
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2]
+SOURCE = Path(__file__).resolve().parents[1]
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
 
 

@@ -17,8 +17,8 @@ from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
 from lab.engine.windows.windowstate import WindowState
 from tests.sim import protocol
-from tests.sim.mutants import mutant
 from tests.sim.world import SimNote, World
+from tools.simfaults.registry import mutant
 
 # -- memory ------------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """Faults planted into the engine, each by itself: the simulator has to find every one of them."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -18,17 +16,7 @@ from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.windowstate import WindowState
 from tests.sim.topics import SimFeed
-
-Mutant = Callable[[], AbstractContextManager]
-MUTANTS: dict[str, Mutant] = {}
-
-
-def mutant(function: Callable[[], Iterator[None]]) -> Mutant:
-    """Goes by the function's name, with spaces."""
-    planted = contextmanager(function)
-    MUTANTS[function.__name__.replace("_", " ")] = planted
-    return planted
-
+from tools.simfaults.registry import mutant
 
 # -- the cut -----------------------------------------------------------------------------------------------------------
 

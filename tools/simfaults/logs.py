@@ -13,8 +13,8 @@ from lab.logs.index import Batch
 from lab.logs.segments import Segments
 from lab.logs.writer import Writer
 from tests.sim import protocol
-from tests.sim.mutants import mutant
 from tests.sim.topics import SimFeed
+from tools.simfaults.registry import mutant
 
 
 @mutant
