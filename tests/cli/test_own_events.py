@@ -1,9 +1,10 @@
-"""The way of docs/own-events.md from a file of events to alerts, command by command, on nested orders."""
+"""The way of docs/own-events.md from a file of events to alerts, command by command, on its CSV file and on nested orders."""
 
 import json
 import re
 import shlex
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from lab.engine.checkpoint.settings import Settings, saved_schema
 from lab.model.reference import evaluate_log
 from lab.model.schema import Schema
 from lab.past.replay import read_rules
+from lab.sources.sources import source_at
 from tests.orders import orders
 from tests.waiting import wait_until
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own-events.md").read_text().partition("\n## ")[0]
+PAGE = (Path(__file__).parents[2] / "docs" / "own-events.md").read_text().partition("\n## 5")[0]
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = [
     line for _, block in BLOCKS for line in block.splitlines() if line.startswith((".venv/bin/lab", "echo"))
@@ -33,26 +35,41 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_from_my_file_of_events_to_my_rules_alerts(spark, folder, capsys):
-    """The commands as a shell splits them, in this process: they share its Spark."""
+@pytest.mark.parametrize("nested", [False, True])
+def test_from_my_file_of_events_to_my_rules_alerts(spark, folder, capsys, nested):
+    """The commands as a shell splits them, in this process: they share its Spark. Nested orders have a longer way to the same names."""
 
     def lab_says(command: str) -> str:
-        assert main(shlex.split(command.removeprefix(".venv/bin/lab"))) == OK, capsys.readouterr().err
+        own = command.replace("orders.csv", "orders.jsonl") if nested else command
+        assert main(shlex.split(own.removeprefix(".venv/bin/lab"))) == OK, capsys.readouterr().err
         return capsys.readouterr().out
 
-    infer, backtest, write, replay = COMMANDS
+    infer, write, backtest, replay = COMMANDS
+    (make,) = (block for _, block in BLOCKS if block.startswith(".venv/bin/python"))
+    subprocess.run(make.replace(".venv/bin/python", shlex.quote(sys.executable)), shell=True, check=True)
+    events = Path("orders.jsonl" if nested else "orders.csv").read_text()
     lab_says(infer)
-    toml = Path("orders.toml").read_text()
-    (shown,) = (block for kind, block in BLOCKS if kind == "toml")
-    for part in shown.split("\n\n"):
-        assert part.strip() in toml
-    assert "alerts: " in lab_says(backtest)
     subprocess.run(write, shell=True, check=True)
+    tried = lab_says(backtest)
     summary = json.loads(lab_says(replay).splitlines()[-1])
-    lines = Path("orders.jsonl").read_bytes().splitlines()
+    alerts = Path("alerts.jsonl").read_text()
+    if not nested:
+        shown = "\n".join(block for _, block in BLOCKS)
+        (toml,) = (block for kind, block in BLOCKS if kind == "toml")
+        assert all(part.strip() in Path("orders.toml").read_text() for part in toml.split("\n\n"))
+        assert events.partition("A-2,")[0] in shown and alerts.partition("\n")[0] in shown
+        assert all(line in shown for line in tried.splitlines()[:4]) and "first:\n" in tried
+        lines = list(source_at("orders.csv", schema=lab.schema("orders.toml")).live_log_lines())
+    else:
+        assert (
+            'path = "order.total.amount"' in PAGE
+            and 'path = "order.total.amount"' in Path("orders.toml").read_text()
+        )
+        lines = events.encode().splitlines()
     log = [("control", read_rules("rules.txt")[0]), *(("event", line) for line in lines)]
     expected = [alert.to_json() for alert in evaluate_log(lab.schema("orders.toml"), log).alerts]
-    assert sorted(Path("alerts.jsonl").read_text().splitlines()) == sorted(expected)
+    assert sorted(alerts.splitlines()) == sorted(expected)
+    assert f"alerts: {len(expected):,}, " in tried
     assert summary["alerts"] == len(expected) > 20 and summary["dead_letters"] == 0
     assert json.loads(expected[0])["eventId"].startswith("A-")
 
