@@ -17,7 +17,7 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "logs": "model",
     "engine": "",
     "engine.compiled": "model",
-    "engine.records": "model logs",
+    "engine.records": "model logs engine.compiled",
     "engine.checkpoint": "model logs",
     "engine.windows": "model engine.compiled engine.records engine.checkpoint",
     "engine.loop": "model logs engine.compiled engine.records engine.checkpoint engine.windows",

@@ -190,7 +190,7 @@ def _interpreted(lines: Sequence[bytes], text: str) -> StepTiming:
 
 def _child() -> None:
     data = sys.stdin.buffer.read()
-    decode_at_once(data)  # the first call loads Arrow's reader
+    decode_at_once(data)  # the first call loads the compiled reader
     step = _once("compiled", data.split(b"\n"), parse_rule(sys.argv[1]))
     print(json.dumps([step.seconds, step.decode_s, list(step.alerts.items())]))
 

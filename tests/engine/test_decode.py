@@ -254,19 +254,6 @@ def test_values_of_a_topic_that_end_in_a_line_end_are_read_at_once(monkeypatch):
     assert columns["transactionId"].to_pylist() == list(range(1_000))
 
 
-def test_a_few_records_are_read_one_by_one(monkeypatch):
-    """Arrow's reader needs longer to begin than they take."""
-    monkeypatch.setattr(decode, "NOT_WORTH_ARROW", 3)
-    asked: list[int] = []
-    monkeypatch.setattr(decode, "read_lines", lambda lines, count, schema: asked.append(count))
-    for count in (3, 4):
-        lines = b"\n".join(b'{"transactionId": %d, "eventTime": 5}' % number for number in range(count))
-        columns = decode_records(LooseLines(lines), PAYMENTS).columns
-        assert columns["transactionId"].to_pylist() == list(range(count))
-        assert columns["paymentAmount"].null_count == count
-    assert asked == [4]
-
-
 DAY = 86_400_000
 
 

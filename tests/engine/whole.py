@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
-from lab.engine.records import decode, parallel
+from lab.engine.records import parallel
 from lab.engine.windows import alertlines, arrays, mergeplan, shared, store, waits, windowstate
 from lab.machine.session import session
 from lab.model import horizon
@@ -36,7 +36,6 @@ def check(seed: int) -> None:
     with (
         patch.object(horizon, "WITNESSES", of.witnesses),
         patch.object(parallel, "WORTH_ROWS", rng.choice([0, parallel.WORTH_ROWS])),
-        patch.object(decode, "NOT_WORTH_ARROW", seed % 2 * decode.NOT_WORTH_ARROW),
         patch.object(alertlines, "NOT_WORTH_ARROW", seed // 2 % 2 * alertlines.NOT_WORTH_ARROW),
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(arrays, "SPARE_ROWS", room),

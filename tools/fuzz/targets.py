@@ -62,7 +62,7 @@ def names(*schemas: Schema) -> list[bytes]:
 
 
 def lines(schema: Schema) -> Callable[[Sequence[bytes]], None]:
-    """Arrow's reader and ours give the same events and the same dead letters."""
+    """The compiled reader and the slow one give the same events and the same dead letters."""
 
     def run(inputs: Sequence[bytes]) -> None:
         data = b"\n".join(inputs)

@@ -1,27 +1,24 @@
-"""JSON lines into typed Arrow columns by Arrow's own reader: ten times as quick as one line at a time.
-
-Whatever is read here, `Schema.parse` reads with the same values. Arrow's reader is as strict about types; what else
-`decode` has to look after is that a record neither spans lines nor shares one, and our limits.
-"""
+"""JSON lines as typed Arrow columns: what `lab.engine.compiled.scan` reads, in a form that everything behind it takes."""
 
 import json
+import re
+from collections import Counter
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 
-from lab.model.field import Field
-from lab.model.schema import Schema
+from lab.engine.compiled import scan
+from lab.model.field import MAX_TEXT, Field
+from lab.model.jsontext import MAX_DEPTH
+from lab.model.schema import MAX_ID, MAX_TIME, Schema
 from lab.model.times import (
     DIGITS,
-    FINER_THAN_MS,
     HOUR_MS,
     NS_PER_MS,
     NUMBERS,
-    ONLY_DATE,
-    PATTERNS,
     STEP_DIGITS,
     STEP_SCALE,
     STEPS,
@@ -29,6 +26,7 @@ from lab.model.times import (
 from lab.model.zones import local_to_utc_ms, offset_of_local_hour
 
 ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
+UNNAMED = r'[\x00-\x1f"\\]'  # what no JSON string can hold as it is
 
 
 @cache
@@ -38,119 +36,147 @@ def arrow_types(schema: Schema) -> dict[str, pa.DataType]:
 
 
 @cache
-def record_schema(schema: Schema) -> pa.Schema:
-    """The Arrow types of a record: objects inside each other, as the paths of the fields say, with what is written there."""
+def expected_members(schema: Schema) -> scan.Expected:
+    """What records have, as tables for the compiled reader."""
     tree: dict = {}
-    for field in schema.fields:
-        *around, last = field.record_path
+    for number, field in enumerate(schema.fields):
         inside = tree
-        for key in around:
+        for key in field.record_path[:-1]:
             inside = inside.setdefault(key, {})
-        inside[last] = _written(field)
-    return pa.schema(_members(tree))
+        inside[field.record_path[-1]] = number
+    names, members, objects, waiting = b"", [], [], [tree]
+    for inside in waiting:  # grows meanwhile, by the objects around fields
+        objects.append((len(members), len(members) + len(inside)))
+        for key, value in inside.items():
+            # a name that JSON cannot hold as it is, is never found: no text in UTF-8 has this byte
+            name = b"\xff" if re.search(UNNAMED, key) else key.encode()
+            is_field = isinstance(value, int)
+            target = (value, scan.FAILED) if is_field else (scan.FAILED, len(waiting))
+            members.append((len(names), len(name), *target))
+            names += name
+            waiting += [] if is_field else [value]
+    return scan.Expected(
+        np.frombuffer(names, np.uint8),
+        np.array(members, scan.MEMBER),
+        np.array(objects, scan.OBJECT),
+        np.array([_field_row(field, field.name in schema.id_fields) for field in schema.fields], scan.FIELD),
+        schema.nan == "null",
+    )
 
 
-def _members(tree: dict) -> list[pa.Field]:
-    return [
-        pa.field(key, pa.struct(_members(inside)) if isinstance(inside, dict) else inside)
-        for key, inside in tree.items()
-    ]
+def _field_row(field: Field, is_id: bool) -> tuple[int, ...]:
+    """A field as a row of `scan.FIELD`."""
+    kept = allowed = digits = 0
+    divisor = multiplier = 1
+    if field.type == "string":
+        return scan.TEXT, kept, allowed, MAX_ID if is_id else MAX_TEXT, divisor, multiplier
+    kind = {"long": scan.INTEGER, "boolean": scan.BOOLEAN}.get(field.type, scan.DECIMAL)
+    if field.is_decimal:
+        kept, allowed, digits = field.scale, field.scale, field.precision
+    elif field.type == "time" and field.unit in STEPS:
+        kind, kept, allowed, digits = scan.TIME_NUMBER, STEP_SCALE, STEP_SCALE, STEP_DIGITS
+        multiplier = STEPS[field.unit] // 10**STEP_SCALE
+    elif field.type == "time" and field.unit in NUMBERS:
+        kind, allowed = scan.TIME_NUMBER, NUMBERS[field.unit]
+        finer = 10**allowed // NS_PER_MS  # ms in one, if it is not finer than ms
+        kept = len(str(finer)) - 1 if finer else 0
+        divisor = 1 if finer else NS_PER_MS // 10**allowed
+        digits = DIGITS - allowed + kept
+    elif field.type == "time":
+        kind = scan.TIME_TEXT if field.unit == "iso" else scan.DATE_OR_TIME_TEXT
+    return kind, kept, allowed, 10**digits, divisor, multiplier
 
 
-def _written(field: Field) -> pa.DataType:
-    match field.type:
-        case "long":
-            return pa.int64()
-        case "boolean":
-            return pa.bool_()
-        case "time" if field.unit in NUMBERS:
-            return pa.decimal128(DIGITS, NUMBERS[field.unit])
-        case "time" if field.unit in STEPS:
-            return pa.decimal128(STEP_DIGITS, STEP_SCALE)
-        case "string" | "time":
-            return pa.string()
-    return pa.decimal128(field.precision, field.scale)
+class ScannedLines(NamedTuple):
+    """The lines that were read, as a column for each field."""
+
+    read: np.ndarray  # which lines were
+    columns: dict[str, pa.Array]
+    nan: Counter[str]  # field -> its values that were NaN or the like
 
 
-def read_lines(lines: pa.Buffer, count: int, schema: Schema) -> pa.Table | None:
-    """So many records, one JSON object a line, as they are written; None if any of them is not readable."""
-    try:
-        table = pyarrow.json.read_json(
-            pa.BufferReader(lines),
-            pyarrow.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
-            pyarrow.json.ParseOptions(record_schema(schema), unexpected_field_behavior="ignore"),
+def scan_lines(
+    text: np.ndarray, starts: np.ndarray, ends: np.ndarray, latest: np.ndarray, schema: Schema
+) -> ScannedLines:
+    """Reads lines of a text, one JSON object a line; those that have anything unusual are left to be read one by one.
+
+    `latest`: for each line the latest event time that it may have.
+    """
+    expected = expected_members(schema)
+    shape = len(schema.fields), len(starts)
+    values = scan.Values(
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int32),
+        np.zeros(shape, np.uint8),
+    )
+    read = np.zeros(len(starts), bool)
+    seen, around = np.zeros(len(expected.members), np.int64), np.zeros(len(expected.objects), np.int64)
+    scan.scan_lines(text, starts, ends, expected, values, read, seen, around, np.zeros(MAX_DEPTH, np.uint8))
+    for number, field in enumerate(schema.fields):
+        if field.zone:
+            values.numbers[number], is_shown = _local_to_utc(values.numbers[number], field.zone)
+            read &= is_shown | (values.states[number] != scan.PRESENT)
+    read &= _is_one_event(text, values, latest, schema)
+    if not read.all():
+        values = scan.Values(*(each[:, read] for each in values))
+    columns, nan = {}, Counter[str]()
+    is_present, is_nan = values.states == scan.PRESENT, values.states == scan.NOT_A_NUMBER
+    for number, field in enumerate(schema.fields):
+        present = is_present[number]
+        columns[field.name] = (
+            _numbers(values.numbers[number], present)
+            if field.is_number_or_time
+            else _texts(text, values.starts[number], values.sizes[number], present)
         )
-    except pa.ArrowInvalid:
-        return None
-    return table if table.num_rows == count else None
+        if count := np.count_nonzero(is_nan[number]):
+            nan[field.name] = int(count)
+    return ScannedLines(read, columns, nan)
 
 
-def typed_columns(records: pa.Table, schema: Schema) -> tuple[pa.Table, np.ndarray]:
-    """Records of `read_lines` with a column for each field, and which rows are right: in the others values are left open."""
-    tops = {name: records[name].combine_chunks() for name in records.column_names}
-    right, columns = np.ones(len(records), bool), []
-    for field in schema.fields:
-        top, *below = field.record_path
-        column, fit = _typed(pc.struct_field(tops[top], below) if below else tops[top], field)
-        columns.append(column)
-        right &= fit
-    return pa.table(columns, pa.schema(arrow_types(schema))), right
+def _is_one_event(text: np.ndarray, values: scan.Values, latest: np.ndarray, schema: Schema) -> np.ndarray:
+    """Which rows have an id and a time that is allowed, and are not two events, or the row before, as updates and deletes are."""
+    time, *ids = (schema.names.index(name) for name in (schema.time_field, *schema.id_fields))
+    times = values.numbers[time]
+    fit = (values.states[time] == scan.PRESENT) & (0 <= times) & (times < MAX_TIME) & (times <= latest)
+    for number in ids:
+        fit &= values.states[number] == scan.PRESENT
+        if schema.fields[number].type == "string":
+            fit &= values.sizes[number] != 0
+    if schema.operation_field:
+        number = schema.fields.index(schema.operation_field)
+        letters = text.take(values.starts[number], mode="clip")
+        is_letter = (values.states[number] == scan.PRESENT) & (values.sizes[number] == 1)
+        # an escaped letter has more than one byte, and is a size below 0
+        fit &= ~(is_letter & ((letters == ord("u")) | (letters == ord("d")))) & (values.sizes[number] >= 0)
+    return fit
 
 
-def _typed(column: pa.Array, field: Field) -> tuple[pa.Array, np.ndarray | bool]:
-    if pa.types.is_decimal(column.type):
-        if field.unit in STEPS and field.type == "time":
-            return _minor_units(column, times=STEPS[field.unit] // 10**STEP_SCALE)
-        return _minor_units(column, per=NS_PER_MS if field.type == "time" else 1)
-    if field.type != "time":
-        return column.cast(pa.string()) if field.type == "boolean" else column, True
-    written = column.is_valid()
-    column = pc.if_else(pc.match_substring_regex(column, PATTERNS[field.unit]), column, None)
-    column = pc.replace_substring_regex(column, FINER_THAN_MS, r"\1")
-    if field.unit != "iso":
-        column = pc.replace_substring_regex(column, ONLY_DATE, r"\1T00:00")
-        column = pc.binary_join_element_wise(column, "Z", "")
-    times = _instants(column)
-    if field.zone:
-        times = _local_to_utc(times, field.zone)
-    return times, pc.equal(times.is_valid(), written).to_numpy(zero_copy_only=False)
+def _numbers(values: np.ndarray, present: np.ndarray) -> pa.Array:
+    return pa.array(values, mask=None if present.all() else ~present)
 
 
-def _local_to_utc(times: pa.Array, zone: str) -> pa.Array:
-    """Local times as ms since the epoch; null for those that clocks never show. The offset is looked up once for an hour."""
-    local = times.fill_null(0).to_numpy()
+def _texts(text: np.ndarray, starts: np.ndarray, sizes: np.ndarray, present: np.ndarray) -> pa.Array:
+    """Texts copied from where they stand."""
+    ends = np.zeros(len(starts) + 1, np.int32)
+    copied = np.empty(int(np.abs(sizes[present]).sum()), np.uint8)
+    scan.copy_texts(text, starts, sizes, present, ends, copied)
+    nulls = len(present) - np.count_nonzero(present)
+    bits = pa.py_buffer(np.packbits(present, bitorder="little")) if nulls else None
+    buffers = [bits, pa.py_buffer(ends), pa.py_buffer(copied)]
+    return pa.Array.from_buffers(pa.string(), len(present), buffers, nulls)
+
+
+def _local_to_utc(local: np.ndarray, zone: str) -> tuple[np.ndarray, np.ndarray]:
+    """Local times as ms since the epoch, and which of them clocks ever show. The offset is looked up once for an hour."""
     hours, which = np.unique(local // HOUR_MS, return_inverse=True)
     of_hours = [offset_of_local_hour(hour, zone) for hour in hours.tolist()]
-    nulls = times.is_null().to_numpy(zero_copy_only=False)
     utc = local - np.array([offset or 0 for offset in of_hours], np.int64)[which]
+    is_shown = np.ones(len(local), bool)
     for row in np.flatnonzero(np.array([offset is None for offset in of_hours], bool)[which]).tolist():
         found = local_to_utc_ms(int(local[row]), zone)
-        utc[row], nulls[row] = found or 0, nulls[row] or found is None
-    return pa.array(utc, mask=nulls)
-
-
-def _instants(texts: pa.Array) -> pa.Array:
-    """Times in ms since the epoch; null for what is none, as 30 February."""
-    try:
-        return texts.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    except pa.ArrowInvalid:
-        half = len(texts) // 2
-        return (
-            pa.concat_arrays(map(_instants, (texts[:half], texts[half:])))
-            if half
-            else pa.nulls(1, pa.int64())
-        )
-
-
-def _minor_units(column: pa.Array, per: int = 1, times: int = 1) -> tuple[pa.Array, np.ndarray]:
-    """A decimal column as int64, `times` its units and so many of these in one; and what has no more digits than it may: Arrow counts those written."""
-    first, end = column.offset, column.offset + len(column)
-    halves = np.frombuffer(column.buffers()[1], np.int64)[2 * first : 2 * end]
-    low, high = halves[::2], halves[1::2]
-    nulls, most = column.is_null().to_numpy(zero_copy_only=False), 10**column.type.precision
-    fit = nulls | (-most < low) & (low < most) & (low >> 63 == high)
-    units = low if per == 1 else low // per
-    return pa.array(units if times == 1 else units * times, mask=nulls if column.null_count else None), fit
+        utc[row], is_shown[row] = found or 0, found is not None
+    return utc, is_shown
 
 
 def quote_json(texts: pa.Array) -> pa.Array:
