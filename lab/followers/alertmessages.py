@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b, sha256
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from lab.followers.alerttext import AbsenceRules, describe_alert, sanitize_text
-from lab.logs.config import BASE64_SECRET, AlertReceiver
+from lab.logs.config import BASE64_SECRET, AlertReceiver, BadConfig
 from lab.model.alerts import Alert, Withdrawal
 from lab.model.words import escape_control_characters
 
@@ -88,7 +88,37 @@ def _own_surroundings(proxy: str) -> Iterator[None]:
         os.environ.update({name: before[name] for name in (*names, "NETRC") if name in before})
 
 
-class WebhookBatch:
+class Message(Protocol):
+    """Alerts on their way to a receiver of lab.toml. A kind of receiver is a subclass in `KINDS`.
+
+    `alert_count`: the lines that it stands for; `left_out`: those of them that the receiver can never take. `is_rare`: whether
+    messages come no more often than lab.toml says, as to people.
+    """
+
+    is_rare: bool = False
+    left_out: int = 0
+
+    def __init__(self, receiver: AlertReceiver, absences: AbsenceRules | None = None): ...
+
+    @classmethod
+    def is_for(cls, receiver: AlertReceiver) -> bool:
+        """Whether messages of this kind go to a receiver. Raises BadConfig if they would, but cannot."""
+
+    @property
+    def alert_count(self) -> int: ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more lines should be added."""
+
+    def add(self, alert: Alert | Withdrawal) -> None:
+        """Adds a line."""
+
+    def send(self, stopped: Event | None = None) -> None:
+        """Raises NotAccepted, also soon after `stopped` is set; then all or some of it has to be sent again."""
+
+
+class WebhookBatch(Message):
     """Alerts for a webhook: POST requests of `{"alerts": [...]}`, signed as Standard Webhooks says.
 
     The id of a request is a hash of its alerts' ids and log times, so that a request that is sent again can be recognised.
@@ -98,9 +128,15 @@ class WebhookBatch:
     (False, 0)
     """
 
-    def __init__(self, receiver: AlertReceiver):
-        self._receiver, self._alerts, self._most = receiver, [], MAX_BODY
+    def __init__(self, receiver: AlertReceiver, absences: AbsenceRules | None = None):
+        self._receiver, self._most = receiver, MAX_BODY
+        self._alerts: list[tuple[str, int | None, str]] = []
         self.left_out = 0  # alerts that are too large for the target
+
+    @classmethod
+    def is_for(cls, receiver: AlertReceiver) -> bool:
+        """One that has a secret to sign with."""
+        return bool(receiver.webhook_secret)
 
     @property
     def alert_count(self) -> int:
@@ -189,7 +225,7 @@ def webhook_signature(secret: str, message_id: str, timestamp: str, body: bytes)
     return "v1," + b64encode(hmac.digest(key, signed, sha256)).decode()
 
 
-class TextBatch:
+class TextBatch(Message):
     """Alerts for people: how many came, and the latest of each group, at most ten groups. `absences`: to say what did not come.
 
     >>> alert = Alert.from_json(
@@ -206,20 +242,38 @@ class TextBatch:
     2 alerts: 1970-01-01 00:00:00.000  rule 1 v2  {host=@|all http:|//x}  51 GREATER 50  event 7
     """
 
+    is_rare = True
+
     def __init__(self, receiver: AlertReceiver, absences: AbsenceRules | None = None):
-        self._receiver, self.alert_count, self.left_out = receiver, 0, 0
+        self._receiver, self._count = receiver, 0
         self._withdrawals = 0  # of the lines that `alert_count` counts
         self._absences = absences
         # by group: the latest ten with their latest alert, of the others the number alone
         self._named: dict[bytes, tuple[int, Alert | Withdrawal]] = {}
         self._others: dict[bytes, int] = {}
 
+    @classmethod
+    def is_for(cls, receiver: AlertReceiver) -> bool:
+        """Any whose URL apprise knows."""
+        import apprise
+
+        logging.getLogger("apprise").propagate = False
+        if apprise.Apprise.instantiate(receiver.url) is None:
+            raise BadConfig(
+                f"notify.{receiver.name}.url: not a URL that apprise knows, expected one such as slack://… or mailtos://…"
+            )
+        return True
+
+    @property
+    def alert_count(self) -> int:
+        return self._count
+
     @property
     def is_full(self) -> bool:
         return self.alert_count >= MAX_COUNTED
 
     def add(self, alert: Alert | Withdrawal) -> None:
-        self.alert_count += 1
+        self._count += 1
         self._withdrawals += isinstance(alert, Withdrawal)
         kind, rule = ("a", alert.rule_id) if isinstance(alert, Alert) else ("w", "")
         group = kind.encode() + blake2b(f"{rule} {alert.key}".encode(), digest_size=16).digest()
@@ -263,3 +317,12 @@ class TextBatch:
         if not accepted:
             reason = f"answered {status[1]}" if status else "did not accept it"
             raise NotAccepted(f"{service.service_name} {reason}")
+
+
+# the first that is for a receiver sends to it
+KINDS: list[type[Message]] = [WebhookBatch, TextBatch]
+
+
+def message_kind(receiver: AlertReceiver) -> type[Message]:
+    """The kind of messages that go to a receiver. Raises BadConfig."""
+    return next(kind for kind in KINDS if kind.is_for(receiver))

@@ -8,7 +8,7 @@ After a crash it continues after the last transaction; a row that is written aga
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -19,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     DateTime,
+    Engine,
     MetaData,
     Table,
     Text,
@@ -27,9 +28,11 @@ from sqlalchemy import (
     update,
 )
 
-from lab.logs.positions import Positions, parse_positions, position_text
-from lab.logs.protocol import Log
-from lab.logs.reading import POLL_S, SkippedLines, parse_records, print_expired
+from lab.logs import following
+from lab.logs.following import Sink
+from lab.logs.positions import Positions, Record, parse_positions, position_text
+from lab.logs.protocol import Log, Tail
+from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
 from lab.model.alerts import (
     Alert,
@@ -46,7 +49,6 @@ from lab.rulestore.databases import INSERTS, check_columns, create_database_engi
 from lab.rulestore.tables import BIG, EXACT
 from lab.running.target import Target
 
-AT_ONCE = 5_000  # alerts of a transaction
 MAX_KEY_BYTES = 2_000  # an index of PostgreSQL takes 2,704; a character has up to 4
 METADATA = MetaData()
 ALERTS = Table(
@@ -99,29 +101,36 @@ def export(target: Target, to_url: str, follow: bool = False, start: Positions |
     METADATA.create_all(database)
     for table in METADATA.tables.values():
         check_columns(database, table, "export")
-    place, exported, left_out = log.absolute_name, 0, SkippedLines()
     with database.connect() as connection:
         at = start or _exported(connection, log)
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
-        while not stopped.is_set():
-            records = tail.records(AT_ONCE)
-            print_expired(tail)
-            if records:
-                alerts_and_withdrawals = [
-                    each for _, each in parse_records(records, parse_alert_line, left_out)
-                ]
-                with database.begin() as connection:
-                    exported += write_alerts_and_withdrawals(connection, alerts_and_withdrawals)
-                    read = {"positions": position_text(tail.positions), "topic_id": tail.topic_id or None}
-                    _upsert(connection, EXPORTS, [{"place": place, **read}])
-            elif not follow:
-                break
-            else:
-                stopped.wait(POLL_S)
+        rows = AlertRows(database, log, tail)
+        following.follow(tail, rows, stopped, forever=follow)
     print(
-        f"{exported:,} alerts from {log} to lab_alerts of {redacted_url(url)}, read up to {position_text(tail.positions)}{left_out}",
+        f"{rows.count:,} alerts from {log} to lab_alerts of {redacted_url(url)}, read up to {position_text(tail.positions)}{rows.left_out}",
         file=sys.stderr,
     )
+
+
+class AlertRows(Sink):
+    """Writes alerts as rows, and in the same transaction how far the log was read."""
+
+    def __init__(self, database: Engine, log: Log, tail: Tail):
+        self._database, self._log, self._tail = database, log, tail
+        self.count, self.left_out = 0, SkippedLines()
+
+    def write_batch(self, records: Sequence[Record]) -> bool:
+        """Writes the rows of some lines."""
+        if records:
+            lines = [line for _, line in parse_records(records, parse_alert_line, self.left_out)]
+            with self._database.begin() as connection:
+                self.count += write_alerts_and_withdrawals(connection, lines)
+                read = {
+                    "positions": position_text(self._tail.positions),
+                    "topic_id": self._tail.topic_id or None,
+                }
+                _upsert(connection, EXPORTS, [{"place": self._log.absolute_name, **read}])
+        return True
 
 
 def mark_withdrawn(connection: Connection, withdrawal: Withdrawal) -> None:

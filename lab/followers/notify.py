@@ -8,21 +8,23 @@ A target of lab.toml with a `secret` is a webhook: a program that gets every ale
 Standard Webhooks specification says. Any other target is a person: a short text through apprise, by chat, mail and the like.
 """
 
-import logging
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
+from functools import partial
 from threading import Event
-from typing import Any
 
-from lab.followers.alertmessages import READ_AT_ONCE, NotAccepted, TextBatch, WebhookBatch
+from lab.followers.alertmessages import READ_AT_ONCE, Message, NotAccepted, message_kind
 from lab.followers.alerttext import AbsenceRules
 from lab.followers.bookmarks import bookmark_file, load_bookmark, save_bookmark
 from lab.followers.watch import lines_before
 from lab.logs.access import file_lock, make_folder
-from lab.logs.config import AlertReceiver, BadConfig, Config
-from lab.logs.positions import Positions
-from lab.logs.reading import POLL_S, SkippedLines, parse_records, print_expired
+from lab.logs.config import AlertReceiver, Config
+from lab.logs.following import Sink, follow
+from lab.logs.positions import Positions, Record
+from lab.logs.protocol import Log
+from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.standing import AT_MOST, Withdrawals, event_and_group_hash
@@ -67,34 +69,78 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
     `start`: a position in the alerts; without it, where the last call for this receiver ended, and at first the end.
     """
     log = target.logs.existing("alerts")
-    reader, left_out, sent, too_large = f"notify {receiver.name}", SkippedLines(), 0, 0
-    lines = ReceiverFilter(receiver.rule_ids)
+    reader = f"notify {receiver.name}"
     with _alone(log, reader), stop_signals() as stopped, closing(AbsenceRules(target)) as absences:
         at = start or load_bookmark(log, reader)
+        messages = Messages(receiver, absences, stopped)
         with closing(log.tail(at is None, at)) as tail:
             for line in lines_before(log, tail.positions):
-                lines.note_before(line, sent=at is not None)
+                messages.lines.note_before(line, sent=at is not None)
             save_bookmark(log, tail, reader)
             print(
                 f"alerts of {log} go to {escape_control_characters(receiver.name)}, until Ctrl-C",
                 file=sys.stderr,
                 flush=True,
             )
-            while not stopped.is_set():
-                batch = WebhookBatch(receiver) if receiver.webhook_secret else TextBatch(receiver, absences)
-                interval_s = 0 if receiver.webhook_secret else receiver.min_interval_ms / 1000
-                if not _collected(tail, batch, lines, left_out, stopped, max(interval_s, COLLECT_S)):
-                    break
-                count = batch.alert_count
-                if count and not _delivered(batch, receiver, stopped):
-                    break
-                sent += count - batch.left_out
-                too_large += batch.left_out
-                save_bookmark(log, tail, reader)
-                stopped.wait(interval_s if count and interval_s else POLL_S)
-    refused = f", {too_large:,} too large for it" if too_large else ""
+            follow(tail, messages, stopped, partial(save_bookmark, log, reader=reader))
+    refused = f", {messages.too_large:,} too large for it" if messages.too_large else ""
     name = escape_control_characters(receiver.name)
-    print(f"{sent:,} alerts sent to {name}{left_out}{refused}", file=sys.stderr)
+    print(f"{messages.sent:,} alerts sent to {name}{messages.left_out}{refused}", file=sys.stderr)
+
+
+class Messages(Sink):
+    """Sends alerts to one receiver, in messages of what comes until there is a pause, or for a time."""
+
+    at_once = READ_AT_ONCE
+    outlasts_outages = True
+
+    def __init__(
+        self, receiver: AlertReceiver, absences: AbsenceRules, stopped: Event, collect_s: float = COLLECT_S
+    ):
+        self._kind = message_kind(receiver)
+        self._receiver, self._absences, self._stopped = receiver, absences, stopped
+        self._interval_s = receiver.min_interval_ms / 1000 if self._kind.is_rare else 0
+        self._collect_s = max(self._interval_s, collect_s)
+        self.lines, self.left_out = ReceiverFilter(receiver.rule_ids), SkippedLines()
+        self.sent = self.too_large = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._message = self._kind(self._receiver, self._absences)
+        self._deadline = time.monotonic() + self._collect_s
+
+    def write_batch(self, records: Sequence[Record]) -> bool:
+        """Adds the lines that the receiver gets to the message, and sends it when it is due, until the receiver accepts it."""
+        message = self._message
+        for _, line in parse_records(records, parse_alert_line, self.left_out):
+            if self.lines.gets(line):
+                message.add(line)
+        if records and not message.is_full and time.monotonic() < self._deadline:
+            return False
+        if count := message.alert_count:
+            if not self._deliver(message):
+                return False
+            self.sent += count - message.left_out
+            self.too_large += message.left_out
+            self._stopped.wait(self._interval_s)
+        self._begin()
+        return True
+
+    def _deliver(self, message: Message) -> bool:
+        """Retries until the target accepts. Returns False if asked to stop first."""
+        wait_s = 1
+        while True:
+            try:
+                message.send(self._stopped)
+                return True
+            except NotAccepted as error:
+                if self._stopped.is_set():
+                    return False
+                said = f"{self._receiver.name}: {error}; the alerts are kept, trying again in {wait_s} s"
+                print(escape_control_characters(said), file=sys.stderr, flush=True)
+            if self._stopped.wait(wait_s):
+                return False
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
 
 def find_receiver(name: str, config: Config) -> AlertReceiver:
@@ -102,64 +148,13 @@ def find_receiver(name: str, config: Config) -> AlertReceiver:
     if name not in config.receivers:
         there = f"it has {', '.join(sorted(config.receivers))}" if config.receivers else "it has none"
         raise Usage(f"--to: {name}, expected a target of lab.toml, a table [notify.NAME]; {there}")
-    receiver = config.receivers[name]
-    logging.getLogger("apprise").propagate = False
-    if not receiver.webhook_secret:
-        import apprise
-
-        if apprise.Apprise.instantiate(receiver.url) is None:
-            raise BadConfig(
-                f"notify.{name}.url: not a URL that apprise knows, expected one such as slack://… or mailtos://…"
-            )
-    return receiver
+    message_kind(config.receivers[name])
+    return config.receivers[name]
 
 
-def _alone(log: Any, reader: str) -> AbstractContextManager[None]:
+def _alone(log: Log, reader: str) -> AbstractContextManager[None]:
     """Raises Usage if another process sends the same alerts to the same target."""
     file = bookmark_file(log, reader).with_suffix(".lock")
     make_folder(file.parent)
     command = f"lab {reader.replace(' ', ' --to ')}"
     return file_lock(file, Usage(f"another `{command}` already sends the alerts of {log}"))
-
-
-def _collected(
-    tail: Any,
-    batch: "WebhookBatch | TextBatch",
-    lines: ReceiverFilter,
-    left_out: SkippedLines,
-    stopped: Event,
-    at_most_s: float,
-) -> bool:
-    """Collects the alerts since the last message, until there is a pause or for a time. Returns False if asked to stop."""
-    deadline = time.monotonic() + at_most_s
-    while not stopped.is_set():
-        try:
-            records = tail.records(READ_AT_ONCE)
-        except ConnectionError as error:
-            print(f"trying again: {escape_control_characters(str(error))}", file=sys.stderr, flush=True)
-            stopped.wait(1)
-            continue
-        print_expired(tail)
-        for _, line in parse_records(records, parse_alert_line, left_out):
-            if lines.gets(line):
-                batch.add(line)
-        if not records or batch.is_full or time.monotonic() > deadline:
-            return True
-    return False
-
-
-def _delivered(batch: "WebhookBatch | TextBatch", receiver: AlertReceiver, stopped: Event) -> bool:
-    """Retries until the target accepts. Returns False if asked to stop first."""
-    wait_s = 1
-    while True:
-        try:
-            batch.send(stopped)
-            return True
-        except NotAccepted as error:
-            if stopped.is_set():
-                return False
-            said = f"{receiver.name}: {error}; the alerts are kept, trying again in {wait_s} s"
-            print(escape_control_characters(said), file=sys.stderr, flush=True)
-        if stopped.wait(wait_s):
-            return False
-        wait_s = min(2 * wait_s, LONGEST_WAIT_S)

@@ -26,13 +26,15 @@ from lab.followers.alertmessages import (
     WebhookBatch,
     webhook_signature,
 )
-from lab.followers.alerttext import sanitize_text
-from lab.followers.notify import ReceiverFilter, _collected
+from lab.followers.alerttext import AbsenceRules, sanitize_text
+from lab.followers.notify import Messages, ReceiverFilter
 from lab.logs.config import AlertReceiver, BadConfig, read_config
-from lab.logs.positions import Record
-from lab.logs.reading import SkippedLines
+from lab.logs.following import follow
+from lab.logs.positions import Positions, Record
+from lab.logs.protocol import Tail
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal
+from lab.running.target import locate
 from tests.waiting import PATIENCE_S, program, wait_until
 
 SECRET = "hush-hush"
@@ -495,20 +497,26 @@ def test_what_was_collected_is_sent_also_while_alerts_of_other_rules_come_withou
     came = iter([Record(0, "", alert(1).to_json(), "alerts/0:0")])
     others = Record(0, "", alert(2, rule_id=2).to_json(), "alerts/0:1")
 
-    class Busy:
-        expired = ""
+    class Busy(Tail):
+        expired, positions = "", {0: 0}
 
-        def records(self, at_most: int) -> list[Record]:
+        def records(self, at_most: int | None = None, upto: Positions | None = None) -> list[Record]:
             time.sleep(0.01)
+            self.positions = {0: self.positions[0] + 1}
             return [next(came, others)]
 
-    to, stopped = AlertReceiver("audit", "https://example.com", SECRET, rule_ids=(1,)), threading.Event()
+    to = AlertReceiver("audit", f"http://127.0.0.1:{receiver.port}", SECRET, rule_ids=(1,))
+    stopped = threading.Event()
     patience = threading.Timer(PATIENCE_S, stopped.set)
     patience.start()
-    batch = WebhookBatch(to)
-    assert _collected(Busy(), batch, ReceiverFilter(to.rule_ids), SkippedLines(), stopped, 0.1)
+
+    def arrived(tail: Tail) -> None:
+        stopped.set()
+
+    messages = Messages(to, AbsenceRules(locate("logs")), stopped, collect_s=0.1)
+    follow(Busy(), messages, stopped, arrived)
     patience.cancel()
-    assert batch.alert_count == 1
+    assert messages.sent == 1 and receiver.event_ids() == [1]
 
 
 def test_two_that_send_to_one_target_would_send_twice(place, receiver, capsys):
