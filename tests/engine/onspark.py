@@ -23,7 +23,7 @@ from lab.engine.spark.pipeline import start
 from lab.model.reference import Reference
 from lab.state.rescale import rescale
 from tests.answers import only_answers
-from tests.engine.direct import Drawn, drawn
+from tests.engine.drawn import Drawn, drawn
 from tests.engine.oddlogs import DAY, later
 from tests.engine.test_inprocess import DatedLogs
 from tests.strategies import LOG_STEPS, PAUSES

@@ -1,4 +1,4 @@
-"""Random logs as `tests.engine.direct` and the simulator draw them, from a generator of random numbers: rules, changes, events."""
+"""Random logs as `tests.engine.drawn` and the simulator draw them, from a generator of random numbers: rules, changes, events."""
 
 import json
 import random

@@ -9,20 +9,21 @@ import os
 import random
 import subprocess
 import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numba
 import numpy as np
 import pytest
 
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import blocks, groups, layout, running
+from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.windows import arrays, store
-from lab.model.reference import evaluate_log
+from lab.model.reference import Reference, evaluate_log
 from lab.model.schema import LOGINS
-from tests.engine.direct import Direct, difference
+from tests.engine.drawn import first_difference, stores
 from tests.engine.randomlogs import MINUTE, Entry
+from tests.engine.test_inprocess import assert_same
 
 LOGS = int(os.environ.get("LAB_EXAMPLES", "20"))  # `make soak` takes more
 EVENTS = 300
@@ -53,43 +54,34 @@ def late_log(order: str, count: int, functions=FUNCTIONS) -> list[Entry]:
     return [*rules, *(("event", json.dumps(event).encode()) for event in events)]
 
 
-def alerts_of(log: list[Entry], folder: Path, late_ms: int) -> Direct:
-    direct = Direct(LOGINS, folder, 4, "evaluate", late_ms)
-    for kind, text in log:
-        (direct.event if kind == "event" else direct.control)(text)
-    direct.flush()
-    return direct
+LATE: dict[str, Any] = {"max_out_of_orderness_ms": 120 * MINUTE, "key_groups": 4}
+
+
+def agreed_in_blocks(log: list[Entry]) -> tuple[Reference, int]:
+    """The reference after a log, with which the engine agrees, and how many blocks the engine has made."""
+    reference = evaluate_log(LOGINS, log, **LATE)
+    with InProcessEngine(Settings(LOGINS, parallelism=1, **LATE)) as engine:
+        engine.run_batch(log)
+        assert_same(engine.out, reference)
+        (held,) = stores(engine)
+        return reference, int(held.arrays["scalars"][layout.BLOCKS])
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_late_events_give_the_alerts_of_the_reference(order: str, tmp_path: Path):
+def test_late_events_give_the_alerts_of_the_reference(order: str):
     log = late_log(order, 600, (*FUNCTIONS[:6], "UNIQUE_COUNT"))  # more than two blocks of 256
-    direct = alerts_of(log, tmp_path, 120 * MINUTE)
-    (held,) = direct.stores.values()
-    assert held.arrays["scalars"][layout.BLOCKS] > 2 or order not in (
-        "the oldest last",
-        "any",
-        "far ahead, then late",
-    )
-    alerts = evaluate_log(LOGINS, log, max_out_of_orderness_ms=120 * MINUTE).alerts
-    assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in alerts)
+    _, made = agreed_in_blocks(log)
+    assert made > 2 or order not in ("the oldest last", "any", "far ahead, then late")
 
 
 @pytest.mark.parametrize("order", ["any", "far ahead, then late"])
-def test_alerts_of_late_events_are_counted_in_long_groups_as_well(order: str, tmp_path: Path):
+def test_alerts_of_late_events_are_counted_in_long_groups_as_well(order: str):
     """Each alert counts for `atMost` from its own event on, also in the totals of blocks."""
     log = late_log(order, 700, ("COUNT", "MAX"))
-    for number, (alerts, per) in enumerate(((3, "1m"), (40, "10m"))):
-        said = {"ruleId": 10 + number, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limit": 1}
-        said |= {"aggregatorFunctionType": "COUNT", "limitOperatorType": ">=", "window": "30m"}
-        said |= {"atMost": {"alerts": alerts, "per": per}}
-        log.insert(0, ("control", json.dumps(said).encode()))
-    direct = alerts_of(log, tmp_path, 120 * MINUTE)
-    (held,) = direct.stores.values()
-    assert held.arrays["scalars"][layout.BLOCKS] > 2
-    reference = evaluate_log(LOGINS, log, max_out_of_orderness_ms=120 * MINUTE)
-    assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in reference.alerts)
-    assert direct.suppressed == reference.suppressed and min(reference.suppressed.values()) > 10
+    for number, most in enumerate(("at most 3 per 1 min", "at most 40 per 10 min"), 10):
+        log.insert(0, ("control", f"{number}: COUNT(events) per userId over 30 min >= 1, {most}".encode()))
+    reference, made = agreed_in_blocks(log)
+    assert made > 2 and min(reference.suppressed.values()) > 10
 
 
 @pytest.mark.slow
@@ -121,9 +113,10 @@ def reads_of(order: str, count: int) -> float:
     whole: Any = store.RouteStore.store
     counted = property(lambda self: (found := whole.fget(self))._replace(events=found.events.view(Counted)))
     Counted.reads = 0
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+    settings = Settings(LOGINS, parallelism=1, max_out_of_orderness_ms=10**6 * MINUTE)
+    with InProcessEngine(settings) as engine, pytest.MonkeyPatch.context() as patched:
         patched.setattr(store.RouteStore, "store", counted)
-        alerts_of(late_log(order, count), Path(folder), 10**6 * MINUTE)
+        engine.run_batch(late_log(order, count))
     return Counted.reads / count
 
 
@@ -135,10 +128,8 @@ def set_half(half: int) -> None:
 def main(logs: int) -> None:
     assert numba.config.DISABLE_JIT
     set_half(2)
-    with TemporaryDirectory() as folder:
-        found = [difference(seed, Path(folder)) for seed in range(logs)]
-    if any(found):
-        sys.exit("\n".join(filter(None, found)))
+    if found := first_difference(range(logs), short=False):
+        sys.exit(found)
     print(json.dumps({order: [reads_of(order, EVENTS), reads_of(order, 2 * EVENTS)] for order in ORDERS}))
 
 

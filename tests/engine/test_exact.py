@@ -4,8 +4,6 @@ import json
 from decimal import Decimal
 from fractions import Fraction
 from math import floor, isqrt
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -15,13 +13,11 @@ from hypothesis import strategies as st
 from lab.engine.compiled import layout, squares
 from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
 from lab.engine.compiled.limits import Measure, compare_with_limit, limit_to_int64s
-from lab.engine.windows import shared
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
-from lab.model.reference import evaluate_log
 from lab.model.rules import OPERATORS, rule_message
 from lab.model.schema import Schema
-from tests.engine.direct import Direct
+from tests.engine.drawn import agreed
 from tests.engine.randomlogs import Entry
 from tests.examples import examples
 
@@ -55,18 +51,6 @@ def event(number: int, field: str, value: int, scale: int = 0) -> Entry:
     return "event", json.dumps(line).encode()
 
 
-def both(log: list[Entry]) -> tuple[list[str], list[str]]:
-    """The alerts of the engine's windows and of the reference."""
-    with TemporaryDirectory(dir=shared.memory_folder()) as folder:
-        direct = Direct(SCHEMA, Path(folder), 1, "evaluate", 0)
-        for kind, text in log:
-            (direct.event if kind == "event" else direct.control)(text)
-        direct.flush()
-    expected = evaluate_log(SCHEMA, log)
-    assert {ack["status"] for ack in expected.acks} == {"accepted"}
-    return sorted(line for _, line in direct.found), sorted(a.to_json() for a in expected.alerts)
-
-
 @pytest.mark.slow
 def test_a_sum_of_a_thousand_large_values_is_less_than_a_limit_a_trifle_above_it():
     value = 9_200_000_000_000_000_000
@@ -76,9 +60,8 @@ def test_a_sum_of_a_thousand_large_values_is_less_than_a_limit_a_trifle_above_it
         for beyond in (0, 15_000_000)
     ]
     rules = [rule(number, "SUM", "whole", *limit) for number, limit in enumerate(limits, 1)]
-    engine, reference = both([*rules, *(event(number, "whole", value) for number in range(1000))])
-    assert engine == reference
-    last = {limits[alert["ruleId"] - 1] for alert in map(json.loads, engine) if alert["eventId"] == 999}
+    reference = agreed([*rules, *(event(number, "whole", value) for number in range(1000))], SCHEMA)
+    last = {limits[alert.rule_id - 1] for alert in reference.alerts if alert.event_id == 999}
     assert last == {limit for limit in limits if limit[0] in ("LESS", "LESS_EQUAL", "NOT_EQUAL")}
 
 
@@ -112,8 +95,7 @@ def test_limits_beside_an_aggregate_are_decided_exactly(data):
             ((operator, beside) for operator in OPERATORS for beside in (-1, 0, 1)), 1
         )
     ]
-    engine, reference = both(rules + [event(n, field, value, scale) for n, value in enumerate(values)])
-    assert engine == reference
+    agreed(rules + [event(n, field, value, scale) for n, value in enumerate(values)], SCHEMA)
 
 
 def test_a_limit_with_more_digits_than_a_rule_may_have_is_refused():
@@ -161,7 +143,7 @@ def test_limits_beyond_all_aggregates_stay_in_order():
 @pytest.mark.parametrize("function", MEASURED)
 def test_an_alert_tells_the_aggregate_of_the_smallest_and_the_largest_values_there_are(function, value):
     log = [rule(1, function, "whole", "!=", "7"), event(1, "whole", value), event(2, "whole", value)]
-    engine, reference = both(log)
-    assert engine == reference and len(engine) == 2
+    alerts = agreed(log, SCHEMA).alerts
+    assert len(alerts) == 2
     if function == "AVG":
-        assert [json.loads(line)["aggregate"] for line in engine] == [f"{value}.000000"] * 2
+        assert [json.loads(alert.to_json())["aggregate"] for alert in alerts] == [f"{value}.000000"] * 2
