@@ -35,26 +35,38 @@ for _escape, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
 LARGEST = (1 << 63) - 1
 MOST_DIGITS = 19  # of a number; any of them fit 64 bits without a sign
 
+# records, whose fields have names also where nothing is compiled
 MEMBER = np.dtype(
-    [
-        ("name", np.int64),  # where it begins in `Expected.names`
-        ("size", np.int64),  # bytes of its name
-        ("field", np.int64),  # the number of the field that is its value, or FAILED
-        ("object", np.int64),  # that of the object around fields that is its value, or FAILED
-    ]
+    (
+        np.record,
+        [
+            ("name", np.int64),  # where it begins in `Expected.names`
+            ("size", np.int64),  # bytes of its name
+            ("field", np.int64),  # the number of the field that is its value, or FAILED
+            ("object", np.int64),  # that of the object around fields that is its value, or FAILED
+        ],
+    )
 )
-OBJECT = np.dtype([("first", np.int64), ("last", np.int64)])  # its members; `last` is behind them
+OBJECT = np.dtype(
+    (np.record, [("first", np.int64), ("last", np.int64)])
+)  # its members; `last` is behind them
 FIELD = np.dtype(
-    [
-        ("kind", np.int64),
-        # of a text, the most bytes; longer ones are left, as they may have few characters
-        # a number is kept times 10 to the power `kept`, below `most`; of `allowed` digits after the point the others are dropped
-        ("kept", np.int64),
-        ("allowed", np.int64),
-        ("most", np.uint64),
-        ("divisor", np.uint64),  # from a number so kept to the value: divided, rounded down, then multiplied
-        ("multiplier", np.int64),
-    ]
+    (
+        np.record,
+        [
+            ("kind", np.int64),
+            # of a text, the most bytes; longer ones are left, as they may have few characters
+            # a number is kept times 10 to the power `kept`, below `most`; of `allowed` digits after the point the others are dropped
+            ("kept", np.int64),
+            ("allowed", np.int64),
+            ("most", np.uint64),
+            (
+                "divisor",
+                np.uint64,
+            ),  # from a number so kept to the value: divided, rounded down, then multiplied
+            ("multiplier", np.int64),
+        ],
+    )
 )
 
 
