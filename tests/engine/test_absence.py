@@ -74,25 +74,20 @@ def test_whatever_is_logged_and_lost_it_tells_once_what_the_reference_tells(seed
     settings = Settings(
         LOGINS, late_policy=policy, max_out_of_orderness_ms=20_000, parallelism=rng.choice([1, 3])
     )
-    with Clocked(settings) as stages:
+    with (
+        patch.object(mergeplan, "MERGED_AT_ONCE", rng.choice([2, 3, 8])),
+        patch.object(statemerge, "SLICE_ROWS", rng.choice([1, 3, statemerge.SLICE_ROWS])),
+        Clocked(settings) as stages,
+    ):
         for n in range(150):
             at += rng.choice([1, 1, 1000, 20_000, 61_000])
             if n < 2 or rng.random() < 0.05:
-                log, line = (
-                    "control",
-                    rng.choice([ORDER, SILENT] * 4 + CHANGES).replace(b"7", b"%d" % rng.choice([7, 8])),
-                )
+                rule = rng.choice([ORDER, SILENT] * 4 + CHANGES).replace(b"7", rng.choice([b"7", b"8"]))
+                log, line = "control", rule
                 reference.control(line, at)
             else:
-                log, line = (
-                    "events",
-                    event(
-                        n,
-                        at - rng.choice([0, 0, 5_000, 40_000]),
-                        rng.choice(["order", "pay"]),
-                        rng.randrange(4),
-                    ),
-                )
+                event_time, action = at - rng.choice([0, 0, 5_000, 40_000]), rng.choice(["order", "pay"])
+                log, line = "events", event(n, event_time, action, rng.randrange(4))
                 reference.event(line, log_time=at)
             stages.logs.log(log).append([line], at)
             if rng.random() < 0.4:
@@ -222,36 +217,3 @@ def test_each_wait_outlives_the_merge_of_its_file(tasks, merged, epochs):
             (alert["eventId"], alert["logTime"]) for alert in map(json.loads, stages.out["alerts"])
         )
         assert alerts == [(n, T0 + 10 + n + MINUTE) for n in range(epochs)]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_merges_between_memory_losses_lose_no_wait(seed):
-    rng, at = random.Random(seed), T0
-    reference = Reference(LOGINS)
-    with (
-        patch.object(mergeplan, "MERGED_AT_ONCE", rng.choice([2, 3])),
-        patch.object(statemerge, "SLICE_ROWS", rng.choice([1, 3])),
-        Clocked(Settings(LOGINS, parallelism=rng.choice([1, 2]))) as stages,
-    ):
-        for rule in (ORDER, SILENT.replace(b"7", b"8")):
-            at += 10  # each record comes after the cut before it
-            stages.log("control", rule, at)
-            reference.control(rule, at)
-        for n in range(60):
-            at += rng.choice([10, 1000, 5_000])
-            line = event(n, 5 + n, rng.choice(["order", "order", "pay"]), rng.randrange(12))
-            reference.event(line, log_time=at)
-            stages.log("events", line, at)
-            if rng.random() < 0.1:
-                stages.lose_memory()
-            elif rng.random() < 0.1:
-                rescaled(stages, rng.choice([1, 2, 3]), f"-{n}")
-        stages.lose_memory()
-        stages.now = at + 9 * MINUTE
-        stages.step()
-        reference.advance_to(stages.now)
-        found = [json.loads(line) for line in stages.out["alerts"]]
-    assert Counter((alert["alertId"], alert["logTime"]) for alert in found) == Counter(
-        (alert.alert_id, alert.log_time) for alert in reference.alerts
-    )
-    assert len(found) > 20
