@@ -5,13 +5,11 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import pyspark
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from lab.machine import doctor, jars
-from tests.machine.linking import Jars
+from lab.machine import doctor
 
 ROOT = Path(__file__).parents[1]
 
@@ -86,21 +84,6 @@ def test_the_oldest_python_that_is_named_is_one_that_all_pins_take():
     assert f"sys.version_info < {doctor.OLDEST_PYTHON}" in makefile
     assert f"--python-version {oldest} " in makefile
     assert f"Python {oldest} or newer" in makefile and f"Python {oldest} or newer" in readme
-
-
-@pytest.mark.slow
-def test_spark_s_connector_finds_everything_it_calls_in_the_installed_spark():
-    """Maven gets the connector of a new Spark later than PyPI gets the rest, so it may be an older one."""
-    connector = [jars.jar_path(c) for c in jars.GROUPS["kafka"] if c.startswith("org.apache.spark:")]
-    installed = sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
-
-    def missing(those: list[Path]) -> list[str]:
-        found = Jars([*connector, *those])
-        return [name for jar in connector for name in found.missing(jar, "org/apache/spark/")]
-
-    assert len(connector) == 2 and len(installed) > 200
-    assert not missing(installed)
-    assert missing([jar for jar in installed if not jar.name.startswith("spark-core")])
 
 
 def test_what_the_package_imports_is_declared():

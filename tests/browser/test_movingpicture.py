@@ -1,57 +1,16 @@
-"""The moving picture of the front page: its GIF, and the story that it tells (`make pictures`)."""
+"""The moving picture of the front page: the story that it tells (`make pictures`)."""
 
 import re
 import time
 
-import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.jupyter import Watched, voila
-from tests.browser.movingpicture import BITS, MovingPicture, gif, lzw
 from tests.browser.test_pages import LATER, PICTURES, PROJECTOR, beside, panel
+from tools.movingpicture import MovingPicture
 
 RULE = "SUM(paymentAmount) per beneficiaryId over 10 s > 5000000"
-
-
-def unpacked(data: bytes) -> bytes:
-    """What a reader of GIF makes of compressed numbers of colours."""
-    clear, end = 1 << BITS, (1 << BITS) + 1
-    bits, at, made, before = int.from_bytes(data, "little"), 0, bytearray(), b""
-    table: list[bytes] = []
-    while True:
-        size = max(len(table).bit_length(), BITS + 1) if len(table) < 4096 else 12
-        code = bits >> at & (1 << size) - 1
-        at += size
-        if code == end:
-            return bytes(made)
-        if code == clear:
-            table, before = [bytes([n]) for n in range(clear)] + [b"", b""], b""
-            continue
-        entry = table[code] if code < len(table) else before + before[:1]
-        if before and len(table) < 4096:
-            table.append(before + entry[:1])
-        made += entry
-        before = entry
-
-
-@pytest.mark.parametrize("pixels", [b"\0", b"\5" * 70_000, bytes(range(128)) * 90], ids=len)
-def test_what_is_packed_is_unpacked_as_it_was(pixels):
-    assert unpacked(lzw(pixels)) == pixels
-    noise = np.random.default_rng(1).integers(0, 127, 60_000, np.uint8).tobytes()
-    assert unpacked(lzw(pixels + noise)) == pixels + noise  # the table fills up and begins anew
-
-
-def test_a_frame_has_only_what_changed():
-    white = np.full((40, 60, 3), 255, np.uint8)
-    other = white.copy()
-    other[10:12, 20:25] = 0
-    made = gif([white, other, other], [0.5, 1, 1])
-    boxes = re.findall(rb"\x21\xf9\x04\x05(..)\x7f\x00\x2c(........)\x00\x07", made, re.DOTALL)
-    delays = [int.from_bytes(delay, "little") for delay, _ in boxes]
-    places = [np.frombuffer(box, "<u2").tolist() for _, box in boxes]
-    assert delays == [50, 100, 100]
-    assert places == [[0, 0, 60, 40], [20, 10, 5, 2], [0, 0, 1, 1]]
 
 
 @pytest.mark.browser
