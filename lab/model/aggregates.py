@@ -1,12 +1,13 @@
-"""What rules can compute: a row for each aggregate, with its definition over a list of values.
+"""What rules can compute: a row for each aggregate, with its definition over a list of values and all else that there is to know.
 
-Another aggregate is another row here and, for the engine, one in `lab.engine.compiled.aggregates`.
+Readers, refusals, hints, the reference, forms, databases, the page and the documentation take an aggregate from here; no other
+code names it. `lab.engine.compiled.aggregates` has the forms in which an engine maintains them.
 """
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from math import isqrt
+from math import inf, isqrt
 from typing import Any, NamedTuple
 
 Exact = Decimal | Fraction | int
@@ -17,16 +18,40 @@ class Aggregate(NamedTuple):
     """An aggregate over the events of a window that count for a rule; there is at least one.
 
     `argument_kind`: what the aggregate uses of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields.
-    `measure`: from the list of these to the exact result. `measure ⋛ to_compared_limit(limit)` decides; an alert shows `to_reported(measure)`.
     `unit_power`: the power of the field's unit in the measure: 0 for a count, 1 for a sum in euros, 2 for a variance in euros².
+    `measure`: from the list of these, in order of time, to the exact result. `measure ⋛ to_compared_limit(limit)` decides; an alert shows `to_reported(measure)`.
+    `kept_as`: the form in which an engine maintains it. As "queue", `beats` says of a value and one of an older event whether the older
+    one matters no longer: it is compiled, so it is simple arithmetic.
+    `other_names`: in other languages. `resets`: it counts only since its rule fired. `instead`: the aggregate that stands for it in a
+    limit, which is a multiple of what is measured. `least`: no value is below. `is_multiple`: of the field's last digit.
+    `result`, `maintained`: a row of the documentation's table.
     """
 
     name: str
     argument_kind: str
     unit_power: int
     measure: Callable[[Sequence], Exact]
+    kept_as: str
+    beats: Callable[[Any, Any], bool] | None = None
     to_reported: Callable[[Any], Decimal] = Decimal
     to_compared_limit: Callable[[Fraction], Fraction] = lambda limit: limit
+    other_names: tuple[str, ...] = ()
+    resets: bool = False
+    instead: str = ""
+    least: float = -inf
+    is_multiple: bool = False
+    result: str = ""
+    maintained: str = ""
+
+    @property
+    def is_root(self) -> bool:
+        """Whether an alert shows the root of what is compared."""
+        return self.to_reported is square_root_to_6_places
+
+    @property
+    def markdown_row(self) -> str:
+        """Its row in docs/aggregates.md."""
+        return f"| `{self.name}` | {self.result} | {self.maintained} |"
 
 
 def mean(values: Sequence[Exact]) -> Fraction:
@@ -73,17 +98,82 @@ def signed_square(limit: Fraction) -> Fraction:
     return limit * abs(limit)
 
 
+A_QUEUE = "a queue of the events that no newer event supersedes (a monotonic queue)"
+SHOWN = "reported half-even to 6 decimal places"
 AGGREGATES = {
     row.name: row
     for row in (
-        Aggregate("SUM", "field", 1, sum),
-        Aggregate("AVG", "field", 1, mean, round_to_6_places),
-        Aggregate("MIN", "field", 1, min),
-        Aggregate("MAX", "field", 1, max),
-        Aggregate("VARIANCE", "field", 2, variance, round_to_6_places),
-        Aggregate("STDDEV", "field", 2, variance, square_root_to_6_places, signed_square),
-        Aggregate("COUNT", "events", 0, len),
-        Aggregate("COUNT_WITH_RESET", "events", 0, len),
-        Aggregate("UNIQUE_COUNT", "unique", 0, lambda values: len(set(values))),
+        Aggregate(
+            *("SUM", "field", 1, sum, "sum"),
+            other_names=("TOTAL",),
+            is_multiple=True,
+            result="the sum",
+            maintained="sum",
+        ),
+        Aggregate(
+            *("AVG", "field", 1, mean, "mean"),
+            to_reported=round_to_6_places,
+            other_names=("MEAN", "AVERAGE"),
+            result=f"the mean; {SHOWN}",
+            maintained="sum and count",
+        ),
+        Aggregate(
+            *("MIN", "field", 1, min, "queue", lambda value, older: value <= older),
+            other_names=("MINIMUM",),
+            is_multiple=True,
+            result="the smallest value",
+            maintained=A_QUEUE,
+        ),
+        Aggregate(
+            *("MAX", "field", 1, max, "queue", lambda value, older: value >= older),
+            other_names=("MAXIMUM",),
+            is_multiple=True,
+            result="the largest value",
+            maintained=A_QUEUE,
+        ),
+        Aggregate(
+            *("VARIANCE", "field", 2, variance, "squares"),
+            to_reported=round_to_6_places,
+            other_names=("VAR", "VAR_POP"),
+            least=0,
+            result=f"the population variance: the mean of the squares minus the square of the mean; {SHOWN}",
+            maintained="sum, sum of squares, count",
+        ),
+        Aggregate(
+            *("STDDEV", "field", 2, variance, "squares"),
+            to_reported=square_root_to_6_places,
+            to_compared_limit=signed_square,
+            other_names=("STD", "STDEV", "STDDEV_POP"),
+            instead="VARIANCE",
+            least=0,
+            result=(
+                f"the square root of the variance; {SHOWN}. "
+                "To decide exactly, the engine compares the variance with the square of the limit"
+            ),
+            maintained="the same, shared with `VARIANCE`",
+        ),
+        Aggregate(
+            *("COUNT", "events", 0, len, "count"),
+            result="the number of events",
+            maintained="count",
+        ),
+        Aggregate(
+            *("COUNT_WITH_RESET", "events", 0, len, "count since"),
+            resets=True,
+            instead="COUNT",
+            result="the number of events since the rule last fired for the group",
+            maintained="count, and the event at which the rule fired",
+        ),
+        Aggregate(
+            *("UNIQUE_COUNT", "unique", 0, lambda values: len(set(values)), "distinct"),
+            other_names=("UNIQUE", "DISTINCT", "COUNT_DISTINCT", "DISTINCT_COUNT"),
+            result="the number of distinct combinations of the fields in `unique`",
+            maintained="a table with the number of events for each combination",
+        ),
     )
 }
+
+
+def aggregates_of(argument_kind: str) -> list[str]:
+    """The names of those that use the same of each event."""
+    return [name for name, aggregate in AGGREGATES.items() if aggregate.argument_kind == argument_kind]

@@ -46,6 +46,11 @@ class Aggregation:
     where: When | None = None
     exclude_current: bool = False
 
+    @property
+    def resets(self) -> bool:
+        """Whether it counts only since its rule fired."""
+        return AGGREGATES[self.function].resets
+
     @cached_property
     def stored_field_names(self) -> tuple[str, ...]:
         """What an event keeps for it, sorted: fields, and under its own name whether `where` is true."""

@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from lab.model.aggregates import AGGREGATES
+from lab.model.aggregates import AGGREGATES, aggregates_of
 from lab.model.aggregation import SYMBOLS
 from lab.model.conditions import BadConditions, Token
 from lab.model.numberreader import DIVIDED, TIMES, NumberReader
@@ -16,19 +16,7 @@ from lab.model.refusals import CLAUSES
 NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 EXAMPLE = "SUM(amount) per userId over 1 h > 500"
 # of functions in other languages
-OTHER_NAMES = {
-    "TOTAL": "SUM",
-    "MEAN": "AVG",
-    "AVERAGE": "AVG",
-    "MINIMUM": "MIN",
-    "MAXIMUM": "MAX",
-    "VAR": "VARIANCE",
-    "VAR_POP": "VARIANCE",
-    "STD": "STDDEV",
-    "STDEV": "STDDEV",
-    "STDDEV_POP": "STDDEV",
-    **dict.fromkeys(("UNIQUE", "DISTINCT", "COUNT_DISTINCT", "DISTINCT_COUNT"), "UNIQUE_COUNT"),
-}
+OTHER_NAMES = {other: each.name for each in AGGREGATES.values() for other in each.other_names}
 
 
 class ConditionReader(NumberReader):
@@ -59,9 +47,11 @@ class ConditionReader(NumberReader):
         return condition | {"limitOperatorType": NAMES[sign.text]} | limit
 
     def _refuse_root(self, function: Token) -> None:
-        if function.is_word("stddev"):
+        aggregate = AGGREGATES.get(function.text.upper()) if function.kind == "word" else None
+        if aggregate and aggregate.is_root:
             raise self.error_at(
-                "STDDEV is a root, which is not compared with another aggregate: take VARIANCE", function
+                f"{aggregate.name} is a root, which is not compared with another aggregate: take {aggregate.instead}",
+                function,
             )
 
     def refuse_route(self) -> None:
@@ -193,7 +183,8 @@ class ConditionReader(NumberReader):
         if token.text in self.schema.names:
             return
         if token.is_word("distinct"):
-            raise self.error_at("distinct values are counted by UNIQUE_COUNT(…)", token)
+            (counts_values,) = aggregates_of("unique")
+            raise self.error_at(f"distinct values are counted by {counts_values}(…)", token)
         if AGGREGATES[function].argument_kind == "events" and (
             token.is_sign(")") or token.is_word("*", "event")
         ):
@@ -245,8 +236,9 @@ class ConditionReader(NumberReader):
             self.take_token()
         self._refuse_brackets_of_limit()
         self._refuse_root(self.upcoming_token)
-        if self.upcoming_token.is_word("count_with_reset"):
-            raise self.error_at("COUNT_WITH_RESET is no limit: take COUNT")
+        aggregate = AGGREGATES.get(self.upcoming_token.text.upper())
+        if aggregate and aggregate.instead and self.upcoming_token.kind == "word":
+            raise self.error_at(f"{aggregate.name} is no limit: take {aggregate.instead}")
         of = limit["limitOf"] = self.read_aggregation()
         self._refuse_factor(of["aggregatorFunctionType"])
         if self.upcoming_token.is_word(*DIVIDED):

@@ -71,14 +71,18 @@ def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[
 
 def _range(rule: Rule) -> tuple[float, float, str]:
     """The least and the largest value that the aggregate can have, and why."""
-    if AGGREGATES[rule.aggregation.function].argument_kind == "field":
-        squared = rule.aggregation.function in ("VARIANCE", "STDDEV")
-        return (0, inf, f"{rule.aggregation.function} is never below 0") if squared else (-inf, inf, "")
+    aggregate = AGGREGATES[rule.aggregation.function]
+    if aggregate.argument_kind == "field":
+        return (
+            aggregate.least,
+            inf,
+            "" if aggregate.least == -inf else f"{aggregate.name} is never below {aggregate.least}",
+        )
     values = {name: len(values) for name, values in required_values(rule.filter)} | dict.fromkeys(
         rule.keys, 1
     )
     most = prod(values.get(name, inf) for name in rule.aggregation.unique)
-    if rule.aggregation.function == "UNIQUE_COUNT" and most < inf:
+    if aggregate.argument_kind == "unique" and most < inf:
         return (
             1,
             most,
@@ -100,8 +104,9 @@ def step_of_values(rule: Rule, schema: Schema) -> Decimal | None:
     """What all values of the aggregate are multiples of, if anything."""
     if AGGREGATES[rule.aggregation.function].argument_kind != "field" or not rule.aggregation.field:
         return Decimal(1)
-    exact = rule.aggregation.function in ("SUM", "MIN", "MAX")
-    return Decimal(1).scaleb(-(schema.field(rule.aggregation.field).scale or 0)) if exact else None
+    if not AGGREGATES[rule.aggregation.function].is_multiple:
+        return None
+    return Decimal(1).scaleb(-(schema.field(rule.aggregation.field).scale or 0))
 
 
 def _of_values(rule: Rule, schema: Schema) -> Iterator[str]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from lab.model import jsontext
-from lab.model.aggregates import AGGREGATES
+from lab.model.aggregates import AGGREGATES, aggregates_of
 from lab.model.aggregation import FUNCTIONS, OPERATORS, SYMBOLS, Aggregation, Condition
 from lab.model.attributes import (
     MAX_EVENT_FIELDS,
@@ -77,7 +77,7 @@ _DEFINITION = (
 )
 # changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
 ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version", "changeId")
-COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
+COUNT_WORDS = {name: name for name in aggregates_of("events")}
 COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
 OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
 OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
@@ -220,8 +220,9 @@ def _condition(given: dict, schema: Schema) -> Condition:
     if not 0 < limit <= MAX_MULTIPLE:
         allowed = f"above 0 and at most {MAX_MULTIPLE:,} beside limitOf, of which it is a multiple"
         raise BadRule(expected_message("limit", given["limit"], allowed))
-    if function == "STDDEV":
-        raise BadRule("limitOf: not for STDDEV, a root that cannot be compared exactly; take VARIANCE")
+    if AGGREGATES[function].is_root:
+        instead = AGGREGATES[function].instead
+        raise BadRule(f"limitOf: not for {function}, a root that cannot be compared exactly; take {instead}")
     return Condition(of, operator, limit, *_inside("limitOf", given["limitOf"], LIMIT_OF, _limit_of, schema))
 
 
@@ -250,7 +251,7 @@ def _of_absence(given: dict) -> dict:
 
 def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int, Decimal]:
     function, field, unique = _aggregation(given, schema)
-    if function in ("STDDEV", "COUNT_WITH_RESET"):
+    if AGGREGATES[function].instead:
         raise BadRule(
             expected_message(
                 "aggregatorFunctionType", function, "another function: a limit is no multiple of this one"

@@ -239,7 +239,7 @@ class Reference:
             for_alert = rule.conditions_for_alert(of)
         if for_alert is None:
             return
-        if any(each.function == "COUNT_WITH_RESET" for each in rule.aggregations):
+        if any(each.resets for each in rule.aggregations):
             self.reset[rule.rule_id, group] = current.arrival
         if rule.at_most and not self._count_alert_if_allowed(rule, stored, current):
             self.suppressed[f"{rule.rule_id}.{rule.version}"] += 1
@@ -280,19 +280,19 @@ class Reference:
     ) -> Exact | None:
         """The window ends with the current event, both ends included: [t − W, t]."""
         window = [
-            other.fields
+            other
             for other in stored
             if current.time - of.window_ms <= other.time <= current.time
             and self._counts(rule, of, group, other)
             and not (of.exclude_current and other is current)
         ]
-        return of.measure(window)
+        return of.measure([other.fields for other in sorted(window, key=lambda each: each.time)])
 
     def _counts(self, rule: Rule, of: Aggregation, group: tuple, event: StoredEvent) -> bool:
         """An event with a null that an aggregation needs does not count for it, nor one from before the rule's last reset."""
         if event.taken_back or any(event.fields.get(name) is None for name in of.stored_field_names):
             return False
-        return of.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get((rule.rule_id, group), -1)
+        return not of.resets or event.arrival > self.reset.get((rule.rule_id, group), -1)
 
     # -- absence -------------------------------------------------------------------------------------------------------
 

@@ -127,7 +127,7 @@ class Rule:
     @property
     def can_count_alerts_at_other_limits(self) -> bool:
         """Whether its first aggregate, at each event at which its other conditions hold, tells how often it would alert at any other limit."""
-        resets = any(each.function == "COUNT_WITH_RESET" for each in self.aggregations)
+        resets = any(each.resets for each in self.aggregations)
         return not (self.absence or self.at_most or self.first.limit_of or self.joined_by == "or" or resets)
 
     @cached_property

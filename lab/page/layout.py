@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from lab.engine.compiled import aggregates, blocks, layout
+from lab.engine.compiled import blocks, layout
+from lab.engine.compiled.aggregates import counted, forms, queues
 from lab.model import horizon
 from lab.model.aggregates import AGGREGATES, signed_square
 from lab.model.conditionreader import OTHER_NAMES
@@ -25,7 +26,6 @@ PLACES = (
     ),
     "SUPPRESSED",
 )
-KINDS = ("COUNT_SINCE", "LOWEST")
 FRAME = (
     *("STORE", "OTHER", "RULES", "BATCH", "FATE", "ALERTS", "KEYS", "KEY_GROUPS", "TEXT", "DIGEST", "SELF"),
     *("FIRST_SEQ", "START_ROW", "DONE", "FIRED", "BEFORE", "REACH", "HELD", "FRAME"),
@@ -39,15 +39,15 @@ def page_layout() -> dict[str, Any]:
     frame["RULES_FIRING"] = loop.frame_slots(loop.RULES_ARRAYS, loop.RULES)["firing_rules"]
     return {
         "places": {name: getattr(layout, name) for name in PLACES},
-        "kinds": {name: getattr(aggregates, name) for name in KINDS},
+        "kinds": {"COUNT_SINCE": counted.COUNT_SINCE, "FIRST_QUEUE": queues.FIRST_QUEUE},
         "running": {name: _aggregate(name) for name in AGGREGATES},
         "otherNames": OTHER_NAMES,
         "countWords": COUNT_WORDS,
         "sizes": SIZES,
-        "scratch": aggregates.SCRATCH,
+        "scratch": forms.SCRATCH,
         "halfBlock": blocks.HALF,
         "block": layout.NEWER_BLOCK + 1,
-        "lanes": aggregates.LANES,
+        "lanes": forms.LANES,
         "never": str(layout.NEVER),
         "witnesses": horizon.WITNESSES,
         "frame": frame,
@@ -55,7 +55,7 @@ def page_layout() -> dict[str, Any]:
 
 
 def _aggregate(name: str) -> dict[str, Any]:
-    row, accumulator = AGGREGATES[name], aggregates.ACCUMULATOR_LAYOUTS[name]
+    row, accumulator = AGGREGATES[name], forms.ACCUMULATOR_LAYOUTS[name]
     reported = {"Decimal": "exact", "round_to_6_places": "rounded", "square_root_to_6_places": "root"}[
         row.to_reported.__name__
     ]

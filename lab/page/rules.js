@@ -132,7 +132,7 @@ function addAggregate(found, key, fields, columns, schema) {
   row[at.COMPARED] = BigInt(key.compared);
   row[at.EXCLUDES] = BigInt(key.excludes);
   found.aggregates.push(...row);
-  found.queues += Number(key.kind >= LAYOUT.kinds.LOWEST);
+  found.queues += Number(key.kind >= LAYOUT.kinds.FIRST_QUEUE);
   found.distinct += Number(key.unique.length > 0);
   found.lanes += key.lanes;
   found.own += Number(key.own !== null);

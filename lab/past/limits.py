@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from math import ceil, floor, log10
 
+from lab.model.aggregates import AGGREGATES
 from lab.model.hints import step_of_values
 from lab.model.messages import MAX_MULTIPLE
 from lab.model.rule import Rule
@@ -32,12 +33,11 @@ def without_limit(rule: Rule) -> Rule:
     >>> without_limit(parse_message(text, PAYMENTS).rule).describe()
     'SUM(paymentAmount) per payeeId over 20 min > -100000000000000000000000000000000000 and COUNT(events) over 1 h > 2'
     """
+    aggregate = AGGREGATES[rule.aggregation.function]
     if rule.joined_by == "or":
         rule = replace(rule, joined_by=None, conditions=rule.conditions[:1])
-    of = rule.aggregation
-    function = "COUNT" if of.function == "COUNT_WITH_RESET" else of.function
     any_limit = rule.with_first(
-        function=function,
+        function=aggregate.instead if aggregate.resets else aggregate.name,
         operator="NOT_EQUAL" if rule.first.limit_of else "GREATER",
         limit=NO_MULTIPLE if rule.first.limit_of else ANY_LIMIT,
     )

@@ -3,13 +3,16 @@
 from sqlalchemy import Column, func
 from sqlalchemy.sql.expression import ColumnElement
 
-from lab.model.aggregates import AGGREGATES
+from lab.model.aggregates import aggregates_of
 from lab.model.attributes import MAX_SAID, SEVERITIES
 from lab.model.rules import ACTIONS, FUNCTIONS, MAX_WINDOW_SECONDS, OPERATORS
 from lab.rulestore.tables import RULES
 
 _ROW = RULES.c
-_OF_FIELD = [name for name, aggregate in AGGREGATES.items() if aggregate.argument_kind == "field"]
+_OF_FIELD = aggregates_of("field")
+_OF_NO_UNIQUE = "aggregator_function_type NOT IN ({})".format(
+    ", ".join(f"'{name}'" for name in aggregates_of("unique"))
+)
 _LONGEST = f"is 1 to {MAX_WINDOW_SECONDS}"
 
 
@@ -65,7 +68,7 @@ _DOCUMENTS = (  # constraint, column, what it holds
 )
 _KEYS = "grouping_key_names is a list of texts"
 _UNIQUE = "unique_fields is a list of texts"
-_UNIQUE_NEEDED = "unique_fields is needed by UNIQUE_COUNT"
+_UNIQUE_NEEDED = f"unique_fields is needed by {', '.join(aggregates_of('unique'))}"
 _SOMEBODY = "grouping_key_names is needed by all actions but notify"
 _FILTER = "filter is an object without nulls of at most 50000 characters"
 _LIMIT = "limit_value is below 1e24 and has at most 12 decimal places"
@@ -74,7 +77,7 @@ POSTGRESQL_CHECKS = {
         AND NOT grouping_key_names @? '$[*] ? (@.type() != "string")'""",
     _UNIQUE: """unique_fields IS NULL OR jsonb_typeof(unique_fields) = 'array'
         AND NOT unique_fields @? '$[*] ? (@.type() != "string")'""",
-    _UNIQUE_NEEDED: """aggregator_function_type <> 'UNIQUE_COUNT'
+    _UNIQUE_NEEDED: f"""{_OF_NO_UNIQUE}
         OR unique_fields IS NOT NULL AND jsonb_array_length(unique_fields) > 0""",
     _SOMEBODY: "action IS NULL OR action = 'notify' OR jsonb_array_length(grouping_key_names) > 0",
     _FILTER: """filter IS NULL OR jsonb_typeof(filter) = 'object' AND NOT filter @? '$.* ? (@ == null)'
@@ -92,7 +95,7 @@ SQLITE_CHECKS = {
         AND typeof(window_seconds) = 'integer' AND typeof(ttl_seconds) IN ('integer', 'null')""",
     _KEYS: "json_valid(grouping_key_names) AND json_type(grouping_key_names) = 'array'",
     _UNIQUE: "unique_fields IS NULL OR json_valid(unique_fields) AND json_type(unique_fields) = 'array'",
-    _UNIQUE_NEEDED: """aggregator_function_type <> 'UNIQUE_COUNT'
+    _UNIQUE_NEEDED: f"""{_OF_NO_UNIQUE}
         OR unique_fields IS NOT NULL AND json_array_length(unique_fields) > 0""",
     _SOMEBODY: "action IS NULL OR action = 'notify' OR json_array_length(grouping_key_names) > 0",
     _FILTER: """filter IS NULL OR json_valid(filter) AND json_type(filter) = 'object'

@@ -173,7 +173,7 @@ def _counted_of(alert: Alert, rule: Rule, past: Past, events: list[dict]) -> lis
     excluded = [
         event for event in events if own.exclude_current and event_identity(event, past.schema) == judged
     ]
-    if rule.aggregation.function == "COUNT_WITH_RESET":
+    if own.resets:
         newest = int(first_measured(alert, rule).aggregate or 0) + sum(map(own.is_counted, excluded))
         events = _window_of(alert, rule, past, newest)
     elif rule.is_plain:

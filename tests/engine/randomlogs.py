@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from lab.model.aggregates import AGGREGATES
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS
 from tests.strategies import LOG_STEPS, WHENS
 
@@ -155,7 +156,7 @@ def random_log(rng: random.Random, short: bool) -> list[Entry]:
 
 def crowded_log(rng: random.Random) -> list[Entry]:
     """A few seconds, one group, values that are often null, every third event late: what queues find hard."""
-    functions = ("MIN", "MAX", "UNIQUE_COUNT")
+    functions = [name for name, each in AGGREGATES.items() if each.beats or each.argument_kind == "unique"]
     log: list[Entry] = [("control", random_rule(rng, [([], None)], functions)) for _ in range(4)]
     now, nulls = 100 * MINUTE, rng.choice([0, 0.3, 0.6])
     for number in range(rng.choice([10, 40])):

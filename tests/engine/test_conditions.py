@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.engine.compiled.aggregates import SCRATCH
+from lab.engine.compiled.aggregates.forms import SCRATCH
 from lab.engine.compiled.conditions import compare_with_multiple
 from lab.engine.compiled.limits import Measure
 from lab.engine.compiled.rulenumbers import plus_to_int64s

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from lab.engine.compiled import layout, squares
-from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
+from lab.engine.compiled import layout
+from lab.engine.compiled.aggregates import sums
+from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS
 from lab.engine.compiled.limits import Measure, compare_with_limit, limit_to_int64s
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
@@ -126,8 +127,8 @@ def test_the_variance_of_the_largest_values_is_exact(values):
         running[layout.N] += 1
         running[layout.HIGH] += value >> 32
         running[layout.LOW] += value & layout.LOW_BITS
-        squares.add_square(running, value, 1)
-    found = squares.variance(running, np.zeros(squares.LIMBS, np.int64))
+        sums.add_square(running, value, 1)
+    found = sums.variance(running, np.zeros(sums.LIMBS, np.int64))
     n, total = len(values), sum(values)
     exact = Fraction(n * sum(value**2 for value in values) - total**2, n**2)
     whole = (int(found.high) << 64) + int(found.low) % (1 << 64)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
+from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS
 from lab.model.aggregates import (
     AGGREGATES,
     mean,

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS
+from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS
 from lab.engine.loop.route import route_events
 from lab.engine.records.columns import LOG_TIME, SOURCE, Columns
 from lab.engine.records.decode import DecodedBatch

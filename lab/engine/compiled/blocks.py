@@ -11,14 +11,9 @@ block and one for each event of at most three blocks: in a group of a million ev
 cannot be added up block by block: for them the window still moves event by event.
 """
 
-from lab.engine.compiled.aggregates import (
-    COUNT_SINCE,
-    add_or_subtract,
-    has_queue,
-    is_at_least_as_extreme,
-    is_counted,
-    link_in_queue,
-)
+from lab.engine.compiled.aggregates.counted import COUNT_SINCE, is_counted
+from lab.engine.compiled.aggregates.forms import add_or_subtract
+from lab.engine.compiled.aggregates.queues import beats, has_queue, link_in_queue
 from lab.engine.compiled.layout import (
     BLOCK,
     BLOCKS,
@@ -208,7 +203,7 @@ def add_events_to_sums(store, rules, aggregate, sums, newest_event, oldest_event
 @njit_without_allocation
 def replace_if_more_extreme(store, rules, aggregate, sums, event):
     """Makes an event the most extreme one if it is; the event is older than all that were added before."""
-    if sums[HEAD] == NOTHING or not is_at_least_as_extreme(store, rules, aggregate, sums[HEAD], event):
+    if sums[HEAD] == NOTHING or not beats(store, rules, aggregate, sums[HEAD], event):
         sums[HEAD] = event
 
 
@@ -271,7 +266,7 @@ def insert_in_queue_by_blocks(store, rules, aggregate, accumulator, event, sums)
     newer = sums[HEAD]
     if newer == NOTHING:
         link_in_queue(store, rules, aggregate, accumulator, event, accumulator[TAIL], newer, True)
-    elif not is_at_least_as_extreme(store, rules, aggregate, newer, event):
+    elif not beats(store, rules, aggregate, newer, event):
         q = rules.aggregates[aggregate, QUEUE]
         older = store.queues[newer, q, OLDER]
         store.queues[newer, q, OLDER] = event

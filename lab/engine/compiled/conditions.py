@@ -5,7 +5,8 @@ aggregate 0: 6    aggregate 1: 2 / 3        rule 4:  0 > 5  and  1 >= 1/2 · 0  
 
 import numpy as np
 
-from lab.engine.compiled.aggregates import COUNT_SINCE, HUGE, has_values
+from lab.engine.compiled.aggregates.counted import COUNT_SINCE, has_values
+from lab.engine.compiled.aggregates.forms import HUGE
 from lab.engine.compiled.groups import record_reset
 from lab.engine.compiled.layout import (
     ALERTED,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lab.engine.compiled.aggregates import extend_hash
+from lab.engine.compiled.aggregates.distinct import extend_hash
 from lab.engine.compiled.blocks import (
     LIMIT,
     add_event_to_block,

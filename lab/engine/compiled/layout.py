@@ -8,12 +8,14 @@
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import config, njit
+
+from lab.model import aggregates
 
 NOTHING = -1
 NEVER = -(1 << 62)  # a time before all others
@@ -151,11 +153,9 @@ class Batch(NamedTuple):
     when_bits: np.ndarray
 
 
-LOOP = (
-    *("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py", "horizon.py"),
-    *("conditions.py", "running.py", "window.py", "waits.py"),
-)
-STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()
+SOURCES = (Path(aggregates.__file__), *sorted(Path(__file__).parent.rglob("*.py")))
+_CODE = b"".join(path.read_bytes() for path in SOURCES) + " ".join(aggregates.AGGREGATES).encode()
+STAMP = hashlib.sha256(_CODE).hexdigest()
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -170,3 +170,27 @@ def njit_without_allocation(function: Function) -> Function:
     if not config.DISABLE_JIT:
         compiled._cache._cache_file._source_stamp = STAMP
     return compiled
+
+
+def compiled_inline(function: Function) -> Function:
+    """The same for a function that only compiled ones call; it is kept as a part of these."""
+    return njit(_nrt=False, forceinline=True, nogil=True)(function)
+
+
+def choose_compiled(functions: Sequence[Callable]) -> Callable:
+    """Of several compiled functions one that calls the one whose number comes first: `choose_compiled([f, g])(1, x)` is `g(x)`."""
+    first, *others = functions
+    if not others:
+
+        def call(number, *arguments):
+            return first(*arguments)
+
+        return compiled_inline(call)
+    rest = choose_compiled(others)
+
+    def choose(number, *arguments):
+        if number == 0:
+            return first(*arguments)
+        return rest(number - 1, *arguments)
+
+    return compiled_inline(choose)

@@ -15,7 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from lab.engine.compiled import layout
-from lab.engine.compiled.aggregates import ACCUMULATOR_LAYOUTS, COUNT_SINCE, LOWEST, AccumulatorLayout
+from lab.engine.compiled.aggregates.counted import COUNT_SINCE
+from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS, AccumulatorLayout
+from lab.engine.compiled.aggregates.queues import FIRST_QUEUE
 from lab.engine.compiled.layout import LOW_BITS, NOTHING, Rules
 from lab.engine.compiled.limits import PLACES, limit_to_int64s
 from lab.model.aggregates import AGGREGATES
@@ -54,7 +56,7 @@ class AggregateKey(NamedTuple):
         if not rule.at_most:
             return None
         name = next(name for name in reversed(fields) if name.startswith(f"{SPOKE}{rule.rule_id}."))
-        return cls(ACCUMULATOR_LAYOUTS["COUNT"], None, (), rule.at_most_per_ms, name, False, None)
+        return cls(AccumulatorLayout.of_form("count"), None, (), rule.at_most_per_ms, name, False, None)
 
     @classmethod
     def from_json(cls, saved: list) -> "AggregateKey":
@@ -64,7 +66,7 @@ class AggregateKey(NamedTuple):
 
     @property
     def has_queue(self) -> bool:
-        return self.accumulator.kind >= LOWEST
+        return self.accumulator.kind >= FIRST_QUEUE
 
 
 def int64_columns(schema: Schema, field_name: str) -> list[str]:

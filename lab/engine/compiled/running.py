@@ -13,21 +13,23 @@ says how events enter and leave.
 
 import numpy as np
 
-from lab.engine.compiled.aggregates import (
-    COUNT_SINCE,
+from lab.engine.compiled.aggregates.counted import COUNT_SINCE, is_counted
+from lab.engine.compiled.aggregates.distinct import find_or_add_distinct_slot
+from lab.engine.compiled.aggregates.forms import (
     DISTINCT,
-    TOO_FAR,
     add_or_subtract,
     clear_accumulator,
     enter_window,
-    find_extreme,
-    find_or_add_distinct_slot,
-    has_queue,
-    insert_in_queue_and_count_steps,
-    is_counted,
     leave_window,
     measure_of_accumulator,
 )
+from lab.engine.compiled.aggregates.queues import (
+    TOO_FAR,
+    find_extreme,
+    has_queue,
+    insert_in_queue_and_count_steps,
+)
+from lab.engine.compiled.aggregates.sums import LIMBS
 from lab.engine.compiled.blocks import (
     HALF,
     LIMIT,
@@ -65,7 +67,6 @@ from lab.engine.compiled.layout import (
     WINDOW,
     njit_without_allocation,
 )
-from lab.engine.compiled.squares import LIMBS
 
 
 @njit_without_allocation
@@ -208,36 +209,57 @@ def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon
     for lane in range(len(accumulator)):
         moved[lane] = accumulator[lane]
     if rules.aggregates[aggregate, KIND] == DISTINCT:
-        try_move_back_to_event(
-            store, rules, aggregate, moved, group, event, start_ms, store.scalars[EVENTS] + 1
+        return measure_distinct_at_event(
+            store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved
         )
-        if skipped != NOTHING:
-            leave_window(store, rules, aggregate, moved, event)
-        measure = measure_of_accumulator(store, rules, aggregate, moved)
-        # the lanes that moved were a copy, but the table is not
-        if skipped != NOTHING:
-            enter_window(store, rules, aggregate, moved, event)
-        move_forward_to_newest(store, rules, aggregate, moved, event, accumulator[START])
-        return measure
     if has_queue(rules, aggregate):
-        found = TOO_FAR
-        if not has_blocks(store, group):
-            if start_ms < accumulator[KNOWN]:
-                start = window_start_ms(store, rules, aggregate, store.groups[group, NEWEST], horizon_ms)
-                rebuild_window(store, rules, aggregate, accumulator, group, horizon_ms, start)
-            found = find_extreme(store, rules, aggregate, accumulator, event, skipped, start_ms, LIMIT)
-        moved[HEAD] = found
-        there = found != TOO_FAR
-    else:
-        there = try_move_back_to_event(store, rules, aggregate, moved, group, event, start_ms, LIMIT)
-    if not there:
+        return measure_queue_at_event(
+            store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved, horizon_ms
+        )
+    return measure_sums_at_event(store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved)
+
+
+@njit_without_allocation
+def measure_distinct_at_event(store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved):
+    """Moves the window back to the event and forward again: the table of values has no copy, and no totals."""
+    try_move_back_to_event(store, rules, aggregate, moved, group, event, start_ms, store.scalars[EVENTS] + 1)
+    if skipped != NOTHING:
+        leave_window(store, rules, aggregate, moved, event)
+    measure = measure_of_accumulator(store, rules, aggregate, moved)
+    if skipped != NOTHING:
+        enter_window(store, rules, aggregate, moved, event)
+    move_forward_to_newest(store, rules, aggregate, moved, event, accumulator[START])
+    return measure
+
+
+@njit_without_allocation
+def measure_queue_at_event(
+    store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved, horizon_ms
+):
+    """Looks for the head of the window's queue among the older neighbours in the queue, or among totals of blocks."""
+    moved[HEAD] = TOO_FAR
+    if not has_blocks(store, group):
+        if start_ms < accumulator[KNOWN]:
+            start = window_start_ms(store, rules, aggregate, store.groups[group, NEWEST], horizon_ms)
+            rebuild_window(store, rules, aggregate, accumulator, group, horizon_ms, start)
+        moved[HEAD] = find_extreme(store, rules, aggregate, accumulator, event, skipped, start_ms, LIMIT)
+    if moved[HEAD] == TOO_FAR:
         if not has_blocks(store, group):
             make_blocks(store, group)
-        last = skipped if has_queue(rules, aggregate) else NOTHING
-        aggregate_time_range(
-            store, rules, aggregate, accumulator, group, store.events[event, TIME], last, start_ms, moved
-        )
-    if skipped != NOTHING and not has_queue(rules, aggregate):
+        end_ms = store.events[event, TIME]
+        aggregate_time_range(store, rules, aggregate, accumulator, group, end_ms, skipped, start_ms, moved)
+    return measure_of_accumulator(store, rules, aggregate, moved)
+
+
+@njit_without_allocation
+def measure_sums_at_event(store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved):
+    """Moves a copy of the sums back to the event, or adds up totals of blocks."""
+    if not try_move_back_to_event(store, rules, aggregate, moved, group, event, start_ms, LIMIT):
+        if not has_blocks(store, group):
+            make_blocks(store, group)
+        end_ms = store.events[event, TIME]
+        aggregate_time_range(store, rules, aggregate, accumulator, group, end_ms, NOTHING, start_ms, moved)
+    if skipped != NOTHING:
         leave_window(store, rules, aggregate, moved, event)
     return measure_of_accumulator(store, rules, aggregate, moved)
 

@@ -11,7 +11,8 @@ time order (`lab.engine.compiled.groups`), and each distinct aggregate of the ru
 
 import numpy as np
 
-from lab.engine.compiled.aggregates import COUNT_SINCE, enter_window, has_values, measure_of_accumulator
+from lab.engine.compiled.aggregates.counted import COUNT_SINCE, has_values
+from lab.engine.compiled.aggregates.forms import enter_window, measure_of_accumulator
 from lab.engine.compiled.conditions import (
     append_alerts_of_conditions,
     reset_if_count_with_reset,

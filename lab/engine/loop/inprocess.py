@@ -23,6 +23,7 @@ from lab.engine.records.feeds import FileFeed
 from lab.engine.windows import shared
 from lab.engine.windows.arrays import ROOM_AT_FIRST
 from lab.engine.windows.evaluate import TaskOutput
+from lab.model.aggregates import aggregates_of
 from lab.model.schema import LOGINS, MAX_TIME
 from lab.model.times import MINUTE_MS
 
@@ -135,19 +136,19 @@ def _compile_for_absence_and_growth() -> None:
     """Runs rules of each kind that has kernels of its own, with more groups than there is room for at first and an event taken back."""
     per_user: dict[str, object] = {"ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "1m"}
     counts: dict[str, object] = {"limitOperatorType": ">=", "limit": 1}
-    rules: list[dict[str, object]] = [
-        {"ruleId": 1, "absence": True},
-        {"ruleId": 2, "aggregatorFunctionType": "COUNT_WITH_RESET", "aggregateFieldName": "COUNT", **counts},
-        {"ruleId": 3, "aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], **counts},
+    rules: list[dict[str, object]] = [{"ruleId": 1, "absence": True}]
+    rules += [
+        counts | {"ruleId": number, "aggregatorFunctionType": name, "unique": ["ip"]}
+        for number, name in enumerate((*aggregates_of("events"), *aggregates_of("unique")), 2)
     ]
     event = '{"eventId": %d, "eventTime": %d, "userId": %d, "action": "%s", "ip": "%d"}'
     logins = [event % (n, n, n, "login", n) for n in range(ROOM_AT_FIRST + 1)]
     with InProcessEngine(Settings(replace(LOGINS, taken_back="action = returned"))) as engine:
         engine.run_batch([("control", json.dumps(per_user | rule).encode()) for rule in rules])
         engine.run_batch([("event", line.encode()) for line in logins])
-        amount = {"ruleId": 4, "aggregatorFunctionType": "SUM", "aggregateFieldName": "amount"}
+        of = {"aggregatorFunctionType": aggregates_of("field")[0], "aggregateFieldName": "amount"}
         # a field that the stored events do not have
-        engine.run_batch([("control", json.dumps(per_user | counts | amount).encode())])
+        engine.run_batch([("control", json.dumps(per_user | counts | of | {"ruleId": 99}).encode())])
         engine.run_batch([("event", (event % (0, 0, 0, "returned", 0)).encode())])
         engine.lose_memory()
         engine._log_time += 2 * MINUTE_MS

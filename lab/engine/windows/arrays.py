@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.engine.compiled import groups, layout, running
-from lab.engine.compiled.aggregates import LANES, SCRATCH
+from lab.engine.compiled.aggregates.forms import LANES, SCRATCH
 from lab.engine.compiled.blocks import HALF
 from lab.engine.compiled.layout import NOTHING, Store
 from lab.engine.compiled.rulenumbers import AggregateKey, int64_columns, rules_to_arrays, value_columns

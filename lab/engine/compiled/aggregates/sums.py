@@ -1,14 +1,61 @@
-"""Sums of squares of 64-bit values, and the variance, exactly: long arithmetic with digits of 32 bits.
+"""Sums, means and variances of 64-bit values, exactly: long arithmetic with digits of 32 bits.
 
-(n · Σ value² − (Σ value)²) / n²        limbs    │ 0 │ 1 │ 2 │ 3 │ … each worth 2³² times the one before
+variance   (n · Σ value² − (Σ value)²) / n²        limbs    │ 0 │ 1 │ 2 │ 3 │ … each worth 2³² times the one before
 """
 
 import numpy as np
 
-from lab.engine.compiled.layout import HIGH, LIMB, LOW, LOW_BITS, N, njit_without_allocation
+from lab.engine.compiled.aggregates.counted import measure_of_value, no_measure
+from lab.engine.compiled.layout import COLUMN, HIGH, LIMB, LOW, LOW_BITS, N, njit_without_allocation
 from lab.engine.compiled.limits import Measure
 
 LIMBS = 8  # the first places of Store.scratch, to calculate in
+
+
+@njit_without_allocation
+def add_value(store, rules, aggregate, accumulator, event, sign):
+    value = store.events[event, rules.aggregates[aggregate, COLUMN]]
+    accumulator[N] += sign
+    accumulator[HIGH] += sign * (value >> 32)
+    accumulator[LOW] += sign * (value & LOW_BITS)
+
+
+@njit_without_allocation
+def add_value_and_square(store, rules, aggregate, accumulator, event, sign):
+    add_value(store, rules, aggregate, accumulator, event, sign)
+    add_square(accumulator, store.events[event, rules.aggregates[aggregate, COLUMN]], sign)
+
+
+@njit_without_allocation
+def measure_of_sum(store, rules, aggregate, accumulator):
+    if accumulator[N] == 0:
+        return no_measure()
+    high = accumulator[HIGH] + (accumulator[LOW] >> 32)
+    return Measure(high >> 32, high << 32 | accumulator[LOW] & LOW_BITS, 0, 1)
+
+
+@njit_without_allocation
+def measure_of_mean(store, rules, aggregate, accumulator):
+    if accumulator[N] == 0:
+        return no_measure()
+    quotient, rest = mean_with_remainder(accumulator)
+    return measure_of_value(quotient, rest, accumulator[N])
+
+
+@njit_without_allocation
+def measure_of_squares(store, rules, aggregate, accumulator):
+    if accumulator[N] == 0:
+        return no_measure()
+    return variance(accumulator, store.scratch)
+
+
+@njit_without_allocation
+def mean_with_remainder(accumulator):
+    """The sum by the count: quotient (rounded down) and rest."""
+    n = accumulator[N]
+    high = accumulator[HIGH] + (accumulator[LOW] >> 32)
+    low = (high % n) << 32 | accumulator[LOW] & LOW_BITS
+    return (high // n << 32) + low // n, low % n
 
 
 @njit_without_allocation

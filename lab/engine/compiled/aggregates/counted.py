@@ -1,0 +1,58 @@
+"""Which events count for an aggregate, and an aggregate's value as a measure."""
+
+import numpy as np
+
+from lab.engine.compiled.layout import (
+    KIND,
+    NEEDS,
+    NEEDS_END,
+    RESET,
+    SEQ,
+    N,
+    njit_without_allocation,
+)
+from lab.engine.compiled.limits import Measure
+
+COUNT_SINCE = 0  # the kind that is reset when its rule fires
+
+
+@njit_without_allocation
+def has_values(store, rules, aggregate, event):
+    """Whether no field that an aggregate needs is null in an event."""
+    for row in range(rules.aggregates[aggregate, NEEDS], rules.aggregates[aggregate, NEEDS_END]):
+        bits = rules.required_bits[row, 1]
+        if store.events[event, rules.required_bits[row, 0]] & bits != bits:
+            return False
+    return True
+
+
+@njit_without_allocation
+def is_counted(store, rules, aggregate, accumulator, event):
+    """Whether an event counts for an aggregate: it has the values, and came after the last reset."""
+    if rules.aggregates[aggregate, KIND] == COUNT_SINCE and store.events[event, SEQ] <= accumulator[RESET]:
+        return False
+    return has_values(store, rules, aggregate, event)
+
+
+@njit_without_allocation
+def measure_of_value(value, numerator, denominator):
+    return Measure(value >> 63, value, numerator, denominator)
+
+
+@njit_without_allocation
+def no_measure():
+    """Of no event that counts."""
+    return Measure(np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
+
+
+@njit_without_allocation
+def count(store, rules, aggregate, accumulator, event, sign):
+    accumulator[N] += sign
+
+
+@njit_without_allocation
+def measure_of_count(store, rules, aggregate, accumulator):
+    return measure_of_value(accumulator[N], 0, 1)
