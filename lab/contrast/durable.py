@@ -16,8 +16,8 @@ import numpy as np
 from lab.contrast.oneprocess import VALUE, decode_at_once, parse_rule
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.windows.mergeplan import plan_merge
 from lab.engine.windows.statefiles import StateFile, StateFiles, first_seq, stores_to_table
+from lab.engine.windows.statemerge import plan_merge
 from lab.engine.windows.store import RouteStore
 from lab.model.schema import PAYMENTS
 

@@ -14,7 +14,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.task import task_windows
 from lab.engine.records import parallel
-from lab.engine.windows import alertlines, arrays, mergeplan, shared, store, waits, windowstate
+from lab.engine.windows import alertlines, arrays, shared, statemerge, store, waits, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model import horizon
 from lab.model.reference import LATE_POLICIES, Reference, evaluate_log
@@ -106,7 +106,7 @@ def check(seed: int, short: bool = True) -> None:
         patch.object(store, "STEP_ROWS", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, store.ALERTS_AT_ONCE])),
         patch.object(waits, "ROOM_AT_FIRST", room),
-        patch.object(mergeplan, "MERGED_AT_ONCE", rng.choice([2, 3])),
+        patch.object(statemerge, "MERGED_AT_ONCE", rng.choice([2, 3])),
         InProcessEngine(Settings(of.schema, parallelism=1, **of.settings)) as stages,
     ):
         both = Dated(stages, Reference(of.schema, **of.settings))

@@ -12,7 +12,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.waits import OPEN
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.task import task_windows
-from lab.engine.windows import mergeplan, statemerge
+from lab.engine.windows import statemerge
 from lab.engine.windows.waits import Waits
 from lab.model.messages import parse_message
 from lab.model.reference import LATE_POLICIES, Reference
@@ -75,7 +75,7 @@ def test_whatever_is_logged_and_lost_it_tells_once_what_the_reference_tells(seed
         LOGINS, late_policy=policy, max_out_of_orderness_ms=20_000, parallelism=rng.choice([1, 3])
     )
     with (
-        patch.object(mergeplan, "MERGED_AT_ONCE", rng.choice([2, 3, 8])),
+        patch.object(statemerge, "MERGED_AT_ONCE", rng.choice([2, 3, 8])),
         patch.object(statemerge, "SLICE_ROWS", rng.choice([1, 3, statemerge.SLICE_ROWS])),
         Clocked(settings) as stages,
     ):
@@ -204,7 +204,7 @@ def test_after_a_rescale_alerts_come_when_their_waits_have_ended(after, changed)
 def test_each_wait_outlives_the_merge_of_its_file(tasks, merged, epochs):
     """A wait starts in each epoch; then memory is lost. Which files are merged by then depends on how many epochs there were."""
     with (
-        patch.object(mergeplan, "MERGED_AT_ONCE", merged),
+        patch.object(statemerge, "MERGED_AT_ONCE", merged),
         Clocked(Settings(LOGINS, parallelism=tasks, key_groups=4)) as stages,
     ):
         stages.log("control", ORDER, T0)

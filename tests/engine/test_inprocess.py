@@ -17,7 +17,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.records import parallel
-from lab.engine.windows import alertlines, arrays, mergeplan, store, waits
+from lab.engine.windows import alertlines, arrays, statemerge, store, waits
 from lab.model import attributes, messages, textmessages
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
@@ -160,7 +160,7 @@ def assert_same_on_any_log(data: st.DataObject) -> None:
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(store, "STEP_ROWS", room),
         patch.object(waits, "ROOM_AT_FIRST", room),
-        patch.object(mergeplan, "MERGED_AT_ONCE", merged),
+        patch.object(statemerge, "MERGED_AT_ONCE", merged),
         InProcessEngine(Settings(schema, parallelism=1, **settings)) as stages,
     ):
         both = Dated(stages, Reference(schema, **settings))

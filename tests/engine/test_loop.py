@@ -22,7 +22,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry
 from lab.engine.loop.job import Job
 from lab.engine.records.feeds import LogLost
-from lab.engine.windows import mergeplan, shared
+from lab.engine.windows import shared, statemerge
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login
@@ -101,7 +101,7 @@ def test_files_are_merged_in_the_pauses_of_an_epoch_and_the_new_one_is_written_w
     epoch    0 ▪    1 ▪    2, with pauses ▪    3 ▪, 0 … 1 ▬    4 ▪, 2 … 3 ▬     the second one without pauses: another is due
     """
     slept = []
-    monkeypatch.setattr(mergeplan, "MERGED_AT_ONCE", 2)
+    monkeypatch.setattr(statemerge, "MERGED_AT_ONCE", 2)
     # threads of other tests may sleep, too
     monkeypatch.setattr(epochs, "time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
 
@@ -139,7 +139,7 @@ def test_a_merge_that_no_longer_finds_a_route_is_written_when_the_next_epoch_is_
 
     epoch    0 ▪    1 ▪    2, route 1 exported ▪    3, without route 2 ▪    4 ▪, 0 … 1 ▬
     """
-    monkeypatch.setattr(mergeplan, "MERGED_AT_ONCE", 2)
+    monkeypatch.setattr(statemerge, "MERGED_AT_ONCE", 2)
     rule = count_rule(">", 0, "5m")
     other = rule[1].replace(b'"ruleId": 1', b'"ruleId": 2').replace(b"userId", b"country")
     entries = [

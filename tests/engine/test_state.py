@@ -4,7 +4,7 @@ import json
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
-from lab.engine.windows.mergeplan import MERGED_AT_ONCE
+from lab.engine.windows.statemerge import MERGED_AT_ONCE
 from lab.model.rules import rule_message
 from lab.model.schema import PAYMENTS
 from lab.model.times import HOUR_MS, MINUTE_MS

@@ -15,8 +15,7 @@ import pytest
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
-from lab.engine.windows import mergeplan, shared, statemerge, windowstate
-from lab.engine.windows.mergeplan import plan_merge
+from lab.engine.windows import shared, statemerge, windowstate
 from lab.engine.windows.statefiles import (
     StaleEpoch,
     StateFile,
@@ -25,6 +24,7 @@ from lab.engine.windows.statefiles import (
     choose_files,
     stores_to_table,
 )
+from lab.engine.windows.statemerge import plan_merge
 from lab.model.keygroups import key_group_of
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
@@ -51,7 +51,7 @@ def test_a_merge_after_a_rescale_takes_all_files_of_its_epochs():
     """Four batches of two tasks, then one task: eight files, of which the seven oldest would leave half of the last batch."""
     log = [count_rule(">", 0, "30m"), *(login(number, number, user=number) for number in range(1, 71))]
     with (
-        patch.object(mergeplan, "MERGED_AT_ONCE", 7),
+        patch.object(statemerge, "MERGED_AT_ONCE", 7),
         InProcessEngine(Settings(LOGINS, parallelism=2)) as stages,
     ):
         for first in range(0, 40, 10):
@@ -245,7 +245,7 @@ def test_files_of_the_same_epochs_are_merged_together():
     """
     ranges = [(0, 1), (0, 1), (2, 2), (3, 4), (2, 4), *((n, n) for n in range(5, 12))]
     chain = [StateFile(last, first, 0, 3, event_count=1) for first, last in ranges]
-    with patch.object(mergeplan, "MERGED_AT_ONCE", 3):
+    with patch.object(statemerge, "MERGED_AT_ONCE", 3):
         assert plan_merge(chain, 0) == (0, 5, 1)
         assert plan_merge(chain[1:4], 0) == (0, 3, 1)
         assert plan_merge([chain[2]._replace(level=1), *chain[3:]], 0) == (0, 4, 2)
@@ -286,7 +286,7 @@ def test_what_a_narrow_window_let_go_does_not_come_back_out_of_a_file_of_before_
     wide, narrow = count_rule(">", 0, "5m"), count_rule(">", 0, "1s")
     log = [wide, login(1, 100), login(2, 110), narrow, login(3, 200), wide, login(4, 210)]
     settings = Settings(LOGINS, key_groups=2, max_out_of_orderness_ms=0)
-    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(settings) as stages:
+    with patch.object(statemerge, "MERGED_AT_ONCE", 2), InProcessEngine(settings) as stages:
         stages.run_batch(log[:2])
         rescaled(stages, 2, "a")
         for entries in (log[2:3], log[3:5], log[5:6]):
@@ -331,8 +331,8 @@ def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
     ]
     settings = Settings(LOGINS, key_groups=2)
     with (
-        patch.object(mergeplan, "MERGED_AT_ONCE", 3),
-        patch.object(mergeplan, "EVENTS_AT_MOST", 4),
+        patch.object(statemerge, "MERGED_AT_ONCE", 3),
+        patch.object(statemerge, "EVENTS_AT_MOST", 4),
         InProcessEngine(settings) as stages,
     ):
         stages.run_batch(log[:4])
@@ -368,7 +368,7 @@ def test_events_that_tasks_before_a_rescale_gave_one_number_are_merged_in_slices
     users = [next(user for user in range(99) if key_group_of((user,), 3) == group) for group in range(3)]
     log = [count_rule(">", 0, "30m"), *(login(n, 100 + n, user=users[n % 3]) for n in range(27))]
     with (
-        patch.object(mergeplan, "MERGED_AT_ONCE", 4),
+        patch.object(statemerge, "MERGED_AT_ONCE", 4),
         patch.object(statemerge, "SLICE_ROWS", rows),
         InProcessEngine(Settings(LOGINS, parallelism=3, key_groups=3)) as stages,
     ):

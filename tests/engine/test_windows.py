@@ -12,7 +12,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.loop.job import Job
-from lab.engine.windows import arrays, mergeplan, shared, statefiles, windowstate
+from lab.engine.windows import arrays, shared, statefiles, statemerge, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook
@@ -206,7 +206,7 @@ def test_a_state_file_that_another_machine_has_merged_and_removed_is_not_asked_f
     there                                     still has 0 and 1 in its chain
     """
     log = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(6))]
-    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
+    with patch.object(statemerge, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
         here = stages.job
         there = replace(here, start_id=f"{here.start_id}-there")
         for number, entries in enumerate(batches(log, range(2, len(log)))):
@@ -250,7 +250,7 @@ def test_files_that_were_merged_stay_until_one_more_epoch_is_saved():
     """A twin of the epoch that wrote the merged file may have listed the folder before."""
     log = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(9))]
     names = CheckpointFolder.names
-    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
+    with patch.object(statemerge, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
         for entries in (log[:2], log[2:3]):
             stages.run_batch(entries)
         merge_now(stages.job)
@@ -284,7 +284,7 @@ def test_files_that_were_merged_stay_until_one_more_epoch_is_saved():
 
 def test_a_merge_of_which_a_slice_failed_is_begun_again():
     log = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(9))]
-    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
+    with patch.object(statemerge, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
         for entries in (log[:2], log[2:3], log[3:4]):
             stages.run_batch(entries)
         with (
@@ -303,7 +303,7 @@ def test_a_merge_of_which_a_slice_failed_is_begun_again():
 
 def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has_gone_on():
     log = [*COUNTED, login(4, 130), login(5, 140)]
-    with patch.object(mergeplan, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
+    with patch.object(statemerge, "MERGED_AT_ONCE", 2), InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(log[:2])
         before = stages.mark
         stages.run_batch(log[2:3])

@@ -16,7 +16,7 @@ from lab.engine.loop.restored import CheckpointRestored
 from lab.engine.records import decode, feeds
 from lab.engine.records.arrowjson import scan_lines
 from lab.engine.records.feeds import LogLost
-from lab.engine.windows import alertlines, arrays, mergeplan, statemerge, waits
+from lab.engine.windows import alertlines, arrays, statemerge, waits
 from lab.logs import writer
 from lab.logs.segments import PositionExpired
 from lab.model import horizon
@@ -86,8 +86,8 @@ class Simulation:
                 (arrays, "ROOM_AT_FIRST", given["room"]),
                 (arrays, "SPARE_ROWS", given["room"]),
                 (waits, "ROOM_AT_FIRST", given["room"]),
-                (mergeplan, "MERGED_AT_ONCE", given["merged"]),
-                (mergeplan, "EVENTS_AT_MOST", given["merged_events"]),
+                (statemerge, "MERGED_AT_ONCE", given["merged"]),
+                (statemerge, "EVENTS_AT_MOST", given["merged_events"]),
                 (statemerge, "SLICE_ROWS", given["slice"]),
                 (ledger, "KEPT", given["ledgers"]),
                 (cut, "WORTH_SHARING", given["sharing"]),

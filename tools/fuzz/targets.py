@@ -17,7 +17,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.route import matching_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
-from lab.engine.windows import checksum
+from lab.engine.windows import statefiles
 from lab.engine.windows.statefiles import StateFiles, stores_to_table
 from lab.followers.export import unique_alert_rows
 from lab.model import schemafile
@@ -317,8 +317,8 @@ def state_file() -> bytes:
 def with_checksum(data: bytes) -> bytes:
     """The bytes of a file with the checksum that belongs to them."""
     whole = bytearray(data)
-    for at in checksum._places(whole):
-        whole[at : at + checksum.SIZE] = b"%08x" % checksum._checksum(data)
+    for at in statefiles._places(whole):
+        whole[at : at + statefiles.CHECKSUM_DIGITS] = b"%08x" % statefiles._checksum(data)
     return bytes(whole)
 
 

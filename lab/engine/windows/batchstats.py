@@ -3,22 +3,79 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lab.engine.compiled import window
+from lab.engine.compiled import groups, layout, window
 from lab.engine.compiled.layout import CONDITION, RULE, SUPPRESSED
-from lab.engine.records.columns import Columns
-from lab.engine.windows.duplicates import duplicate_example, late_example
+from lab.engine.compiled.rulenumbers import int64_columns, not_null_bit, readable_value
+from lab.engine.records.columns import ID_TEXT, RELATED, Columns, take_rows
+from lab.engine.windows.alertlines import group_texts
 from lab.engine.windows.readingreport import ReadingReport
 from lab.engine.windows.statefiles import StateFile
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
+from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
 from lab.model.rules import MAX_RULES
-from lab.model.tallies import EXAMPLES, FATES, RouteTallies, is_loss_worth_reporting, largest_counts_and_other
+from lab.model.tallies import (
+    EXAMPLES,
+    FATES,
+    RouteTallies,
+    is_loss_worth_reporting,
+    largest_counts_and_other,
+    make_duplicate_example,
+    make_late_example,
+)
 from lab.model.times import now_ms
+
+
+def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str, Any]:
+    """The event in a row of columns, which is a duplicate, and the one with its id and time that its group holds."""
+    one = {name: take_rows(values, np.array([row])) for name, values in columns.items()}
+    batch = store.to_batch(one)
+    groups.find_known_groups(store.store, batch, 0, 1)
+    stored_row = groups.last_event_at_or_before(store.store, batch.groups[0], batch.times_ms[0])
+    event = store.arrays["events"]
+    while event[stored_row, layout.ID] != batch.event_ids[0]:
+        stored_row = event[stored_row, layout.PREV]
+    event_id, key = _id_and_key(store, one)
+    records = [_needed(store, values) for values in (event[stored_row, layout.VALUES :], batch.values[0])]
+    return make_duplicate_example(event_id, int(batch.times_ms[0]), key, *records)
+
+
+def late_example(store: RouteStore, columns: Columns, row: int) -> dict[str, Any]:
+    """The event in a row of columns, which was dropped late, and the newest event beside it."""
+    one = {name: take_rows(values, np.array([row])) for name, values in columns.items()}
+    event_id, key = _id_and_key(store, one)
+    newest = store.arrays["events"][int(columns[RELATED][row])]
+    newest_id = int(newest[layout.ID]) if store.schema.has_numeric_id else ""
+    return make_late_example((event_id, int(one["time"][0])), key, (newest_id, int(newest[layout.TIME])))
+
+
+def _id_and_key(store: RouteStore, one: Columns) -> tuple[int | str, str]:
+    event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(one["id"][0])
+    return event_id, group_texts(store, one, store.route.keys, np.array([0])).whole_keys[0].as_py()
+
+
+def _needed(store: RouteStore, values: np.ndarray) -> dict[str, Any]:
+    """The fields that an event keeps; of a text there is only a digest, in hex."""
+    found: dict[str, Any] = {}
+    for number, name in enumerate(store.fields):
+        if name.startswith(ONE_BIT):
+            continue
+        column, bit = not_null_bit(number)
+        if not int(values[store.value_columns.index(column)]) & bit:
+            found[name] = None
+            continue
+        numbers = [int(values[store.value_columns.index(half)]) for half in int64_columns(store.schema, name)]
+        found[name] = readable_value(store.schema.field(name), numbers)
+    return found
+
+
+# -- what a task counts ------------------------------------------------------------------------------------------------
+
 
 EXAMPLE_OF = (window.DUPLICATE, duplicate_example), (window.DROPPED_LATE, late_example)
 

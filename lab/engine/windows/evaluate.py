@@ -21,6 +21,8 @@ from lab.engine.records.columns import (
     BEFORE_ALL,
     HEARD,
     LOG_TIME,
+    PLACE,
+    SOURCE,
     Columns,
     in_log_order,
     log_time_or_event_time,
@@ -29,11 +31,6 @@ from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import Steps, parallel_steps
 from lab.engine.windows import arrays, shared
 from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert, withdrawal_lines
-from lab.engine.windows.alertorder import (
-    log_positions_of_due_alerts,
-    log_positions_of_rows,
-    sort_by_log_position,
-)
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
 from lab.engine.windows.store import DueAlert, RouteStore
 from lab.engine.windows.waits import Waits
@@ -316,3 +313,32 @@ def _lines(alerts: Iterable[Alert]) -> KeyedLines:
     now = now_ms()
     timed = [alert if alert.log_time is None else replace(alert, alert_time=now) for alert in alerts]
     return KeyedLines([alert.key for alert in timed], JoinedLines(alert.to_json() for alert in timed))
+
+
+# -- the order of alerts -----------------------------------------------------------------------------------------------
+
+
+def log_positions_of_rows(columns: Columns, rows: np.ndarray, control_messages_before: int) -> np.ndarray:
+    """The log positions of rows. `control_messages_before`: control messages of the cut before them."""
+    heard, source, place = (np.asarray(columns[name])[rows] for name in (HEARD, SOURCE, PLACE))
+    return np.column_stack(
+        (heard, np.zeros(len(rows), np.int64), np.full(len(rows), control_messages_before), source, place)
+    )
+
+
+def log_positions_of_due_alerts(until_ms: Sequence[int]) -> np.ndarray:
+    """The log positions of alerts whose waits end at the given times, ms: after all events logged at that time."""
+    return np.array([(time, 1, 0, 0, 0) for time in until_ms], np.int64).reshape(-1, 5)
+
+
+def sort_by_log_position(lines: KeyedLines, positions: Sequence[np.ndarray]) -> KeyedLines:
+    """Sorts keys and lines by their log positions.
+
+    >>> columns = {HEARD: np.array([5, 6]), SOURCE: np.array([0, 0]), PLACE: np.array([0, 1])}
+    >>> lines = KeyedLines(["", "", ""], JoinedLines(["6", "5", "until 5"]))
+    >>> sort_by_log_position(lines, [log_positions_of_rows(columns, np.array([1, 0]), 0), log_positions_of_due_alerts([5])]).lines.data
+    b'5\\nuntil 5\\n6\\n'
+    """
+    order = np.lexsort(np.concatenate(positions).T[::-1]).tolist()
+    texts = list(lines.lines)
+    return KeyedLines([lines.keys[n] for n in order], JoinedLines(texts[n] for n in order))

@@ -17,11 +17,13 @@ was not saved is ignored, and written again with the same content when that epoc
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +31,130 @@ import pyarrow as pa
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import WORTH_ROWS
-from lab.engine.windows import checksum
-from lab.engine.windows.stateencoder import RowSummary, StateFileEncoder
+
+CHECKSUM, CHECKSUM_DIGITS = "crc32", 8  # of the metadata, and how many digits its value has
+CHECKSUM_PLACE = f'"{CHECKSUM}": "'.encode()
+ZEROS = "0" * CHECKSUM_DIGITS
+
+
+class ChecksummedFile:
+    """A file that is written piece by piece, with metadata that begins with `CHECKSUM` and `ZEROS`: a changed bit would be another amount.
+
+        ARROW1 │ schema: {"crc32": "5f1c09ab", …} │ rows │ footer: the schema again │ ARROW1
+
+    Its metadata is there twice, before and after its rows. The CRC-32 in both is that of the file with zeros in their places.
+
+    >>> sink = ChecksummedFile()
+    >>> for piece in (b'{"crc32": "00000000"} rows ', b'{"crc32": "00000000"}'):
+    ...     _ = sink.write(piece)
+    >>> bytes(sink.content())
+    b'{"crc32": "281cfae0"} rows {"crc32": "281cfae0"}'
+    >>> is_intact(sink.content()), is_intact(b'{"crc32": "281cfae0"} rowt {"crc32": "281cfae0"}')
+    (True, False)
+    >>> is_intact(b"no checksum")
+    False
+    """
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._checksum = 0
+
+    def write(self, data: bytes) -> int:
+        self._pieces.append(bytes(data))
+        self._checksum = crc32(self._pieces[-1], self._checksum)
+        return len(data)
+
+    def content(self) -> bytearray:
+        """The whole file, with its checksum."""
+        whole = bytearray().join(self._pieces)
+        for at in _places(whole):
+            whole[at : at + CHECKSUM_DIGITS] = b"%08x" % self._checksum
+        return whole
+
+
+def is_intact(data: bytes | bytearray) -> bool:
+    """Whether the bytes of a file are those that were written."""
+    places = _places(data)
+    checksum = b"%08x" % _checksum(data)
+    return len(places) > 1 and all(data[at : at + CHECKSUM_DIGITS] == checksum for at in places)
+
+
+def _places(data: bytes | bytearray) -> list[int]:
+    """The places of the checksum: in the first and in the last metadata. The rows lie between them."""
+    return sorted(
+        {
+            at + len(CHECKSUM_PLACE)
+            for at in (data.find(CHECKSUM_PLACE), data.rfind(CHECKSUM_PLACE))
+            if at >= 0
+        }
+    )
+
+
+def _around(data: bytes | bytearray) -> Iterator[memoryview]:
+    """The pieces between these places."""
+    view, begin = memoryview(data), 0
+    for at in _places(data):
+        yield view[begin:at]
+        begin = at + CHECKSUM_DIGITS
+    yield view[begin:]
+
+
+def _checksum(data: bytes | bytearray) -> int:
+    found = 0
+    for number, piece in enumerate(_around(data)):
+        found = crc32(piece, crc32(ZEROS.encode(), found) if number else found)
+    return found
+
+
+# -- the bytes of a file -----------------------------------------------------------------------------------------------
+
+
+class RowSummary:
+    """What a state file says of its rows. `events`: how many each key-group has; `newest_ms`: the newest event time of each store and key-group."""
+
+    def __init__(self) -> None:
+        self.events: Counter[int] = Counter()
+        self.newest_ms: dict[tuple[int, int], int] = {}
+
+    def add(self, rows: pa.Table) -> None:
+        found = rows.group_by(["store", "keyGroup"], use_threads=False).aggregate(
+            [("time", "max"), ("time", "count")]
+        )
+        columns = (found[name].to_pylist() for name in ("store", "keyGroup", "time_max", "time_count"))
+        for store, key_group, newest, count in sorted(row for row in zip(*columns, strict=True) if row[-1]):
+            self.events[key_group] += count
+            place = store, key_group
+            self.newest_ms[place] = max(newest, self.newest_ms.get(place, newest))
+
+    @property
+    def newest(self) -> list[tuple[int, int, int]]:
+        """(store, key-group, newest event time in ms)."""
+        return [(*place, time) for place, time in sorted(self.newest_ms.items())]
+
+
+class StateFileEncoder:
+    """Encodes a file with some metadata; its rows have the columns of `schema`, or some of them."""
+
+    def __init__(self, schema: pa.Schema, metadata: dict[str, Any], use_threads: bool):
+        text = json.dumps({CHECKSUM: ZEROS, **metadata})
+        self._nothing, self._sink = schema.empty_table(), ChecksummedFile()
+        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=use_threads)
+        self._writer = pa.ipc.new_file(self._sink, schema.with_metadata({"lab": text}), options=options)
+
+    def add(self, *tables: pa.Table) -> None:
+        """Adds the rows of several tables as one record batch, those of one table as they are."""
+        rows = pa.concat_tables([self._nothing, *tables], promote_options="default")
+        self._writer.write_table(rows if len(tables) == 1 else rows.combine_chunks())
+
+    def finish(self) -> bytearray:
+        self._writer.close()
+        return self._sink.content()
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
 
 FOLDER = "state"
 EPOCH_BITS = 32  # a seq is its epoch's number, then the place in it
@@ -308,7 +432,7 @@ def _data(folder: CheckpointFolder, name: str) -> pa.Buffer:
     data = folder.read(name)
     if data is None:
         raise StateFileMissing(f"{folder}/{name}")
-    if not checksum.is_intact(data):
+    if not is_intact(data):
         raise ValueError("its checksum does not match its content")
     return pa.py_buffer(data)
 

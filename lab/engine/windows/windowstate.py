@@ -27,7 +27,6 @@ from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
 from lab.engine.windows.arrays import event_and_aggregate_files
 from lab.engine.windows.evaluate import Windows, active_absence_rules_by_store
-from lab.engine.windows.mergeplan import plan_merge
 from lab.engine.windows.statefiles import (
     StaleEpoch,
     StateFile,
@@ -37,7 +36,7 @@ from lab.engine.windows.statefiles import (
     first_seq,
     stores_to_table,
 )
-from lab.engine.windows.statemerge import Merge
+from lab.engine.windows.statemerge import Merge, plan_merge
 from lab.engine.windows.store import RouteStore
 
 
