@@ -13,9 +13,8 @@ import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly 
 from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ
+from lab.engine.loop.ends import READ, Logs
 from lab.engine.loop.epochs import running_epoch
-from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
 from lab.engine.windows import shared
@@ -25,12 +24,12 @@ EPOCH_S = 1.0  # how often state is saved, and with that shown
 
 
 class LocalEngine(BackgroundTask):
-    """The engine's loop on file logs in a thread of this process: without Spark, hence without Java.
+    """The engine's loop in a thread of this process: without Spark, hence without Java.
 
     State and checkpoint live as long as the thread.
     """
 
-    def __init__(self, logs: FileLogs, settings: Settings, every_s: float):
+    def __init__(self, logs: Logs, settings: Settings, every_s: float):
         super().__init__("engine")
         compile_kernels()  # else the first events would wait for it
         self._logs, self._settings, self._every_s = logs, settings, every_s

@@ -38,7 +38,7 @@ class Clocked(InProcessEngine):
 
     def log(self, log: str, line: bytes, at: int) -> None:
         self.now = at + 1
-        self.logs.log(log).append([line], at)
+        self.own_logs.log(log).append([line], at)
         self.step()
 
 

@@ -115,7 +115,7 @@ class Dated(DatedLogs):
     """An engine in this process, and the reference, on the same logs."""
 
     def __init__(self, stages: InProcessEngine, reference: Reference):
-        super().__init__(stages.logs, reference, MAX_TIME)
+        super().__init__(stages.own_logs, reference, MAX_TIME)
         self.stages = stages
 
     def cut(self, pause: int) -> None:

@@ -15,7 +15,7 @@ from typing import Self
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark, Planner
-from lab.engine.loop.ends import READ
+from lab.engine.loop.ends import READ, Logs
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
@@ -33,7 +33,7 @@ _starts = count()
 
 
 class InProcessEngine:
-    """An engine on file logs that runs a micro-batch when it is told to.
+    """An engine that runs a micro-batch when it is told to, on logs of its own or on others.
 
     >>> from lab.model.schema import PAYMENTS
     >>> with InProcessEngine(Settings(PAYMENTS)) as engine:
@@ -43,15 +43,20 @@ class InProcessEngine:
     ['"key":"{payeeId=25}"']
     """
 
-    def __init__(self, settings: Settings, logs: FileLogs | None = None):
+    def __init__(self, settings: Settings, logs: Logs | None = None):
         self.folder = Path(tempfile.mkdtemp(prefix="lab-inprocess-"))
-        self.settings, self.logs = settings, logs or FileLogs(self.folder / "logs")
+        self.own_logs = FileLogs(self.folder / "logs")
+        self.settings, self.logs = settings, logs or self.own_logs
         self.out: dict[str, list[str]] = defaultdict(list)
         self._log_time = MAX_TIME  # of logs of its own, after any event; others have the real time
-        clock = {} if logs else {"clock": self._clock}
         start_id = f"{id(self)}-{next(_starts)}"
         self.job = Job(settings, self.logs, str(self.folder / "checkpoint"), start_id)
-        events, control = (FileFeed(self.logs.log_folder(name), **clock) for name in READ)
+        feeds = (
+            map(logs.feed, READ)
+            if logs
+            else (FileFeed(self.own_logs.log_folder(name), self._clock) for name in READ)
+        )
+        events, control = feeds
         self.planner = Planner(events, control, self.job.folder, settings)
         self.mark: Mark = self.planner.initial_mark()
 
@@ -71,10 +76,10 @@ class InProcessEngine:
         rmtree(self.folder)
 
     def run_batch(self, entries: Sequence[Entry]) -> None:
-        """Logs the entries, in this order, and runs one micro-batch."""
+        """Logs the entries, in this order, in logs of its own, and runs one micro-batch."""
         for log, lines in split_at_messages(entries):
             self._log_time += 1
-            self.logs.log("events" if log == "event" else log).append(lines, self._log_time)
+            self.own_logs.log("events" if log == "event" else log).append(lines, self._log_time)
         self.step()
 
     def step(self) -> bool:
