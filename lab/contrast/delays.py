@@ -113,9 +113,7 @@ def race_sliding(
         query = _query(spark, name, window_ms, slides_ms, outs)
         stack.callback(query.stop)
         engine = stack.enter_context(start(spark, logs, Path(name, "engine"), Settings(key_groups=4)))
-        player = Player("payments", sink, rate, burst_every_s=0, every_s=PLAYER_EVERY_S)
-        stack.callback(player.stop)
-        player.start()
+        player = stack.enter_context(Player("payments", sink, rate, burst_every_s=0, every_s=PLAYER_EVERY_S))
         _warm_up(query, engine.query, logs)
         plant_bursts(player, PAIR, BURST_EVERY_S, seconds)
         # on a busy machine results come batches later

@@ -88,9 +88,7 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
     ):
         logs = KafkaLogs(kafka.address)
         logs.log("events").create()
-        player = Player("payments", logs.log("events"), rate, burst_every_s=0)
-        player.start()
-        try:
+        with Player("payments", logs.log("events"), rate, burst_every_s=0):
             for name, trigger in TRIGGERS.items():
                 out = KafkaLog(kafka.address, name.replace(" ", "-"))
                 out.create()
@@ -105,8 +103,6 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
                 latencies[name] = took[int(WARM_UP_SHARE * len(took)) :]
             for name, operator in TRIED.items():
                 refused[name] = _refusal(_writer(spark, out, operator, f"{folder}/{operator.__name__}"))
-        finally:
-            player.stop()
     return RealTimeResult(latencies, refused)
 
 

@@ -10,8 +10,8 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -177,7 +177,7 @@ def _detection_result(
     running: RealTimeWindows | EngineOnKafka, logs: KafkaLogs, seconds: float
 ) -> DetectionResult:
     running.set_limit(LIMIT)
-    with _playing(logs) as player:
+    with closing(logs.log("events")) as events, Player("payments", events, RATE, burst_every_s=0) as player:
         plant = partial(plant_bursts, player, FRAUD, FRAUD_EVERY_S)
         plant(PATIENCE_S, until=running.lines)
         if not running.lines():
@@ -205,17 +205,6 @@ def _detection_result(
         sum(len(lines[group]) - 1 for group in detected),
         LimitChange((in_force - changed) / 1_000, sum(not lines[group] for group in meanwhile)),
     )
-
-
-@contextmanager
-def _playing(logs: KafkaLogs) -> Iterator[Player]:
-    with closing(logs.log("events")) as events:
-        player = Player("payments", events, RATE, burst_every_s=0)
-        player.start()
-        try:
-            yield player
-        finally:
-            player.stop()
 
 
 def _records(logs: KafkaLogs, name: str) -> list[Record]:

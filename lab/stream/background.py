@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from threading import Event, Thread
+from typing import Self
 
 HAS_THREADS = sys.platform != "emscripten"
 
@@ -38,6 +39,13 @@ class BackgroundTask:
             self._thread.start()
         else:
             self._task = asyncio.get_running_loop().create_task(self._run_in_loop())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def run(self) -> None:
         """Runs all steps in the calling thread."""

@@ -104,17 +104,13 @@ def _play(player: Player, console: Console) -> None:
     shown = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext()
     )
-    with stop_signals() as stopped, terminal_keys() as keys, shown as display:
-        player.start()
-        try:
-            while player.is_alive() and not stopped.is_set():
-                for key in keys(POLL_S):
-                    if not handle_key(player, key):
-                        stopped.set()
-                if display:
-                    display.update(status_lines(player, keys is not wait_without_keys), refresh=True)
-        finally:
-            player.stop()
+    with stop_signals() as stopped, terminal_keys() as keys, shown as display, player:
+        while player.is_alive() and not stopped.is_set():
+            for key in keys(POLL_S):
+                if not handle_key(player, key):
+                    stopped.set()
+            if display:
+                display.update(status_lines(player, keys is not wait_without_keys), refresh=True)
     if player.error:
         raise player.error
 

@@ -85,9 +85,7 @@ def rehearse(
         while waiting and waiting[0][0] <= 0:
             watch.publish(waiting.pop(0)[1])
         watch.until(START_S)
-        stream = Player("payments", logs.log("events"), rate, every_s=0.1, **player)
-        stack.callback(stream.stop)
-        stream.start()
+        stream = stack.enter_context(Player("payments", logs.log("events"), rate, every_s=0.1, **player))
         warm, at_rest = time.monotonic() + WARM_S, AT_REST_S * rate
         while time.monotonic() < warm and (
             stream.sent < at_rest or stream.sent - report.total["records"] > at_rest

@@ -75,13 +75,9 @@ def measured(
             )
             time.sleep(warm_up)
             found = [("at rest", cores(engine.pid, seconds))]
-            player = Player("payments", logs.log("events"), rate, burst_every_s=0, every_s=EVERY_S)
-            player.start()
-            try:
+            with Player("payments", logs.log("events"), rate, burst_every_s=0, every_s=EVERY_S):
                 time.sleep(warm_up)
                 found.append((f"{rate:,} events/s", cores(engine.pid, seconds)))
-            finally:
-                player.stop()
         finally:
             engine.send_signal(2)
             engine.wait()

@@ -84,13 +84,9 @@ def measured(rate: int, edits: int, attacks: int, warm_up_s: float) -> tuple[Too
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, Loop(Path(folder), LOGINS) as loop:
         loop.store.put(json.dumps(POLICY | {"window": "10m"}))
         wait_until(lambda: loop.store.rows()[0]["status"] == "in force")
-        player = Player("logins", loop.logs.log("events"), rate, users=100_000, burst_every_s=0)
-        player.start()
-        try:
+        with Player("logins", loop.logs.log("events"), rate, users=100_000, burst_every_s=0):
             time.sleep(warm_up_s)
             return edited(loop, edits, rng), attacked(loop, attacks, rng)
-        finally:
-            player.stop()
 
 
 def edited(loop: Loop, edits: int, rng: random.Random) -> Took:
