@@ -8,7 +8,6 @@ restriction that somebody has lifted, nothing goes into the next one.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from typing import Self
 
@@ -17,7 +16,6 @@ from lab.logs.reading import AT_ONCE, parse_records, print_expired
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.answers import parse_ack, parse_dead_letter
 from lab.model.deadletters import dead_letter
-from lab.model.group import MAX_KEY
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
 from lab.restrict.restrictions import Restriction, Subject
@@ -31,7 +29,7 @@ WAITING = 100_000  # alerts of rule versions without an acknowledgement so far
 class Decider:
     """Reads the logs of an engine and writes their restriction log.
 
-    Invalid lines, alerts whose subject is ambiguous, and alerts of rules that this schema does not have, become dead letters in the
+    Invalid lines, alerts that do not have the group of their rule, and alerts of rules that this schema does not have, become dead letters in the
     log `restrictionDeadLetters`, with place and reason. `dead_letters`: the number of dead letters in that log.
     """
 
@@ -150,7 +148,7 @@ class Decider:
         if (subject := subject_of(alert, rule.keys, self._schema)) is None:
             self._bad(
                 record,
-                f"its group cannot be told from its text, expected {', '.join(rule.keys)} in `group`",
+                f"its `group` is not one of its rule, expected values of {', '.join(rule.keys)}",
             )
             return
         start = alert.event_time if alert.log_time is None else alert.log_time
@@ -170,7 +168,7 @@ class Decider:
 def subject_of(alert: Alert, names: tuple[str, ...], schema: Schema) -> Subject | None:
     """The fields of an alert's group with their values, of the schema's types.
 
-    None if the values are of other types, or if the alert has no `group` and its `key` is ambiguous.
+    None if the alert's `group` has other fields, or values of other types, or is missing: its `key` is a text for people.
 
     >>> from decimal import Decimal
     >>> from lab.model.schema import PAYMENTS
@@ -179,10 +177,9 @@ def subject_of(alert: Alert, names: tuple[str, ...], schema: Schema) -> Subject 
     (('payeeId', 7), ('paymentAmount', Decimal('2.50')))
     """
     if alert.group is None:
-        group: Mapping[str, int | str] | None = read_key(alert.key, names)
-    else:
-        group = dict(alert.group)
-    if group is None or group.keys() != set(names):
+        return None
+    group = dict(alert.group)
+    if group.keys() != set(names):
         return None
     try:
         return tuple(
@@ -191,35 +188,3 @@ def subject_of(alert: Alert, names: tuple[str, ...], schema: Schema) -> Subject 
         )
     except BadQuestion:
         return None
-
-
-def read_key(key: str, names: tuple[str, ...]) -> dict[str, str] | None:
-    """Parses the `key` of an alert of an older version; None if it is ambiguous or was truncated.
-
-    Each field is searched from the left and from the right. Only an unambiguous text gives the same places.
-
-    >>> read_key("{userId=7;ip=203.0.113.5}", ("userId", "ip"))
-    {'userId': '7', 'ip': '203.0.113.5'}
-    >>> read_key("{device=x;ip=1;ip=2}", ("device", "ip"))
-    """
-    if not names or len(key) > MAX_KEY:
-        return {} if key == "{}" and not names else None
-    if not key.startswith(f"{{{names[0]}=") or not key.endswith("}"):
-        return None
-    marks = [f";{name}=" for name in names[1:]]
-    start, end = len(names[0]) + 2, len(key) - 1
-    first, last = [], []
-    at = start
-    for mark in marks:
-        if (found := key.find(mark, at, end)) < 0:
-            return None
-        first.append(found)
-        at = found + len(mark)
-    at = end
-    for mark in reversed(marks):
-        at = key.rfind(mark, start, at)
-        last.append(at)
-    if first != last[::-1]:
-        return None
-    starts = [start, *(place + len(mark) for place, mark in zip(first, marks))]
-    return {name: key[begin:stop] for name, begin, stop in zip(names, starts, [*first, end])}

@@ -17,11 +17,10 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.model.field import Field
-from lab.model.group import group_key, shorten_key
 from lab.model.schema import LOGINS, MAX_TIME, PAYMENTS, Schema
 from lab.model.times import DAY_MS, now_ms
 from lab.restrict import decide
-from lab.restrict.decide import DEAD_LETTERS, Decider, read_key, subject_of
+from lab.restrict.decide import DEAD_LETTERS, Decider, subject_of
 from lab.restrict.restrictions import MAX_BYTES, BadRestriction, Restriction, parse_restriction
 from lab.restrict.standing import BadQuestion, Restrictions, fold_restrictions
 from tests.rulestore.engine import Engine
@@ -245,37 +244,6 @@ def test_the_longest_restriction_after_the_last_event_can_be_read():
         parse_restriction(last.to_json().replace(str(2 * MAX_TIME - 1), str(2 * MAX_TIME)))
 
 
-def test_a_group_whose_text_may_be_read_in_two_ways_is_nobody():
-    assert read_key("{userId=7;device=a b=c}", ("userId", "device")) == {"userId": "7", "device": "a b=c"}
-    assert read_key("{device=x;userId=8;userId=7}", ("device", "userId")) is None
-    assert read_key("{device=x}", ("userId",)) is None
-    assert read_key("{}", ()) == {}
-    assert read_key("{device=" + "x" * 1_991 + "}", ("device",)) == {"device": "x" * 1_991}
-    assert read_key(group_key(("device",), ("x" * 1_992,)), ("device",)) is None
-
-
-@given(st.text("a;b=1", max_size=8), st.text("a;b=1", max_size=8))
-def test_a_text_is_read_where_there_is_one_way_only(one, other):
-    names = ("a", "b")
-    key = group_key(names, (one, other))
-    inside = key[3:-1]
-    ways = [(inside[:n], inside[n + 3 :]) for n in range(len(inside)) if inside[n : n + 3] == ";b="]
-    assert (one, other) in ways
-    assert read_key(key, names) == (dict(zip(names, ways[0])) if len(ways) == 1 else None)
-
-
-def test_a_text_is_read_with_all_its_fields_or_not_at_all():
-    assert read_key("{a=1;b=2;c=3}", ("a", "b", "c")) == {"a": "1", "b": "2", "c": "3"}
-    assert read_key("{a=1}", ("a", "b")) is None
-    assert read_key("{}", ()) == {} and read_key("{a=1}", ()) is None
-
-
-def test_a_text_of_many_equal_parts_is_read_in_one_pass():
-    names = tuple(f"k{n}" for n in range(5))
-    text = "{k0=" + "".join(f";{name}=" * 70 for name in names[1:]) + "}"
-    assert len(text) < 2_000 and read_key(text, names) is None  # backtracking took 107 s
-
-
 # -- from alerts -------------------------------------------------------------------------------------------------------
 
 
@@ -336,7 +304,7 @@ def test_a_subject_has_the_types_of_the_schema():
     group = (("code", "007"), ("id", 7), ("total", "12.50"))
     typed = (("code", "007"), ("id", 7), ("total", Decimal("12.50")))
     assert subject_of(Alert(1, 1, "", *condition, group=group), names, schema) == typed
-    assert subject_of(Alert(1, 1, "{code=007;id=7;total=12.50}", *condition), names, schema) == typed
+    assert subject_of(Alert(1, 1, "{code=007;id=7;total=12.50}", *condition), names, schema) is None
     for wrong in ((("code", "7"), ("id", 7)), (("code", 7), ("id", 7), ("total", "x"))):
         assert subject_of(Alert(1, 1, "", *condition, group=wrong), names, schema) is None
     made = Restriction("block_login", typed, 1, 2)
@@ -419,25 +387,18 @@ def test_lines_that_a_stranger_writes_become_dead_letters_once_and_the_decider_g
     assert len(logs.log(DEAD_LETTERS).read()) == told, "each once, however often the decider starts"
 
 
-def old(alert: Alert, **changed) -> str:
-    """As a version without `group` gave it."""
-    return replace(alert, group=None, **changed).to_json()
-
-
-def test_alerts_of_a_version_without_groups_restrict_where_the_text_says_whom(logs):
+def test_an_alert_without_a_group_restricts_nobody_whatever_its_text_says(logs):
     engine = Engine(logs, LOGINS)
     logs.log("control").append([json.dumps(GUESSING | {"groupingKeyNames": ["device", "ip"]})])
     attempts(logs, 3)
     engine.step()
     alert = alert_of(logs.log("alerts").read()[0])
-    texts = ["{device=x;ip=1}", "{device=x;ip=1;ip=2}", shorten_key("{device=x;ip=" + "1" * 3_000 + "}")]
-    logs.log("alerts").append([old(alert, key=text) for text in texts])
-    assert decided(logs) == 2
-    subjects = [each.subject for each in fold_restrictions(logs.log("restrictions")).all()]
-    assert sorted(subjects) == [(("device", "b"), ("ip", "a")), (("device", "x"), ("ip", "1"))]
-    letters = [json.loads(line) for line in logs.log(DEAD_LETTERS).read()]
-    assert [letter["place"].rpartition(":")[2] for letter in letters] == ["3", "4"]
-    assert all("its group cannot be told from its text" in letter["reason"] for letter in letters)
+    logs.log("alerts").append([replace(alert, group=None, key="{device=x;ip=1}").to_json()])
+    assert decided(logs) == 1
+    [each] = fold_restrictions(logs.log("restrictions")).all()
+    assert each.subject == (("device", "b"), ("ip", "a"))
+    [letter] = [json.loads(line) for line in logs.log(DEAD_LETTERS).read()]
+    assert "its `group` is not one of its rule, expected values of device, ip" in letter["reason"]
 
 
 def test_groups_with_one_text_are_restricted_each_and_the_longest_ones_too(logs):
