@@ -13,12 +13,7 @@ from lab.page import loop
 PLACES = (
     *("SALT", "EVENTS", "GROUPS", "LANES", "RESETS", "VALUES", "KEY", "ROW", "RULE"),
     *("HIGH_PART", "DENOMINATOR"),
-    *("KIND", "RULE_ID", "WINDOW", "COLUMN", "NEEDS", "NEEDS_END", "FIRST", "LAST", "QUEUE", "WIDTH"),
     *(
-        "LIMITS",
-        "POSITIONS",
-        "COMPARED",
-        "EXCLUDES",
         "CONDITION_COLUMNS",
         "PLUS_LIMBS",
         "SPOKE_BIT",
@@ -38,7 +33,8 @@ def page_layout() -> dict[str, Any]:
     frame = {name: getattr(loop, name) for name in FRAME}
     frame["RULES_FIRING"] = loop.frame_slots(loop.RULES_ARRAYS, loop.RULES)["firing_rules"]
     return {
-        "places": {name: getattr(layout, name) for name in PLACES},
+        "places": {name: getattr(layout, name) for name in PLACES}
+        | {name.upper(): place for place, name in enumerate(layout.AGGREGATE_FIELDS)},
         "kinds": {"COUNT_SINCE": counted.COUNT_SINCE, "FIRST_QUEUE": queues.FIRST_QUEUE},
         "running": {name: _aggregate(name) for name in AGGREGATES},
         "otherNames": OTHER_NAMES,

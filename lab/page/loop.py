@@ -9,12 +9,12 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numba import types
+from numba import from_dtype, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from lab.engine.compiled import window
+from lab.engine.compiled import layout, window
 from lab.engine.compiled.groups import (
     add_to_same_time_table,
     find_group_slot,
@@ -61,7 +61,7 @@ STORE_ARRAYS = {
     "scratch": (8, 1),
 }
 RULES_ARRAYS = {
-    "aggregates": (8, 2),
+    "aggregates": (layout.AGGREGATE_ROW.itemsize, 1),
     "required_bits": (8, 2),
     "distinct_columns": (8, 1),
     "limits": (8, 2),
@@ -174,7 +174,12 @@ def _read(of: Any, arrays: list[tuple[int, types.Array]]) -> Callable:
 
 
 def _tuple(of: type, arrays: dict[str, tuple[int, int]], first_slot: int) -> Callable:
-    kinds = [types.Array({8: types.int64, 4: types.int32}[size], n, "C") for size, n in arrays.values()]
+    elements = {
+        8: types.int64,
+        4: types.int32,
+        layout.AGGREGATE_ROW.itemsize: from_dtype(layout.AGGREGATE_ROW),
+    }
+    kinds = [types.Array(elements[size], n, "C") for size, n in arrays.values()]
     return _read(types.NamedTuple(kinds, of), list(zip(frame_slots(arrays, first_slot).values(), kinds)))
 
 

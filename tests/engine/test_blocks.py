@@ -122,7 +122,7 @@ def reads_of(order: str, count: int) -> float:
 
 def set_half(half: int) -> None:
     blocks.HALF = arrays.HALF = running.HALF = half
-    blocks.LIMIT = groups.LIMIT = running.LIMIT = 2 * half
+    blocks.LONGEST_WALK = groups.LONGEST_WALK = running.LONGEST_WALK = 2 * half
 
 
 def main(logs: int) -> None:

@@ -6,7 +6,7 @@
     └───────────┘   └───────────┘   └───────────┘
        totals          totals          totals                  of each aggregate, computed when they are first needed
 
-A group gets blocks once a walk over its events has taken more than LIMIT steps. From then on a late event costs one step for each
+A group gets blocks once a walk over its events has taken more than LONGEST_WALK steps. From then on a late event costs one step for each
 block and one for each event of at most three blocks: in a group of a million events about 4,000 and 1,500 steps. Distinct values
 cannot be added up block by block: for them the window still moves event by event.
 """
@@ -20,7 +20,6 @@ from lab.engine.compiled.layout import (
     EVENTS,
     GROUP,
     HEAD,
-    KIND,
     LATEST,
     LENGTH,
     NEWER_BLOCK,
@@ -32,19 +31,17 @@ from lab.engine.compiled.layout import (
     OLDEST,
     OLDEST_TIME,
     PREV,
-    QUEUE,
     RESET,
     SEQ,
     START,
     TAIL,
     TIME,
-    WIDTH,
     N,
     njit_without_allocation,
 )
 
 HALF = 256  # events of a block that has just been divided
-LIMIT = 2 * HALF  # steps of a walk without an index
+LONGEST_WALK = 2 * HALF  # steps of a walk without an index
 
 
 # -- blocks ----------------------------------------------------------------------------------------------------------
@@ -178,11 +175,11 @@ def aggregate_time_range(store, rules, aggregate, accumulator, group, end_ms, sk
 @njit_without_allocation
 def clear_sums(rules, aggregate, sums, reset_source):
     """Clears `sums`; a count keeps the reset of `reset_source`."""
-    for lane in range(rules.aggregates[aggregate, WIDTH]):
+    for lane in range(rules.aggregates[aggregate].width):
         sums[lane] = 0
     if has_queue(rules, aggregate):
         sums[HEAD] = NOTHING
-    elif rules.aggregates[aggregate, KIND] == COUNT_SINCE:
+    elif rules.aggregates[aggregate].kind == COUNT_SINCE:
         sums[RESET] = reset_source[RESET]
 
 
@@ -211,7 +208,7 @@ def replace_if_more_extreme(store, rules, aggregate, sums, event):
 def add_block_total(store, rules, aggregate, sums, group, block):
     """Adds all events of a block."""
     latest = store.blocks[block, LATEST]
-    since = rules.aggregates[aggregate, KIND] == COUNT_SINCE
+    since = rules.aggregates[aggregate].kind == COUNT_SINCE
     if since and store.events[latest, SEQ] <= sums[RESET]:
         return
     total = store.block_totals[block, aggregate]
@@ -228,7 +225,7 @@ def add_block_total(store, rules, aggregate, sums, group, block):
     elif since:
         sums[N] += total[N]
     else:
-        for lane in range(N, rules.aggregates[aggregate, WIDTH]):
+        for lane in range(N, rules.aggregates[aggregate].width):
             sums[lane] += total[lane]
 
 
@@ -267,7 +264,7 @@ def insert_in_queue_by_blocks(store, rules, aggregate, accumulator, event, sums)
     if newer == NOTHING:
         link_in_queue(store, rules, aggregate, accumulator, event, accumulator[TAIL], newer, True)
     elif not beats(store, rules, aggregate, newer, event):
-        q = rules.aggregates[aggregate, QUEUE]
+        q = rules.aggregates[aggregate].queue
         older = store.queues[newer, q, OLDER]
         store.queues[newer, q, OLDER] = event
         link_in_queue(store, rules, aggregate, accumulator, event, older, newer, True)

@@ -14,6 +14,7 @@ from lab.engine.compiled.layout import (
     AT_MOST,
     BASE,
     BY,
+    COMPARED_LIMIT,
     CONDITION,
     COUNTED_BY,
     DENOMINATOR,
@@ -23,10 +24,8 @@ from lab.engine.compiled.layout import (
     GREATER_EQUAL,
     HIGH_PART,
     IN_GROUP,
-    KIND,
     LAST_OF,
     LESS,
-    LIMIT,
     LOW_BITS,
     LOW_PART,
     MEASURES,
@@ -40,7 +39,6 @@ from lab.engine.compiled.layout import (
     RETURNS,
     ROW,
     RULE,
-    RULE_ID,
     SEQ,
     SPOKE_BIT,
     SPOKE_COLUMN,
@@ -185,11 +183,11 @@ def write_alert_row(alerts, alert_row, batch_row, rule, group, value_number, mea
 @njit_without_allocation
 def reset_if_count_with_reset(store, rules, aggregate, group, event):
     """Restarts a COUNT_WITH_RESET at an event; does nothing for other aggregates."""
-    if rules.aggregates[aggregate, KIND] == COUNT_SINCE:
+    if rules.aggregates[aggregate].kind == COUNT_SINCE:
         offset = np.int64(store.accumulator_starts[group, aggregate])
         store.accumulators[offset + RESET] = store.events[event, SEQ]
         store.accumulators[offset + N] = 0
-        record_reset(store, rules.aggregates[aggregate, RULE_ID], group, store.events[event, SEQ])
+        record_reset(store, rules.aggregates[aggregate].rule_id, group, store.events[event, SEQ])
 
 
 # -- comparing ---------------------------------------------------------------------------------------------------------
@@ -205,7 +203,7 @@ def is_condition_met(store, rules, condition):
     if base == NOTHING:
         return is_operator_satisfied(
             rules.conditions[condition, RELATION],
-            compare_with_limit(measure, rules.conditions[condition, LIMIT:BASE]),
+            compare_with_limit(measure, rules.conditions[condition, COMPARED_LIMIT:BASE]),
         )
     other = saved_measure(rules, base)
     if other.denominator == 0:

@@ -4,7 +4,7 @@ import numpy as np
 
 from lab.engine.compiled.aggregates.distinct import extend_hash
 from lab.engine.compiled.blocks import (
-    LIMIT,
+    LONGEST_WALK,
     add_event_to_block,
     block_at_time,
     has_blocks,
@@ -135,7 +135,7 @@ def last_event_at_or_before(store, group, time_ms):
     while last_at_or_before != NOTHING and store.events[last_at_or_before, TIME] > time_ms:
         last_at_or_before = store.events[last_at_or_before, PREV]
         steps += 1
-    if steps > LIMIT:
+    if steps > LONGEST_WALK:
         make_blocks(store, group)
     return last_at_or_before
 

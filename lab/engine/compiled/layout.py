@@ -49,17 +49,20 @@ EVENTS, GROUPS, LANES, RESETS, SALT, TWINS, BLOCKS, RETURNS = range(8)
 COUNTS, ALERTED, TAKES_BACK = 1, 2, 4
 LATER_ALERT = ALERTED | TAKES_BACK
 
-# columns of Rules.aggregates
-KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)
-# whether conditions compare the aggregate, so that it is measured at each event; whether the current event does not count
-COMPARED, EXCLUDES = 12, 13
+# a row of Rules.aggregates. `compared`: whether conditions compare the aggregate, so that it is measured at each event;
+# `excludes`: whether the current event does not count
+AGGREGATE_FIELDS = (
+    *("kind", "rule_id", "window", "column", "needs", "needs_end", "first", "last", "queue", "width"),
+    *("limits", "positions", "compared", "excludes"),
+)
+AGGREGATE_ROW = np.dtype([(name, np.int64) for name in AGGREGATE_FIELDS], align=True)
 # columns of Rules.limits: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
 HIGH_HALF, LOW_HALF, DIGITS, MORE_DIGITS = range(4)
 EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.firing_bounds
-# columns of Rules.conditions: aggregate, one of EQUAL … LESS_EQUAL, and from LIMIT on the limit as in Rules.limits. Or the limit is
+# columns of Rules.conditions: aggregate, one of EQUAL … LESS_EQUAL, and from COMPARED_LIMIT on the limit as in Rules.limits. Or the limit is
 # the value of aggregate BASE times TIMES / BY · 10^TENS, plus the number from PLUS on: its sign, and limbs of 32 bits in units of
 # 10^-12. Columns of Rules.rules_with_conditions: the rule, its conditions from FIRST_OF up to LAST_OF
-MEASURES, RELATION, LIMIT, BASE, TIMES, BY, TENS, PLUS = 0, 1, 2, 6, 7, 8, 9, 10
+MEASURES, RELATION, COMPARED_LIMIT, BASE, TIMES, BY, TENS, PLUS = 0, 1, 2, 6, 7, 8, 9, 10
 PLUS_LIMBS = 8  # 10^24 with 12 digits after the point, in units of 10^-36
 CONDITION_COLUMNS = PLUS + 1 + PLUS_LIMBS
 # ANY: one condition is enough; COUNTED_BY: an aggregate for which the event must count; SPOKEN: the aggregate that counts the rule's
@@ -109,15 +112,15 @@ class Store(NamedTuple):
 class Rules(NamedTuple):
     """A route's rules as numbers: its distinct aggregates, and for each the limits of its ACTIVE rules in ascending order.
 
-    A value that is greater than p of an aggregate's limits fires the rules firing_rules[firing_bounds[POSITIONS, op] : firing_bounds[POSITIONS + p, op]]
+    A value that is greater than p of an aggregate's limits fires the rules firing_rules[firing_bounds[positions, op] : firing_bounds[positions + p, op]]
     with operator `>`, and so on: see `lab.engine.compiled.limits`.
     """
 
-    # [aggregates, 14] int64; LIMITS: its first row of `limits`, POSITIONS: its first row of `firing_bounds`
+    # [aggregates] AGGREGATE_ROW; `limits`: its first row of `limits`, `positions`: its first row of `firing_bounds`
     aggregates: np.ndarray
-    # [n, 2] int64: a column of Store.events, and the bits that must be set there; of an aggregate from NEEDS up to NEEDS_END
+    # [n, 2] int64: a column of Store.events, and the bits that must be set there; of an aggregate from `needs` up to `needs_end`
     required_bits: np.ndarray
-    # columns of Store.events whose distinct combinations are counted, each from FIRST up to LAST
+    # columns of Store.events whose distinct combinations are counted, each from `first` up to `last`
     distinct_columns: np.ndarray
     # [limits, 4] int64
     limits: np.ndarray

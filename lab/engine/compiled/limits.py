@@ -20,11 +20,9 @@ from lab.engine.compiled.layout import (
     HIGH_HALF,
     LESS,
     LESS_EQUAL,
-    LIMITS,
     LOW_HALF,
     MORE_DIGITS,
     NOT_EQUAL,
-    POSITIONS,
     njit_without_allocation,
 )
 
@@ -90,7 +88,7 @@ def compare_with_limit(measure, limit):
 @njit_without_allocation
 def count_limits_below_and_up_to(rules, aggregate, measure):
     """How many of the aggregate's limits are less than the measure, and how many are not greater."""
-    first = rules.aggregates[aggregate, LIMITS]
+    first = rules.aggregates[aggregate].limits
     below, upto = first, first + limit_count(rules, aggregate)
     while below < upto:
         middle = (below + upto) >> 1
@@ -108,11 +106,9 @@ def count_limits_below_and_up_to(rules, aggregate, measure):
 def limit_count(rules, aggregate):
     """How many different limits an aggregate has."""
     end = (
-        rules.aggregates[aggregate + 1, LIMITS]
-        if aggregate + 1 < len(rules.aggregates)
-        else len(rules.limits)
+        rules.aggregates[aggregate + 1].limits if aggregate + 1 < len(rules.aggregates) else len(rules.limits)
     )
-    return end - rules.aggregates[aggregate, LIMITS]
+    return end - rules.aggregates[aggregate].limits
 
 
 @njit_without_allocation
@@ -121,7 +117,7 @@ def append_rules_that_fire(rules, aggregate, limits_below, limits_up_to, out, co
 
     `limits_below`, `limits_up_to`: how many of the aggregate's limits are less than the measure, and how many are not greater.
     """
-    first = rules.aggregates[aggregate, POSITIONS]
+    first = rules.aggregates[aggregate].positions
     last = first + limit_count(rules, aggregate)
     limits_below, limits_up_to = first + limits_below, first + limits_up_to
     count = _fire(rules, EQUAL, limits_below, limits_up_to, out, count)

@@ -131,7 +131,7 @@ def rules_to_arrays(
     """
     by_key, compared_keys = _rows_by_aggregate_and_limit(rules, fields, schema, kept_aggregates)
     columns = value_columns(fields, schema)
-    aggregate = np.zeros((len(by_key), layout.EXCLUDES + 1), np.int64)
+    aggregates = np.zeros(len(by_key), layout.AGGREGATE_ROW).view(np.recarray)
     needs: list[tuple[int, int]] = []
     unique: list[int] = []
     limits: list[tuple[int, ...]] = []
@@ -142,26 +142,23 @@ def rules_to_arrays(
         compared = [
             layout.VALUES + columns.index(half) for name in key.unique for half in int64_columns(schema, name)
         ]
-        needed: Counter[str] = Counter()
+        aggregate, needed = aggregates[a], Counter[str]()
         if schema.taken_back:
             needed[STATE] = layout.COUNTS
         for name in filter(None, {*key.unique, key.field, key.where}):
             column, bit = not_null_bit(fields.index(name))
             needed[column] += bit
-        aggregate[a, layout.KIND] = key.accumulator.kind
-        aggregate[a, layout.RULE_ID] = key.rule_id or NOTHING
-        aggregate[a, layout.WINDOW] = key.window_ms
+        aggregate.kind = key.accumulator.kind
+        aggregate.rule_id = key.rule_id or NOTHING
+        aggregate.window = key.window_ms
         if key.field:
-            aggregate[a, layout.COLUMN] = layout.VALUES + columns.index(int64_columns(schema, key.field)[0])
-        aggregate[a, layout.NEEDS], aggregate[a, layout.NEEDS_END] = len(needs), len(needs) + len(needed)
-        aggregate[a, layout.FIRST], aggregate[a, layout.LAST] = len(unique), len(unique) + len(compared)
-        aggregate[a, layout.QUEUE] = queues
-        aggregate[a, layout.WIDTH] = key.accumulator.lanes
-        aggregate[a, layout.LIMITS], aggregate[a, layout.POSITIONS] = len(limits), len(upto)
-        aggregate[a, layout.COMPARED], aggregate[a, layout.EXCLUDES] = (
-            key in compared_keys,
-            key.excludes_current,
-        )
+            aggregate.column = layout.VALUES + columns.index(int64_columns(schema, key.field)[0])
+        aggregate.needs, aggregate.needs_end = len(needs), len(needs) + len(needed)
+        aggregate.first, aggregate.last = len(unique), len(unique) + len(compared)
+        aggregate.queue = queues
+        aggregate.width = key.accumulator.lanes
+        aggregate.limits, aggregate.positions = len(limits), len(upto)
+        aggregate.compared, aggregate.excludes = key in compared_keys, key.excludes_current
         queues += key.has_queue
         needs += [(layout.VALUES + columns.index(column), bits) for column, bits in needed.items()]
         unique += compared
@@ -176,7 +173,7 @@ def rules_to_arrays(
         upto += positions
     places = {when: (number // BITS, 1 << number % BITS) for number, when in enumerate(distinct_whens(rules))}
     return list(by_key), Rules(
-        aggregate,
+        aggregates,
         np.array(needs, np.int64).reshape(-1, 2),
         np.array(unique, np.int64),
         np.array(limits, np.int64).reshape(-1, 4),

@@ -32,7 +32,7 @@ from lab.engine.compiled.aggregates.queues import (
 from lab.engine.compiled.aggregates.sums import LIMBS
 from lab.engine.compiled.blocks import (
     HALF,
-    LIMIT,
+    LONGEST_WALK,
     aggregate_time_range,
     has_blocks,
     insert_in_queue_by_blocks,
@@ -46,10 +46,8 @@ from lab.engine.compiled.layout import (
     COUNTS,
     EVENTS,
     EXAMPLE,
-    EXCLUDES,
     GROUP,
     HEAD,
-    KIND,
     KNOWN,
     LANES,
     NEWEST,
@@ -59,12 +57,9 @@ from lab.engine.compiled.layout import (
     PREV,
     RESET,
     RESET_SEQ,
-    RULE_ID,
     START,
     TIME,
     VALUES,
-    WIDTH,
-    WINDOW,
     njit_without_allocation,
 )
 
@@ -75,13 +70,13 @@ def find_or_allocate_accumulator(store, rules, aggregate, group):
     offset = np.int64(store.accumulator_starts[group, aggregate])
     if offset == NOTHING:
         offset = store.scalars[LANES]
-        store.scalars[LANES] += rules.aggregates[aggregate, WIDTH]
+        store.scalars[LANES] += rules.aggregates[aggregate].width
         store.accumulator_starts[group, aggregate] = offset
         store.accumulators[offset + START] = NOTHING
         store.accumulators[offset + PATIENCE] = 0
-        if rules.aggregates[aggregate, KIND] == COUNT_SINCE:
+        if rules.aggregates[aggregate].kind == COUNT_SINCE:
             store.accumulators[offset + RESET] = store.reset_table[
-                find_reset_slot(store, rules.aggregates[aggregate, RULE_ID], group), RESET_SEQ
+                find_reset_slot(store, rules.aggregates[aggregate].rule_id, group), RESET_SEQ
             ]
     return offset
 
@@ -89,7 +84,7 @@ def find_or_allocate_accumulator(store, rules, aggregate, group):
 @njit_without_allocation
 def window_start_ms(store, rules, aggregate, event, horizon_ms):
     """The start of an aggregate's window that ends with an event."""
-    return max(store.events[event, TIME] - rules.aggregates[aggregate, WINDOW], horizon_ms)
+    return max(store.events[event, TIME] - rules.aggregates[aggregate].window, horizon_ms)
 
 
 @njit_without_allocation
@@ -133,7 +128,7 @@ def add_late_event(store, rules, aggregate, accumulator, event, start_ms):
         elif (
             time_ms >= accumulator[KNOWN]
             and insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event, is_in_window)
-            > LIMIT
+            > LONGEST_WALK
         ):
             make_blocks(store, group)
     elif is_in_window:
@@ -151,7 +146,7 @@ def take_back_event(store, rules, group, event):
         offset = np.int64(store.accumulator_starts[group, aggregate])
         if offset == NOTHING or store.accumulators[offset + START] == NOTHING:
             continue
-        accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate, WIDTH]]
+        accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate].width]
         is_in_window = store.events[event, TIME] >= store.events[accumulator[START], TIME]
         if not is_in_window and not has_queue(rules, aggregate):
             continue
@@ -181,7 +176,7 @@ def ensure_blocks_if_long(store, group):
     while not has_blocks(store, group) and event != NOTHING:
         event = store.events[event, PREV]
         steps += 1
-        if steps > LIMIT:
+        if steps > LONGEST_WALK:
             make_blocks(store, group)
     return has_blocks(store, group)
 
@@ -204,11 +199,11 @@ def rebuild_dropped_window_if_due(store, rules, aggregate, accumulator, group, s
 def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon_ms):
     """The aggregate over the window that ends with an event, which may be late and may be excluded itself."""
     start_ms = window_start_ms(store, rules, aggregate, event, horizon_ms)
-    skipped = event if rules.aggregates[aggregate, EXCLUDES] else NOTHING
+    skipped = event if rules.aggregates[aggregate].excludes else NOTHING
     moved = store.scratch[LIMBS : LIMBS + len(accumulator)]
     for lane in range(len(accumulator)):
         moved[lane] = accumulator[lane]
-    if rules.aggregates[aggregate, KIND] == DISTINCT:
+    if rules.aggregates[aggregate].kind == DISTINCT:
         return measure_distinct_at_event(
             store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved
         )
@@ -242,7 +237,9 @@ def measure_queue_at_event(
         if start_ms < accumulator[KNOWN]:
             start = window_start_ms(store, rules, aggregate, store.groups[group, NEWEST], horizon_ms)
             rebuild_window(store, rules, aggregate, accumulator, group, horizon_ms, start)
-        moved[HEAD] = find_extreme(store, rules, aggregate, accumulator, event, skipped, start_ms, LIMIT)
+        moved[HEAD] = find_extreme(
+            store, rules, aggregate, accumulator, event, skipped, start_ms, LONGEST_WALK
+        )
     if moved[HEAD] == TOO_FAR:
         if not has_blocks(store, group):
             make_blocks(store, group)
@@ -254,7 +251,7 @@ def measure_queue_at_event(
 @njit_without_allocation
 def measure_sums_at_event(store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved):
     """Moves a copy of the sums back to the event, or adds up totals of blocks."""
-    if not try_move_back_to_event(store, rules, aggregate, moved, group, event, start_ms, LIMIT):
+    if not try_move_back_to_event(store, rules, aggregate, moved, group, event, start_ms, LONGEST_WALK):
         if not has_blocks(store, group):
             make_blocks(store, group)
         end_ms = store.events[event, TIME]

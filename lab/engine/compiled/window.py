@@ -36,10 +36,7 @@ from lab.engine.compiled.horizon import (
 )
 from lab.engine.compiled.layout import (
     ALERTED,
-    COMPARED,
-    EXCLUDES,
     GROUPS,
-    KIND,
     LANES,
     NEWEST,
     NO_LOG_TIME,
@@ -52,7 +49,6 @@ from lab.engine.compiled.layout import (
     TAKES_BACK,
     TIME,
     VALUES,
-    WIDTH,
     njit_without_allocation,
 )
 from lab.engine.compiled.limits import append_rules_that_fire, count_limits_below_and_up_to
@@ -97,8 +93,8 @@ def evaluate_batch(
     alert_rows = 0
     lanes, own = np.int64(0), np.int64(0)
     for aggregate in range(len(rules.aggregates)):
-        lanes += rules.aggregates[aggregate, WIDTH]
-        own += rules.aggregates[aggregate, KIND] == COUNT_SINCE
+        lanes += rules.aggregates[aggregate].width
+        own += rules.aggregates[aggregate].kind == COUNT_SINCE
     looked = first_row
     for row in range(first_row, len(batch.times_ms)):
         if row == looked:
@@ -146,31 +142,34 @@ def evaluate_batch(
         event = store_event(store, group, last_at_or_before, first_seq + row, batch, row)
         note_time(store, key_group, group, time_ms)
         fates[row] = STORED_LATE if late and late_policy == STORE_LATE else EVALUATED
-        for aggregate in range(len(rules.aggregates)):
-            offset = np.int64(store.accumulator_starts[group, aggregate])
-            if (
-                last_at_or_before != newest
-                and offset != NOTHING
-                and store.accumulators[offset + START] != NOTHING
-            ):
-                accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate, WIDTH]]
-                add_late_event(
-                    store,
-                    rules,
-                    aggregate,
-                    accumulator,
-                    event,
-                    window_start_ms(store, rules, aggregate, newest, horizon_ms),
-                )
-            if fates[row] == EVALUATED:
-                alert_rows = append_alerts_of_aggregate(
-                    store, rules, batch, aggregate, group, event, horizon_ms, row, alerts, alert_rows
-                )
-        if fates[row] == EVALUATED and len(rules.rules_with_conditions):
-            alert_rows = append_alerts_of_conditions(
-                store, rules, batch, group, event, row, alerts, alert_rows
-            )
+        if last_at_or_before != newest:
+            add_late_event_to_windows(store, rules, group, event, newest, horizon_ms)
+        if fates[row] == EVALUATED:
+            alert_rows = append_alerts(store, rules, batch, group, event, horizon_ms, row, alerts, alert_rows)
     return len(batch.times_ms), alert_rows
+
+
+@njit_without_allocation
+def add_late_event_to_windows(store, rules, group, event, newest, horizon_ms):
+    """Adds an event that has newer neighbours to the running windows of its group, which end with the `newest`."""
+    for aggregate in range(len(rules.aggregates)):
+        offset = np.int64(store.accumulator_starts[group, aggregate])
+        if offset != NOTHING and store.accumulators[offset + START] != NOTHING:
+            accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate].width]
+            start_ms = window_start_ms(store, rules, aggregate, newest, horizon_ms)
+            add_late_event(store, rules, aggregate, accumulator, event, start_ms)
+
+
+@njit_without_allocation
+def append_alerts(store, rules, batch, group, event, horizon_ms, row, alerts, alert_rows):
+    """Evaluates all rules on an event that has been stored; returns the number of filled rows of `alerts`."""
+    for aggregate in range(len(rules.aggregates)):
+        alert_rows = append_alerts_of_aggregate(
+            store, rules, batch, aggregate, group, event, horizon_ms, row, alerts, alert_rows
+        )
+    if len(rules.rules_with_conditions):
+        alert_rows = append_alerts_of_conditions(store, rules, batch, group, event, row, alerts, alert_rows)
+    return alert_rows
 
 
 @njit_without_allocation
@@ -209,12 +208,12 @@ def append_alerts_of_aggregate(
     """Compares an aggregate over the window that ends with an event with its limits; returns the number of filled rows of `alerts`."""
     is_counted, is_compared = (
         has_values(store, rules, aggregate, event),
-        rules.aggregates[aggregate, COMPARED] != 0,
+        rules.aggregates[aggregate].compared != 0,
     )
     if not is_counted and not is_compared:
         return alert_rows
     offset = find_or_allocate_accumulator(store, rules, aggregate, group)
-    accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate, WIDTH]]
+    accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate].width]
     newest = store.groups[group, NEWEST]
     start = window_start_ms(store, rules, aggregate, newest, horizon_ms)
     was_kept = accumulator[START] != NOTHING
@@ -222,7 +221,7 @@ def append_alerts_of_aggregate(
     if was_kept and event == newest:
         enter_window(store, rules, aggregate, accumulator, event)
         evict_before(store, rules, aggregate, accumulator, start)
-    if is_kept and event == newest and not rules.aggregates[aggregate, EXCLUDES]:
+    if is_kept and event == newest and not rules.aggregates[aggregate].excludes:
         measure = measure_of_accumulator(store, rules, aggregate, accumulator)
     else:
         measure = measure_at_event(store, rules, aggregate, accumulator, group, event, horizon_ms)

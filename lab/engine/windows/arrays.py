@@ -84,7 +84,7 @@ class StoreArrays:
         """How many rows the arrays that grow have for so much room; hash tables have two for each entry."""
         events, groups = room["events"], room["groups"]
         distinct = sum(bool(key.unique) for key in self.keys)
-        # a block has more than HALF events, but for one of each group, which has more than LIMIT
+        # a block has more than HALF events, but for one of each group, which has more than LONGEST_WALK
         blocks = 2 * events // HALF + 1
         return room | {
             "reset_table": next_power_of_two(room["reset_table"]),
@@ -196,7 +196,7 @@ class StoreArrays:
         """The lanes in use of the aggregates that are kept, group by group without gaps."""
         places = old["accumulator_starts"][: self.group_count, kept]
         group, number = np.nonzero(places != NOTHING)
-        widths = self.numbers.aggregates[renamed[number], layout.WIDTH]
+        widths = self.numbers.aggregates["width"][renamed[number]]
         ends = np.cumsum(widths)
         new["accumulator_starts"][group, renamed[number]] = ends - widths
         rows = np.repeat(places[group, number] - (ends - widths), widths) + np.arange(widths.sum())

@@ -3,9 +3,6 @@
 import numpy as np
 
 from lab.engine.compiled.layout import (
-    KIND,
-    NEEDS,
-    NEEDS_END,
     RESET,
     SEQ,
     N,
@@ -19,7 +16,7 @@ COUNT_SINCE = 0  # the kind that is reset when its rule fires
 @njit_without_allocation
 def has_values(store, rules, aggregate, event):
     """Whether no field that an aggregate needs is null in an event."""
-    for row in range(rules.aggregates[aggregate, NEEDS], rules.aggregates[aggregate, NEEDS_END]):
+    for row in range(rules.aggregates[aggregate].needs, rules.aggregates[aggregate].needs_end):
         bits = rules.required_bits[row, 1]
         if store.events[event, rules.required_bits[row, 0]] & bits != bits:
             return False
@@ -29,7 +26,7 @@ def has_values(store, rules, aggregate, event):
 @njit_without_allocation
 def is_counted(store, rules, aggregate, accumulator, event):
     """Whether an event counts for an aggregate: it has the values, and came after the last reset."""
-    if rules.aggregates[aggregate, KIND] == COUNT_SINCE and store.events[event, SEQ] <= accumulator[RESET]:
+    if rules.aggregates[aggregate].kind == COUNT_SINCE and store.events[event, SEQ] <= accumulator[RESET]:
         return False
     return has_values(store, rules, aggregate, event)
 

@@ -6,9 +6,7 @@ from lab.engine.compiled.layout import (
     AGGREGATE,
     COUNTED,
     EXAMPLE,
-    FIRST,
     GROUP,
-    LAST,
     NOTHING,
     SALT,
     N,
@@ -33,7 +31,7 @@ def extend_hash(hash_so_far, value):
 
 @njit_without_allocation
 def has_same_values(store, rules, aggregate, event, other):
-    for n in range(rules.aggregates[aggregate, FIRST], rules.aggregates[aggregate, LAST]):
+    for n in range(rules.aggregates[aggregate].first, rules.aggregates[aggregate].last):
         if store.events[event, rules.distinct_columns[n]] != store.events[other, rules.distinct_columns[n]]:
             return False
     return True
@@ -45,7 +43,7 @@ def find_or_add_distinct_slot(store, rules, aggregate, event):
     last = len(store.distinct_table) - 1
     group = store.events[event, GROUP]
     hash_so_far = extend_hash(extend_hash(np.uint64(store.scalars[SALT]), group), aggregate)
-    for n in range(rules.aggregates[aggregate, FIRST], rules.aggregates[aggregate, LAST]):
+    for n in range(rules.aggregates[aggregate].first, rules.aggregates[aggregate].last):
         hash_so_far = extend_hash(hash_so_far, store.events[event, rules.distinct_columns[n]])
     slot = np.int64(hash_so_far & np.uint64(last))
     while store.distinct_table[slot, AGGREGATE] != NOTHING:

@@ -22,10 +22,8 @@ from lab.engine.compiled.aggregates.sums import (
 )
 from lab.engine.compiled.layout import (
     HEAD,
-    KIND,
     NEWER,
     NOTHING,
-    QUEUE,
     TAIL,
     N,
     choose_compiled,
@@ -93,7 +91,7 @@ def clear_accumulator(rules, aggregate, accumulator):
     if has_queue(rules, aggregate):
         accumulator[HEAD] = NOTHING
         accumulator[TAIL] = NOTHING
-    elif rules.aggregates[aggregate, KIND] == COUNT_SINCE:
+    elif rules.aggregates[aggregate].kind == COUNT_SINCE:
         accumulator[N] = 0
     else:
         accumulator[N:] = 0
@@ -114,7 +112,7 @@ def leave_window(store, rules, aggregate, accumulator, event):
     """Removes an event from the running window; if the aggregate has a queue, from the older end."""
     if has_queue(rules, aggregate):
         if accumulator[HEAD] == event:
-            accumulator[HEAD] = store.queues[event, rules.aggregates[aggregate, QUEUE], NEWER]
+            accumulator[HEAD] = store.queues[event, rules.aggregates[aggregate].queue, NEWER]
     elif is_counted(store, rules, aggregate, accumulator, event):
         add_or_subtract(store, rules, aggregate, accumulator, event, -1)
 
@@ -122,10 +120,10 @@ def leave_window(store, rules, aggregate, accumulator, event):
 @njit_without_allocation
 def measure_of_accumulator(store, rules, aggregate, accumulator):
     """The aggregate of the running window; denominator 0: no event counts, and it is no count."""
-    return _measure(rules.aggregates[aggregate, KIND], store, rules, aggregate, accumulator)
+    return _measure(rules.aggregates[aggregate].kind, store, rules, aggregate, accumulator)
 
 
 @njit_without_allocation
 def add_or_subtract(store, rules, aggregate, accumulator, event, sign):
     """Adds an event to an accumulator (sign 1) or subtracts it (sign -1)."""
-    _add(rules.aggregates[aggregate, KIND], store, rules, aggregate, accumulator, event, sign)
+    _add(rules.aggregates[aggregate].kind, store, rules, aggregate, accumulator, event, sign)

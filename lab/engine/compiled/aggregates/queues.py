@@ -9,16 +9,13 @@ MAX     value  │9              head: the oldest in the window that no newer on
 
 from lab.engine.compiled.aggregates.counted import is_counted, measure_of_value, no_measure
 from lab.engine.compiled.layout import (
-    COLUMN,
     HEAD,
-    KIND,
     KNOWN,
     NEWER,
     NEXT,
     NOTHING,
     OLDER,
     PREV,
-    QUEUE,
     TAIL,
     TIME,
     choose_compiled,
@@ -37,21 +34,21 @@ _beats = choose_compiled([compiled_inline(beats) for beats in BEATS])
 
 @njit_without_allocation
 def has_queue(rules, aggregate):
-    return rules.aggregates[aggregate, KIND] >= FIRST_QUEUE
+    return rules.aggregates[aggregate].kind >= FIRST_QUEUE
 
 
 @njit_without_allocation
 def measure_of_head(store, rules, aggregate, accumulator):
     if accumulator[HEAD] == NOTHING:
         return no_measure()
-    return measure_of_value(store.events[accumulator[HEAD], rules.aggregates[aggregate, COLUMN]], 0, 1)
+    return measure_of_value(store.events[accumulator[HEAD], rules.aggregates[aggregate].column], 0, 1)
 
 
 @njit_without_allocation
 def beats(store, rules, aggregate, event, older):
     """Whether an older event no longer matters for the aggregate beside an event, as by its value."""
-    c = rules.aggregates[aggregate, COLUMN]
-    kind = rules.aggregates[aggregate, KIND]
+    c = rules.aggregates[aggregate].column
+    kind = rules.aggregates[aggregate].kind
     return _beats(kind - FIRST_QUEUE, store.events[event, c], store.events[older, c])
 
 
@@ -61,7 +58,7 @@ def link_in_queue(store, rules, aggregate, accumulator, event, older, newer, is_
 
     If `newer` is NOTHING, the event goes to the newer end. `is_in_window`: whether the event is in the running window.
     """
-    q = rules.aggregates[aggregate, QUEUE]
+    q = rules.aggregates[aggregate].queue
     while older != NOTHING and beats(store, rules, aggregate, event, older):
         older = store.queues[older, q, OLDER]
     store.queues[event, q, OLDER] = older
@@ -82,7 +79,7 @@ def insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event,
     steps = 0
     if not is_counted(store, rules, aggregate, accumulator, event):
         return steps
-    q, time_ms = rules.aggregates[aggregate, QUEUE], store.events[event, TIME]
+    q, time_ms = rules.aggregates[aggregate].queue, store.events[event, TIME]
     older = store.events[event, PREV]
     while older != NOTHING and not is_counted(store, rules, aggregate, accumulator, older):
         older = store.events[older, PREV]
@@ -115,7 +112,7 @@ def find_extreme(store, rules, aggregate, accumulator, event, skipped, start_ms,
 
     NOTHING if there is no such event, TOO_FAR if the search takes more than `most_steps` steps.
     """
-    q, head = rules.aggregates[aggregate, QUEUE], accumulator[HEAD]
+    q, head = rules.aggregates[aggregate].queue, accumulator[HEAD]
     found = event
     while found == skipped or not is_counted(store, rules, aggregate, accumulator, found):
         found = store.events[found, PREV]

@@ -6,7 +6,7 @@ variance   (n · Σ value² − (Σ value)²) / n²        limbs    │ 0 │ 1 
 import numpy as np
 
 from lab.engine.compiled.aggregates.counted import measure_of_value, no_measure
-from lab.engine.compiled.layout import COLUMN, HIGH, LIMB, LOW, LOW_BITS, N, njit_without_allocation
+from lab.engine.compiled.layout import HIGH, LIMB, LOW, LOW_BITS, N, njit_without_allocation
 from lab.engine.compiled.limits import Measure
 
 LIMBS = 8  # the first places of Store.scratch, to calculate in
@@ -14,7 +14,7 @@ LIMBS = 8  # the first places of Store.scratch, to calculate in
 
 @njit_without_allocation
 def add_value(store, rules, aggregate, accumulator, event, sign):
-    value = store.events[event, rules.aggregates[aggregate, COLUMN]]
+    value = store.events[event, rules.aggregates[aggregate].column]
     accumulator[N] += sign
     accumulator[HIGH] += sign * (value >> 32)
     accumulator[LOW] += sign * (value & LOW_BITS)
@@ -23,7 +23,7 @@ def add_value(store, rules, aggregate, accumulator, event, sign):
 @njit_without_allocation
 def add_value_and_square(store, rules, aggregate, accumulator, event, sign):
     add_value(store, rules, aggregate, accumulator, event, sign)
-    add_square(accumulator, store.events[event, rules.aggregates[aggregate, COLUMN]], sign)
+    add_square(accumulator, store.events[event, rules.aggregates[aggregate].column], sign)
 
 
 @njit_without_allocation
