@@ -34,7 +34,8 @@ def describe_alert(
     characters of the line; the title is cut first, then the longest parts.
 
     >>> from decimal import Decimal
-    >>> alert = Alert(1, 2, "{host=a}", Decimal(51), "GREATER", Decimal(50), 7, 0, title="Too many requests of one host")
+    >>> from lab.model.attributes import carried
+    >>> alert = Alert(1, 2, "{host=a}", Decimal(51), "GREATER", Decimal(50), 7, 0, carried=carried(title="Too many requests of one host"))
     >>> describe_alert(alert)
     '1970-01-01 00:00:00.000  rule 1 v2  Too many requests of one host  {host=a}  51 GREATER 50  event 7'
     >>> describe_alert(alert, at_most=90)
@@ -47,9 +48,13 @@ def describe_alert(
     took = "" if alert.log_to_alert_ms is None else f"{alert.log_to_alert_ms:5} ms"
     measured = ", ".join(map(_describe_condition, measured_conditions(alert)))
     event = f"event {event_id_text(alert.event_id)}"
-    facts = [utc_text(alert.event_time), f"rule {alert.rule_id} v{alert.rule_version}", alert.severity or ""]
+    facts = [
+        utc_text(alert.event_time),
+        f"rule {alert.rule_id} v{alert.rule_version}",
+        alert.carries("severity") or "",
+    ]
     facts = [*facts, alert.key, nothing_came or measured, event, took]
-    facts, title = [clean(fact) for fact in facts], clean(alert.title or "")
+    facts, title = [clean(fact) for fact in facts], clean(alert.carries("title") or "")
     if at_most is not None:
         room = at_most - 2 * (sum(map(bool, facts)) - 1)
         if title:

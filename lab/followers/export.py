@@ -42,8 +42,10 @@ from lab.model.alerts import (
     event_member,
     parse_alert_line,
 )
+from lab.model.attributes import carried_attributes
 from lab.model.group import Group, group_hash, group_json, sorted_group
 from lab.model.jsontext import compact_json
+from lab.model.kinds import Carried
 from lab.model.words import plain_text
 from lab.rulestore.databases import INSERTS, check_columns, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import BIG, EXACT
@@ -51,6 +53,13 @@ from lab.running.target import Target
 
 MAX_KEY_BYTES = 2_000  # an index of PostgreSQL takes 2,704; a character has up to 4
 METADATA = MetaData()
+
+
+def _carried_column(name: str, kind: Carried) -> str:
+    """The column of an attribute that alerts carry."""
+    return f"{name}_json" if kind.sql_type == "document" else name
+
+
 ALERTS = Table(
     "lab_alerts",
     METADATA,
@@ -66,9 +75,7 @@ ALERTS = Table(
     Column("log_time", DateTime(timezone=True)),  # when the event was logged, and when the alert was made:
     Column("alert_time", DateTime(timezone=True)),  # of live logs only
     Column("group_json", Text),  # null in alerts of versions that gave only the text, `group_key`
-    Column("severity", Text),
-    Column("title", Text),
-    Column("labels_json", Text),
+    *(Column(_carried_column(name, kind), Text) for name, kind in carried_attributes()),
     Column("conditions_json", Text),
     Column("event_json", Text),
     Column("withdrawn", Text),  # "yes" if its event was taken back and has not come again, else null
@@ -216,13 +223,17 @@ def _row(alert: Alert) -> dict[str, Any]:
         "log_time": _time(alert.log_time),
         "alert_time": _time(alert.alert_time),
         "group_json": None if alert.group is None else group_json(alert.group),
-        "severity": alert.severity and _text(alert.severity),
-        "title": alert.title and _text(alert.title),
-        "labels_json": compact_json(dict(alert.labels)) if alert.labels else None,
+        **{_carried_column(name, kind): _carried(alert, name, kind) for name, kind in carried_attributes()},
         "event_json": event_member(alert.event).removeprefix(',"event":') or None,
         "conditions_json": conditions_member(alert.conditions).removeprefix(',"conditions":') or None,
         "withdrawn": None,  # so far: what was withdrawn before has come again
     }
+
+
+def _carried(alert: Alert, name: str, kind: Carried) -> str | None:
+    if not (value := alert.carries(name)):
+        return None
+    return compact_json(kind.to_json(value)) if kind.sql_type == "document" else _text(value)
 
 
 def _text(text: str) -> str:

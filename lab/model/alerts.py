@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from lab.model.aggregation import MeasuredCondition, operator_symbol
+from lab.model.attributes import Carries, carried_attributes, carried_members
 from lab.model.field import Id, Value
 from lab.model.group import Group, group_hash, group_json, legacy_group_hash
 from lab.model.jsontext import compact_json, is_valid_unicode
 from lab.model.language import say
-from lab.model.rule import Rule
 from lab.model.schema import MAX_TIME
 from lab.model.words import html_table, plain_text, short_json
 
@@ -28,13 +29,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Alert:
+class Alert(Carries):
     """An alert: one rule held at one event; the Flink demo's `com.ververica.field.dynamicrules.Alert`.
 
     Times are in ms since the epoch. On live logs only, `log_time` says when the event reached the log and
     `alert_time` when the alert left the engine. `event_id` is a tuple where several fields are the id. `key` is the
     demo's text, for people; `group` is what programs read. It is None in alerts of versions that had only the text.
-    `severity`, `title` and `labels` are those of the rule. Of a rule with several conditions `aggregate`, `operator` and `limit`
+    `carried` is that of the rule. Of a rule with several conditions `aggregate`, `operator` and `limit`
     are those of the first that holds, and `conditions` has all. `event`: the fields of its event that the rule wants in its alerts.
 
     >>> group = (("payeeId", 25),)
@@ -56,9 +57,7 @@ class Alert:
     log_time: int | None = None
     alert_time: int | None = None
     group: Group | None = None
-    severity: str | None = None
-    title: str | None = None
-    labels: tuple[tuple[str, str], ...] = ()
+    carried: tuple[tuple[str, Any], ...] = ()
     conditions: tuple[MeasuredCondition, ...] = ()
     event: tuple[tuple[str, int | str | None], ...] = ()
 
@@ -76,7 +75,7 @@ class Alert:
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
             f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain_text(self.aggregate)}","operator":{json.dumps(self.operator)},'
-            f'"limit":"{plain_text(self.limit)}"{conditions_member(self.conditions)}{severity_title_labels_members(self)}{event_member(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
+            f'"limit":"{plain_text(self.limit)}"{conditions_member(self.conditions)}{carried_members(self)}{event_member(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 
@@ -111,9 +110,11 @@ class Alert:
                 given.get("logTime"),
                 given.get("alertTime"),
                 None if group is None else tuple(group.items()),
-                given.get("severity"),
-                given.get("title"),
-                tuple(given.get("labels", {}).items()),
+                tuple(
+                    (name, kind.from_alert(given[name]))
+                    for name, kind in carried_attributes()
+                    if given.get(name) not in (None, {}, "")
+                ),
                 tuple(
                     MeasuredCondition(
                         _optional(each["aggregate"]), each["operator"], _optional(each["limit"])
@@ -145,9 +146,6 @@ class Alert:
             raise ValueError("expected texts for key and operator")
         if not all(_is_text(name) and (value is None or _is_value(value)) for name, value in self.event):
             raise ValueError("expected integers, texts and nulls in event")
-        said = [text for text in (self.severity, self.title) if text is not None]
-        if not all(map(_is_text, (*said, *(text for label in self.labels for text in label)))):
-            raise ValueError("expected texts for severity, title and labels")
 
     def _repr_html_(self) -> str:
         return AlertTable([self])._repr_html_()
@@ -263,16 +261,6 @@ def event_member(event: Iterable[tuple[str, int | str | None]]) -> str:
     """
     fields = dict(event)
     return f',"event":{compact_json(fields)}' if fields else ""
-
-
-def severity_title_labels_members(of: "Alert | Rule") -> str:
-    """The members `severity`, `title` and `labels` of an alert's JSON, with a comma before each; "" if its rule has none.
-
-    >>> severity_title_labels_members(Alert(1, 1, "{}", Decimal(4), "GREATER", Decimal(3), 7, 0, severity="high", labels=(("team", "fraud"),)))
-    ',"severity":"high","labels":{"team":"fraud"}'
-    """
-    said = {"severity": of.severity, "title": of.title, "labels": dict(of.labels)}
-    return "".join(f',"{name}":{compact_json(value)}' for name, value in said.items() if value)
 
 
 def conditions_member(conditions: Iterable[MeasuredCondition]) -> str:

@@ -1,202 +1,317 @@
-"""The attributes of control messages, each read by itself: what is wrong with one is said with its name, its value and what is right."""
+"""The attributes of a control message: a row for each, with all that there is to know about it.
 
-import re
-from decimal import Decimal
-from typing import Any
+    {"severity": "high"}     …, severity high     column `severity`, CHECK (severity IN …)     "severity":"high" in each alert
 
-from lab.model import jsontext
-from lab.model.conditions import BadConditions
-from lab.model.field import Field
-from lab.model.filters import filter_of_values
-from lab.model.jsontext import BadRecord
-from lab.model.rule import UNIT_SECONDS
-from lab.model.schema import Schema
-from lab.model.times import parse_duration_ms
-from lab.model.when import When
-from lab.model.whenreader import parse_filter, parse_when
-from lab.model.words import expected_message, plain_text, short_json
+Readers of JSON and of sentences, JSON Schemas, the tables, checks and triggers of rule stores, the form, alerts and the table in
+docs/rules.md take an attribute from here. One whose kind alerts carry needs no other code; what any other one means stands in
+`lab.model.messages` and `lab.model.rule`. Names are those of the Flink demo (`com.ververica.field.dynamicrules.Rule`), whose rules load unchanged.
+"""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lab.model.aggregates import aggregates_of
+from lab.model.aggregation import FUNCTIONS, OPERATORS, SYMBOLS
+from lab.model.jsontext import compact_json
+from lab.model.kinds import (
+    Carried,
+    ConditionText,
+    Document,
+    Duration,
+    EventField,
+    EventFields,
+    EventFilter,
+    Flag,
+    Kind,
+    Name,
+    Number,
+    Text,
+    Texts,
+    Word,
+)
+
+STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
+CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
+COUNT_WORDS = {name: name for name in aggregates_of("events")}
+COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
+OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
+OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
 ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that follows an alert does
-MAX_KEYS = 16  # grouping keys; see MAX_TEXT
 SEVERITIES = ("low", "medium", "high", "critical")
-MAX_LABELS, MAX_SAID = 16, 200  # MAX_SAID: characters of a title and of a label's value
-LABEL = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+MAX_KEYS = 16  # grouping keys; see MAX_TEXT
 MAX_EVENT_FIELDS = 16
-MAX_WINDOW_SECONDS = 3660 * 86_400
-_AROUND = "without blanks before and after it"
-_OF_SENTENCE = re.compile("([0-9]{1,12}) *([smhd]|min)")  # a duration as sentences have it
-_WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
 
 
-class BadRule(ValueError):
-    """A control message that is refused; its text names the attribute, its value and what is allowed."""
+class Clause(NamedTuple):
+    """A clause of a sentence: the words with which it begins, an example, and what it gives, for docs/rules.md."""
+
+    begins: str
+    example: str
+    gives: str
 
 
-def read_one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, str] | None = None) -> str:
-    """The attribute as one of the words, whatever its case."""
-    known = {word: word for word in words} | (aliases or {})
-    word = given.get(name)
-    if not isinstance(word, str) or word.upper() not in known:
-        raise BadRule(expected_message(name, word, f"one of {', '.join(known)}"))
-    return known[word.upper()]
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of a message. `needed` and `values` are its row in docs/rules.md.
+
+    `clause`: that of a sentence which gives it, if it has one.
+    `column`: its column in the table `rules` of a rule store. `defines`: it is part of what a rule says, not only of its message.
+    """
+
+    name: str
+    kind: Kind
+    values: str
+    needed: str = "no"
+    clause: Clause | None = None
+    column: str = ""
+    defines: bool = True
 
 
-def read_action(given: dict, keys: tuple[str, ...]) -> str:
-    action = given.get("action")
-    if action not in ACTIONS:
-        raise BadRule(expected_message("action", action, f"one of {', '.join(ACTIONS)}"))
-    if action != "notify" and not keys:
-        raise BadRule(
-            expected_message("action", action, "notify: without groupingKeyNames it would be for everybody")
-        )
-    return action
+def rows_by_name(rows: Iterable[Attribute]) -> dict[str, Attribute]:
+    return {row.name: row for row in rows}
 
 
-def read_severity(given: dict) -> str | None:
-    severity = given.get("severity")
-    if isinstance(severity, str) and severity not in SEVERITIES and (word := severity.lower()) in SEVERITIES:
-        raise BadRule(expected_message("severity", severity, f"lower case: write {short_json(word)}"))
-    if severity is not None and severity not in SEVERITIES:
-        raise BadRule(expected_message("severity", severity, f"one of {', '.join(SEVERITIES)}"))
-    return severity
+ATTRIBUTES = rows_by_name(
+    (
+        Attribute(
+            "ruleId",
+            Kind(),
+            "a positive integer below 2^63; a string of digits means the same",
+            needed="yes",
+            column="rule_id",
+            defines=False,
+        ),
+        Attribute(
+            "ruleState",
+            Name(STATES),
+            "`ACTIVE`, `PAUSE`, `DELETE`, `CONTROL`, in upper or lower case",
+            needed="yes",
+            column="rule_state",
+            defines=False,
+        ),
+        Attribute(
+            "groupingKeyNames",
+            EventFields(MAX_KEYS),
+            "a list of at most 16 event fields. If it is empty or missing, all events form one group",
+            column="grouping_key_names",
+        ),
+        Attribute(
+            "unique",
+            EventFields(),
+            "a list of fields whose distinct combinations are counted. `aggregateFieldName` may name a single field instead",
+            needed="for `UNIQUE_COUNT`",
+            column="unique_fields",
+        ),
+        Attribute(
+            "aggregateFieldName",
+            EventField(tuple(COUNT_WORDS)),
+            "a numeric field: `long`, `decimal` or `time`, which counts in milliseconds. Instead of a field, it may be `COUNT`, `COUNT_FLINK`, `COUNT_WITH_RESET` or `COUNT_WITH_RESET_FLINK`; then the rule counts events, whatever the function is",
+            needed="for `SUM`, `AVG`, `MIN`, `MAX`, `VARIANCE`, `STDDEV`",
+            column="aggregate_field_name",
+        ),
+        Attribute(
+            "aggregatorFunctionType",
+            Name((*FUNCTIONS, *COUNT_WORDS)),
+            "a function of the next table",
+            needed="unless `aggregateFieldName` is one of these counts",
+            column="aggregator_function_type",
+        ),
+        Attribute(
+            "limitOperatorType",
+            Name((*OPERATORS, *OPERATOR_ALIASES)),
+            "an operator of the table below",
+            needed="yes",
+            column="limit_operator_type",
+        ),
+        Attribute(
+            "limit",
+            Number(),
+            "an exact decimal below 10^24 with at most 12 digits after the point; a number or a string",
+            needed="yes",
+            column="limit_value",
+        ),
+        Attribute(
+            "window", Duration(), "see *Windows and durations*", needed="one of them", column="window_seconds"
+        ),
+        Attribute("windowMinutes", Duration(), "see *Windows and durations*", needed="one of them"),
+        Attribute(
+            "filter",
+            EventFilter(),
+            'which events the rule sees at all, as an object or as text. An object, such as `{"action": "login"}` or `{"country": ["KR", "CN"], "action": "login"}`: an event must match every field, and a list means *any of these*; fields of type `time` are not allowed. A text: any condition in the language of `when`, such as `"amount > 500 and ip not in 10.0.0.0/8"`',
+            column="filter",
+        ),
+        Attribute(
+            "where",
+            ConditionText("which events count for the aggregate, in the language of when"),
+            'which events count for the aggregate, in the language of `when`: `"action = failed"`',
+            column="where_condition",
+        ),
+        Attribute(
+            "excludeCurrent",
+            Flag(),
+            "`true`: the event being judged does not count",
+            column="exclude_current",
+        ),
+        Attribute(
+            "limitOf",
+            Document("object"),
+            "the limit is a multiple of another aggregate, perhaps with a number added; see *Rules that say more*",
+            column="limit_of",
+        ),
+        Attribute(
+            "and",
+            Document("array"),
+            "a list of one to three further conditions; see *Rules that say more*",
+            column="and_conditions",
+        ),
+        Attribute(
+            "or",
+            Document("array"),
+            "a list of one to three further conditions; see *Rules that say more*",
+            column="or_conditions",
+        ),
+        Attribute(
+            "when",
+            ConditionText("which event may alert: amount > 500 and country not in (KR, CN)"),
+            'a condition on the event that may alert, as text: `"amount > 500 and country not in (KR, CN)"`; see *Which event may alert*',
+            clause=Clause("when", "when amount > 500", "`when`"),
+            column="when_condition",
+        ),
+        Attribute(
+            "atMost",
+            Document("object"),
+            '`{"alerts": 1, "per": "10m"}`: at most this many alerts per group at events within this time, counted back from the time of each event; see *Rules that say more*',
+            clause=Clause("at most", "at most 1 per 10 min", "`atMost`"),
+            column="at_most",
+        ),
+        Attribute(
+            "absence",
+            Flag("alert at an event after which none that counts is logged within the window"),
+            "`true`: alert if, within the window after an event, no event that counts is logged; see *Absence*",
+            column="absence",
+        ),
+        Attribute(
+            "action",
+            Name(ACTIONS),
+            "`block_login`, `hold_payment`, `notify`: the restriction that an alert places on its group ([rules-in-a-database.md](rules-in-a-database.md#restrictions)). A rule without grouping keys may only use `notify`",
+            clause=Clause("then", "then notify for 24 h", "`action` and `ttl`"),
+            column="action",
+        ),
+        Attribute(
+            "ttl",
+            Duration(),
+            "how long the restriction lasts, written like a window",
+            needed="with `action`",
+            column="ttl_seconds",
+        ),
+        Attribute(
+            "severity",
+            Word(SEVERITIES),
+            "`low`, `medium`, `high`, `critical`. Each alert of the rule carries its severity, title and labels, for the people and programs that read it",
+            clause=Clause("severity", "severity high", "`severity`"),
+            column="severity",
+        ),
+        Attribute(
+            "title",
+            Text("Too much"),
+            "a text of at most 200 characters: what an alert of the rule means",
+            clause=Clause("title", 'title "Card testing"', "`title`, always in quotes"),
+            column="title",
+        ),
+        Attribute(
+            "labels",
+            Texts(),
+            'an object of at most 16 texts of at most 200 characters each: `{"team": "fraud", "queue": "night"}`. A name has at most 64 letters, digits and `_ . -`',
+            clause=Clause(
+                "labels",
+                'labels team = fraud, desk = "2, left"',
+                "`labels`; a text with spaces or special characters goes in quotes",
+            ),
+            column="labels",
+        ),
+        Attribute(
+            "eventFields",
+            EventFields(MAX_EVENT_FIELDS, "fields of its event that each alert carries as event"),
+            'a list of at most 16 fields: each alert carries these fields of its own event as `event`, such as `"event":{"amount":"12.50","ip":null}`',
+            clause=Clause("with", "with ip, userId of the event", "`eventFields`"),
+            column="event_fields",
+        ),
+        Attribute("controlType", Name(CONTROLS), "see *Controls*", needed="for `CONTROL`", defines=False),
+        Attribute(
+            "version",
+            Kind(),
+            "ignored on input. The engine numbers the accepted messages of each rule id: 1, 2, 3, …",
+            defines=False,
+        ),
+        Attribute(
+            "changeId",
+            Kind(),
+            "written by `lab cdc run`: the change of the rule store that the message carries",
+            defines=False,
+        ),
+    )
+)
 
 
-def read_title(given: dict) -> str | None:
-    title = given.get("title")
-    if title is not None and not (_is_said(title) and title):
-        raise BadRule(expected_message("title", title, f"a text of 1 to {MAX_SAID} characters, {_AROUND}"))
-    return title
+def carried_attributes() -> list[tuple[str, Carried]]:
+    """Those that each alert of a rule carries, with their kinds."""
+    return [(row.name, row.kind) for row in ATTRIBUTES.values() if isinstance(row.kind, Carried)]
 
 
-def read_labels(given: dict) -> tuple[tuple[str, str], ...]:
-    labels = given.get("labels")
-    if labels is None:
-        return ()
-    if not isinstance(labels, dict) or len(labels) > MAX_LABELS:
-        raise BadRule(
-            expected_message(
-                "labels", labels, f'an object of at most {MAX_LABELS} texts, such as {{"team": "fraud"}}'
-            )
-        )
-    for name, value in labels.items():
-        if not re.fullmatch(LABEL, name):
-            allowed = "1 to 64 letters, digits and _ . -, the first a letter or _"
-            raise BadRule(expected_message("labels", name, f"names of {allowed}"))
-        if not _is_said(value):
-            allowed = f"a text of at most {MAX_SAID} characters, {_AROUND}"
-            raise BadRule(expected_message(f"labels.{name}", value, allowed))
-    return tuple(sorted(labels.items()))
+def stored_attributes() -> list[Attribute]:
+    """Those that have a column in the table `rules`."""
+    return [row for row in ATTRIBUTES.values() if row.column]
 
 
-def _is_said(value: object) -> bool:
-    return (
-        isinstance(value, str)
-        and len(value) <= MAX_SAID
-        and value == value.strip(" ")
-        and jsontext.is_valid_unicode(value)
+def clause_attributes() -> dict[str, Attribute]:
+    """Those that a clause of a sentence gives, by the first word of the clause."""
+    return {row.clause.begins.split()[0]: row for row in ATTRIBUTES.values() if row.clause}
+
+
+class Carries:
+    """What has the values of carried attributes: a rule, and each of its alerts. Those that are given, in the order of the table."""
+
+    carried: tuple[tuple[str, Any], ...]
+
+    def carries(self, name: str) -> Any:
+        """The value of such an attribute; None if it is not given."""
+        return dict(self.carried).get(name)
+
+
+def carried(**given: Any) -> tuple[tuple[str, Any], ...]:
+    """Values of carried attributes as a rule and an alert have them.
+
+    >>> carried(title="Too much", severity="high", labels=None)
+    (('severity', 'high'), ('title', 'Too much'))
+    """
+    return tuple((name, given[name]) for name, _ in carried_attributes() if given.get(name))
+
+
+def carried_members(of: Carries) -> str:
+    """The members of an alert's JSON that say what its rule carries, with a comma before each.
+
+    >>> class High(Carries):
+    ...     carried = (("severity", "high"), ("labels", (("team", "fraud"),)))
+    >>> carried_members(High())
+    ',"severity":"high","labels":{"team":"fraud"}'
+    """
+    given = dict(of.carried)
+    return "".join(
+        f',"{name}":{compact_json(kind.to_json(given[name]))}'
+        for name, kind in carried_attributes()
+        if name in given
     )
 
 
-def read_field(attribute: str, name: object, schema: Schema) -> Field:
-    if not isinstance(name, str):
-        raise BadRule(expected_message(attribute, name, "the name of an event field"))
-    try:
-        return schema.field(name)
-    except ValueError as error:
-        raise BadRule(f"{attribute}: {error}") from None
+def markdown_rows() -> Iterator[str]:
+    """The rows of the table of attributes in docs/rules.md."""
+    for row in ATTRIBUTES.values():
+        yield f"| `{row.name}` | {row.needed} | {row.values} |"
 
 
-def read_fields(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]:
-    listed = given.get(attribute)
-    if not isinstance(listed, list | None):
-        raise BadRule(expected_message(attribute, listed, "a list of event fields"))
-    names = tuple(read_field(attribute, name, schema).name for name in listed or ())
-    if len(set(names)) < len(names):
-        raise BadRule(f"{attribute}: {short_json(', '.join(names))}, expected each field once")
-    return names
-
-
-def read_filter(given: dict, schema: Schema) -> When | None:
-    wanted = given.get("filter")
-    if isinstance(wanted, When):
-        return wanted
-    if isinstance(wanted, str):
-        try:
-            return parse_filter(wanted, schema)
-        except BadConditions as error:
-            raise BadRule(f"filter: {error}") from None
-    if not isinstance(wanted, dict | None):
-        allowed = f'an object such as {{"action": "login"}}, or a text such as {short_json("amount > 500")}'
-        raise BadRule(expected_message("filter", wanted, allowed))
-    pairs = []
-    for name, value in sorted((wanted or {}).items()):
-        field = read_field("filter", name, schema)
-        if field.type == "time":
-            raise BadRule(expected_message(f"filter.{name}", value, "a field that is no time"))
-        try:
-            values: Any = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
-        except BadRecord as error:
-            raise BadRule(f"filter.{error}") from None
-        if not values or None in values:
-            raise BadRule(
-                expected_message(f"filter.{name}", value, "a value or a list of values, none of them null")
-            )
-        pairs.append((name, tuple(sorted(values))))
-    return filter_of_values(pairs)
-
-
-def read_condition(name: str, given: dict, schema: Schema) -> When | None:
-    """`when` or `where`, in words, or as a sentence has read it."""
-    words = given.get(name)
-    if words is None or isinstance(words, When):
-        return words
-    if not isinstance(words, str):
-        raise BadRule(expected_message(name, words, f"a text such as {short_json('amount > 500')}"))
-    try:
-        return parse_when(words, schema)
-    except BadConditions as error:
-        raise BadRule(f"{name}: {error}") from None
-
-
-def read_flag(name: str, given: dict) -> bool:
-    """Whether an attribute is true; it may be missing."""
-    value = given.get(name)
-    if not isinstance(value, bool | None):
-        raise BadRule(expected_message(name, value, "true or false"))
-    return bool(value)
-
-
-def read_decimal(name: str, given: dict) -> Decimal:
-    """`limit` or `plus`."""
-    number = jsontext.exact_decimal(given.get(name), precision=36, scale=12)
-    if number is None:
-        allowed = "a decimal number below 10^24, with at most 12 digits after the point"
-        raise BadRule(expected_message(name, given.get(name), allowed))
-    return Decimal(plain_text(number).rstrip("0").rstrip("."))
-
-
-def read_window_ms(given: dict) -> int:
-    names = [name for name in ("windowMinutes", "window") if given.get(name) is not None]
-    if not names:
-        raise BadRule(expected_message("window", None, _WINDOW_ALLOWED))
-    if len(seconds := {read_duration_seconds(name, given[name]) for name in names}) > 1:
-        windows = " and ".join(f"{name}: {short_json(given[name])}" for name in names)
-        raise BadRule(f"{windows} differ, expected one of them or the same in both")
-    return 1000 * seconds.pop()
-
-
-def read_duration_seconds(name: str, window: object) -> int:
-    text = str(window) if isinstance(window, int | str) else ""
-    try:
-        seconds = parse_duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
-    except ValueError:
-        seconds = 0
-    if not seconds and (spaced := _OF_SENTENCE.fullmatch(text)):
-        code = spaced[1] + spaced[2][0]
-        if 0 < parse_duration_ms(code) <= 1000 * MAX_WINDOW_SECONDS:
-            raise BadRule(
-                expected_message(name, window, f"a number and one letter: write {short_json(code)}")
-            )
-    if not 0 < seconds <= MAX_WINDOW_SECONDS:
-        raise BadRule(expected_message(name, window, _WINDOW_ALLOWED))
-    return seconds
+def clause_markdown_rows() -> Iterator[str]:
+    """The rows of the table of clauses in docs/rules.md."""
+    for row in ATTRIBUTES.values():
+        if row.clause:
+            yield f"| `{row.clause.example}` | {row.clause.gives} |"

@@ -11,7 +11,6 @@ from lab.model.aggregates import AGGREGATES, aggregates_of
 from lab.model.aggregation import SYMBOLS
 from lab.model.conditions import BadConditions, Token
 from lab.model.numberreader import DIVIDED, TIMES, NumberReader
-from lab.model.refusals import CLAUSES
 
 NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 EXAMPLE = "SUM(amount) per userId over 1 h > 500"
@@ -200,7 +199,7 @@ class ConditionReader(NumberReader):
         """Fields with commas between them; the first word of a clause is none of them, unless it is a field."""
         names = [self._name()]
         while self.upcoming_token.is_sign(",") and (
-            self.token_ahead(1).text in self.schema.names or not self.token_ahead(1).is_word(*CLAUSES)
+            self.token_ahead(1).text in self.schema.names or not self.token_ahead(1).is_word(*self.clauses)
         ):
             self.take_token()
             token = self.upcoming_token
@@ -225,7 +224,7 @@ class ConditionReader(NumberReader):
                 if self.upcoming_token.text.startswith("%"):
                     raise self.percentage(self.upcoming_token)
                 if self.upcoming_token.kind == "word" and not self.upcoming_token.is_word(
-                    "and", "or", *CLAUSES
+                    "and", "or", *self.clauses
                 ):
                     self.refuse_route()
                     self.refuse_condition_on_event()

@@ -1,28 +1,14 @@
 """JSON Schemas of what the engine reads: events and control messages."""
 
-from lab.model.attributes import MAX_EVENT_FIELDS
+from lab.model.attributes import ATTRIBUTES
 from lab.model.field import MAX_TEXT, Field
 from lab.model.jsonschema import (
     LONG,
-    TEXT,
     Json,
-    any_case_words_schema,
     closed_object,
     object_of_named_attributes_or_null,
-    severity_title_labels_schemas,
 )
 from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_DIVIDED_BY
-from lab.model.rules import (
-    ACTIONS,
-    ATTRIBUTES,
-    CONTROLS,
-    COUNT_WORDS,
-    FUNCTIONS,
-    MAX_KEYS,
-    OPERATOR_ALIASES,
-    OPERATORS,
-    STATES,
-)
 from lab.model.schema import MAX_ID, Schema
 from lab.model.sentence import MAX_CONDITIONS
 from lab.model.times import PATTERNS, TEXTS, expected_time
@@ -88,50 +74,11 @@ def control_message_texts(schema: Schema) -> str:
 
 
 def control_message_json_schema(schema: Schema) -> Json:
-    names: Json = {"type": "array", "items": {"enum": list(schema.names)}, "uniqueItems": True}
-    keys = names | {"maxItems": MAX_KEYS}
-    window: Json = {"type": ["integer", "string"], "pattern": "^[0-9]{1,12}[smhd]?$"}
-    either: Json = {"type": ["string", "number", "boolean"]}
-    attributes: dict[str, Json] = {
-        "ruleId": {
-            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]{1,19}$"}]
-        },
-        "ruleState": any_case_words_schema(STATES),
-        "groupingKeyNames": keys,
-        "unique": names,
-        "aggregateFieldName": {"enum": [*schema.names, *COUNT_WORDS]},
-        "aggregatorFunctionType": any_case_words_schema((*FUNCTIONS, *COUNT_WORDS)),
-        "limitOperatorType": any_case_words_schema((*OPERATORS, *OPERATOR_ALIASES)),
-        "limit": {"type": ["number", "string"]},
-        "window": window,
-        "windowMinutes": window,
-        "filter": {
-            "anyOf": [
-                {
-                    "type": "object",
-                    "propertyNames": {"enum": list(schema.names)},
-                    "additionalProperties": {
-                        "anyOf": [either, {"type": "array", "items": either, "minItems": 1}]
-                    },
-                },
-                TEXT | {"description": "in the language of when: action = login and amount > 500"},
-            ]
-        },
-        "where": TEXT | {"description": "which events count for the aggregate, in the language of when"},
-        "excludeCurrent": {"type": "boolean"},
-        "when": TEXT | {"description": "which event may alert: amount > 500 and country not in (KR, CN)"},
-        "controlType": any_case_words_schema(CONTROLS),
-        "version": {"type": "integer"},
-        "action": any_case_words_schema(ACTIONS),
-        "ttl": window,
-        **severity_title_labels_schemas(),
-        "eventFields": names
-        | {
-            "maxItems": MAX_EVENT_FIELDS,
-            "description": "fields of its event that each alert carries as event",
-        },
-        "changeId": {"type": "string"},
+    attributes = {row.name: row.kind.json_schema(schema) for row in ATTRIBUTES.values()}
+    attributes["ruleId"] = {
+        "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]{1,19}$"}]
     }
+    attributes["version"] = {"type": "integer"}
     attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
     attributes["plus"] = attributes["limit"]
     attributes["limitOf"] = object_of_named_attributes_or_null(attributes, LIMIT_OF) | {
@@ -147,11 +94,7 @@ def control_message_json_schema(schema: Schema) -> Json:
     attributes["atMost"] = {
         "type": "object",
         "description": "at most so many alerts per group at events within `per`, counted back from the time of each event",
-        **closed_object({"alerts": most, "per": window}, {}),
-    }
-    attributes["absence"] = {
-        "type": "boolean",
-        "description": "alert at an event after which none that counts is logged within the window",
+        **closed_object({"alerts": most, "per": attributes["window"]}, {}),
     }
     made = object_of_named_attributes_or_null(attributes, ATTRIBUTES)
     made["properties"]["ruleState"] = attributes["ruleState"]

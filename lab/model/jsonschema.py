@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lab.model.attributes import LABEL, MAX_LABELS, MAX_SAID, SEVERITIES
-
 Json = dict[str, Any]
 
 LONG: Json = {"type": "integer", "minimum": -(1 << 63), "maximum": (1 << 63) - 1}
@@ -29,18 +27,3 @@ def object_of_named_attributes_or_null(attributes: dict[str, Json], names: Itera
     """An object of some attributes, each of which may be null."""
     properties = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in names}
     return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def severity_title_labels_schemas() -> dict[str, Json]:
-    """What a rule says for readers of its alerts, and they carry."""
-    text: Json = {"type": "string", "maxLength": MAX_SAID}
-    return {
-        "severity": {"enum": list(SEVERITIES)},
-        "title": text | {"minLength": 1},
-        "labels": {
-            "type": "object",
-            "propertyNames": {"pattern": f"^{LABEL}$"},
-            "additionalProperties": text,
-            "maxProperties": MAX_LABELS,
-        },
-    }

@@ -6,18 +6,15 @@ Attributes are named as in the Flink demo (`com.ververica.field.dynamicrules.Rul
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from lab.model import jsontext
-from lab.model.aggregates import AGGREGATES, aggregates_of
-from lab.model.aggregation import FUNCTIONS, OPERATORS, SYMBOLS, Aggregation, Condition
-from lab.model.attributes import (
-    MAX_EVENT_FIELDS,
-    MAX_KEYS,
-    BadRule,
+from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import FUNCTIONS, OPERATORS, Aggregation, Condition
+from lab.model.attributereaders import (
     read_action,
     read_condition,
     read_decimal,
@@ -26,19 +23,26 @@ from lab.model.attributes import (
     read_fields,
     read_filter,
     read_flag,
-    read_labels,
     read_one_of,
-    read_severity,
-    read_title,
     read_window_ms,
+)
+from lab.model.attributes import (
+    ATTRIBUTES,
+    CONTROLS,
+    COUNT_WORDS,
+    MAX_EVENT_FIELDS,
+    MAX_KEYS,
+    OPERATOR_ALIASES,
+    STATES,
+    carried_attributes,
 )
 from lab.model.conditions import BadConditions
 from lab.model.jsontext import BadRecord
+from lab.model.kinds import BadRule
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.sentence import MAX_CONDITIONS
 from lab.model.textmessages import (
-    LINE_ATTRIBUTES,
     SENTENCE,
     attributes_without_id,
     line_attributes,
@@ -47,12 +51,9 @@ from lab.model.textmessages import (
 from lab.model.when import When
 from lab.model.words import expected_message, unknown_name_message
 
-STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
-CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
 REMEMBERED, REMEMBERED_BYTES = 4096, 4096  # messages, and the longest of them
 GROWS = 16  # times that a rule, as it is written, may be as long as its message
-SAID = ("severity", "title", "labels", "eventFields")  # what every alert of the rule carries
 AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent")
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
 LIMIT_OF = (*AGGREGATION, "dividedBy", "plus")
@@ -61,27 +62,6 @@ MAX_MULTIPLE, MAX_DIVIDED_BY = 1_000_000, 1_000_000
 ABSENCE = {"aggregatorFunctionType": "COUNT", "limitOperatorType": "EQUAL", "limit": 0}
 AT_MOST = ("alerts", "per")
 MAX_ALERTS = 1_000_000  # that a rule gives at most in some time
-_DEFINITION = (
-    *(
-        *LINE_ATTRIBUTES[2:],
-        "windowMinutes",
-        "filter",
-        "where",
-        "excludeCurrent",
-        "limitOf",
-        *JOINED,
-        "atMost",
-    ),
-    "absence",
-    *("when", "action", "ttl", *SAID),
-)
-# changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
-ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version", "changeId")
-COUNT_WORDS = {name: name for name in aggregates_of("events")}
-COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
-OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
-OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
-
 T = TypeVar("T")
 
 
@@ -110,7 +90,7 @@ def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) 
     Decimal('50')
     >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
     Traceback (most recent call last):
-    lab.model.attributes.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
+    lab.model.kinds.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
     """
     try:
         text = jsontext.decode_text(as_bytes(text), "message", MAX_MESSAGE_BYTES)
@@ -177,33 +157,47 @@ def build_message(given: dict, schema: Schema) -> Message:
         raise BadRule(
             expected_message("controlType", given["controlType"], "nothing unless ruleState is CONTROL")
         )
-    if all(given.get(name) is None for name in _DEFINITION):
+    if all(given.get(row.name) is None for row in ATTRIBUTES.values() if row.defines):
         return Message("state", rule_id=rule_id, state=state)
-    keys = read_fields(given, "groupingKeyNames", schema)
-    if len(keys) > MAX_KEYS:
-        raise BadRule(f"groupingKeyNames: {len(keys)} fields, expected at most {MAX_KEYS}")
+    return Message("rule", _build_rule(given, rule_id, state, schema), rule_id, state)
+
+
+def _build_rule(given: dict, rule_id: int, state: str, schema: Schema) -> Rule:
+    """The rule that the attributes define, each of them read in the order in which its mistakes are told."""
+    keys = _at_most_fields(given, "groupingKeyNames", MAX_KEYS, schema)
     filter = read_filter(given, schema)
     absence = read_flag("absence", given)
-    own = _condition(_of_absence(given) if absence else given, schema)
-    rule = Rule(rule_id, state, keys, filter, (own,), absence=absence)
+    conditions: tuple[Condition, ...] = (_condition(_of_absence(given) if absence else given, schema),)
+    joined_by = None
     for joined in JOINED:
         if given.get(joined) is not None:
-            rule = replace(rule, joined_by=joined, conditions=(own, *_more(given, joined, schema)))
-    rule = replace(rule, when=read_condition("when", given, schema))
+            joined_by, conditions = joined, (*conditions, *_more(given, joined, schema))
+    when = read_condition("when", given, schema)
+    at_most, per_ms = None, 0
     if given.get("atMost") is not None:
         at_most, per_ms = _inside("atMost", given["atMost"], AT_MOST, _at_most, schema)
-        rule = replace(rule, at_most=at_most, at_most_per_ms=per_ms)
+    action, ttl_ms = None, 0
     if any(given.get(name) is not None for name in ("action", "ttl")):
-        rule = replace(
-            rule,
-            action=read_action(given, keys),
-            ttl_ms=1000 * read_duration_seconds("ttl", given.get("ttl")),
-        )
-    rule = replace(rule, severity=read_severity(given), title=read_title(given), labels=read_labels(given))
-    rule = replace(rule, event_fields=read_fields(given, "eventFields", schema))
-    if len(rule.event_fields) > MAX_EVENT_FIELDS:
-        raise BadRule(f"eventFields: {len(rule.event_fields)} fields, expected at most {MAX_EVENT_FIELDS}")
-    return Message("rule", rule, rule_id, state)
+        action, ttl_ms = read_action(given, keys), 1000 * read_duration_seconds("ttl", given.get("ttl"))
+    said = [(name, kind.read(name, given.get(name))) for name, kind in carried_attributes()]
+    return Rule(
+        *(rule_id, state, keys, filter, conditions, joined_by),
+        action=action,
+        ttl_ms=ttl_ms,
+        when=when,
+        carried=tuple((name, value) for name, value in said if value is not None),
+        at_most=at_most,
+        at_most_per_ms=per_ms,
+        absence=absence,
+        event_fields=_at_most_fields(given, "eventFields", MAX_EVENT_FIELDS, schema),
+    )
+
+
+def _at_most_fields(given: dict, name: str, most: int, schema: Schema) -> tuple[str, ...]:
+    names = read_fields(given, name, schema)
+    if len(names) > most:
+        raise BadRule(f"{name}: {len(names)} fields, expected at most {most}")
+    return names
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------

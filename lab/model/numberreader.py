@@ -6,9 +6,9 @@
 import re
 from decimal import Decimal
 
-from lab.model.attributes import MAX_WINDOW_SECONDS
 from lab.model.conditions import BadConditions, Token
 from lab.model.field import Field
+from lab.model.kinds import MAX_WINDOW_SECONDS
 from lab.model.rule import UNIT_SECONDS
 from lab.model.times import duration_words, parse_duration_ms
 from lab.model.whenreader import WhenReader

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from lab.model.alerts import Alert
-from lab.model.attributes import MAX_EVENT_FIELDS
+from lab.model.attributes import MAX_EVENT_FIELDS, carried_attributes
 from lab.model.group import MAX_KEY
 from lab.model.jsonschema import (
     COUNT,
@@ -16,7 +16,6 @@ from lab.model.jsonschema import (
     Json,
     any_case_words_schema,
     closed_object,
-    severity_title_labels_schemas,
 )
 from lab.model.reference import LATE_POLICIES
 from lab.model.rules import CONTROLS, MAX_KEYS, OPERATORS, STATES
@@ -34,7 +33,8 @@ def alert_json_schema(schema: Schema) -> Json:
     }
     for field in fields(Alert):
         first, *rest = field.name.split("_")
-        properties[first + "".join(map(str.title, rest))] = of_type.get(field.type, MS)
+        if first != "carried":
+            properties[first + "".join(map(str.title, rest))] = of_type.get(field.type, MS)
     properties["key"] = TEXT | {
         "description": f"the group for people, {{name=value;…}}; of more than {MAX_KEY:,} characters the first, and a hash of all"
     }
@@ -64,7 +64,7 @@ def alert_json_schema(schema: Schema) -> Json:
         "items": {"type": "object", **condition},
         "description": "of a rule with several conditions all; aggregate, operator and limit are those of the first that holds",
     }
-    of_rule = severity_title_labels_schemas()
+    of_rule = {name: kind.json_schema(schema) for name, kind in carried_attributes()}
     properties |= {name: of | {"description": "the rule's, if it has one"} for name, of in of_rule.items()}
     properties["event"] = {
         "type": "object",

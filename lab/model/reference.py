@@ -259,9 +259,7 @@ class Reference:
         alert = Alert(
             *(rule.rule_id, rule.version, key, *compared, *at),
             group=group,
-            severity=rule.severity,
-            title=rule.title,
-            labels=rule.labels,
+            carried=rule.carried,
             **more,
         )
         self.alerts_and_withdrawals.append(alert)

@@ -6,16 +6,21 @@ hour(eventTime) between 22 and 6   ──►   write (hour(eventTime) >= 22 or h
 import re
 from typing import NoReturn
 
+from lab.model.attributes import clause_attributes
 from lab.model.clock import SHOWS
 from lab.model.conditions import Token, TokenReader, quote_if_needed
 from lab.model.operators import OPERATORS, RELATIONS, first_words, parse_ip_address
 from lab.model.schema import Schema
 from lab.model.words import short_json
 
-# the first word of a clause of a rule's sentence, and the attribute that it gives
-CLAUSES = {"when": "when", "at": "atMost", "then": "action", "severity": "severity"}
-CLAUSES |= {"title": "title", "labels": "labels", "with": "eventFields"}
-AFTER_CONDITION = ("and", "or", "where", "per", "over", "within", *CLAUSES)  # words of such a sentence
+AFTER_CONDITION = (
+    "and",
+    "or",
+    "where",
+    "per",
+    "over",
+    "within",
+)  # words of a rule's sentence, beside those of its clauses
 EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null'
 _LIKE_NETWORK = re.compile(r"[0-9A-Fa-f:.]{0,60}[:.][0-9A-Fa-f:.]{0,60}/[0-9.]{1,20}")
 
@@ -26,6 +31,7 @@ class RefusingReader(TokenReader):
     def __init__(self, text: str, schema: Schema):
         super().__init__(text)
         self.schema = schema
+        self.clauses = clause_attributes()
         self.compared: Token | None = None  # the name of the field that was compared last
         self.last: tuple[Token, Token] | None = None  # such a name, and the last value of that comparison
 
@@ -46,7 +52,7 @@ class RefusingReader(TokenReader):
         if name.is_word(*first_words()):
             self._refuse_comparison_without_name(name)
         before = self.tokens[self.place - 2]
-        if before.is_word("and", "or") and name.is_word(*AFTER_CONDITION):
+        if before.is_word("and", "or") and name.is_word(*AFTER_CONDITION, *self.clauses):
             raise self.error_at(f"expected a condition after {before.text}, not {name.text}", name)
         if self.last and before.is_word("and", "or") and not _compares(self.upcoming_token):
             of, value = self.last

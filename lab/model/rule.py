@@ -18,8 +18,10 @@ from lab.model.aggregation import (
     MeasuredCondition,
     without_none,
 )
-from lab.model.conditions import quote_if_needed, quote_text
+from lab.model.attributes import Carries, carried_attributes
+from lab.model.conditions import quote_if_needed
 from lab.model.filters import FieldValues, field_values, filter_json_value, filter_text
+from lab.model.kinds import Carried
 from lab.model.language import say
 from lab.model.times import duration_text, duration_words
 from lab.model.when import When, when_text
@@ -58,7 +60,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Carries):
     """Alert at an event of a group at which the conditions hold. `version` 0: not yet in a book.
 
     `conditions`: what must hold, at least one; several are `joined_by` "and" or "or".
@@ -66,8 +68,7 @@ class Rule:
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine stores both but does not act on them.
     `at_most`: most alerts per group at events within `at_most_per_ms`; others are suppressed.
     `absence`: alert if no event that counts is logged for `window_ms` after an event; the function is COUNT, the limit = 0.
-    `severity`, `title`, `labels` (sorted by name): each alert carries them for its readers, and also the `event_fields` of
-    its event.
+    `carried`: what each alert carries for its readers, such as severity and title; it also tells the `event_fields` of its event.
 
     >>> from lab.model.rules import parse_message
     >>> from lab.model.schema import PAYMENTS
@@ -89,9 +90,7 @@ class Rule:
     action: str | None = None
     ttl_ms: int = 0
     when: When | None = None
-    severity: str | None = None
-    title: str | None = None
-    labels: tuple[tuple[str, str], ...] = ()
+    carried: tuple[tuple[str, Any], ...] = ()
     at_most: int | None = None
     at_most_per_ms: int = 0
     absence: bool = False
@@ -178,9 +177,7 @@ class Rule:
             "absence": self.absence or None,
             "action": self.action,
             "ttl": duration_text(self.ttl_ms) if self.action else None,
-            "severity": self.severity,
-            "title": self.title,
-            "labels": dict(self.labels) or None,
+            **{name: kind.to_json(self.carries(name)) for name, kind in self._carried_kinds()},
             "eventFields": list(self.event_fields) or None,
             "version": self.version or None,
         }
@@ -188,11 +185,9 @@ class Rule:
 
     def describe(self, limit: str | None = None) -> str:
         """The rule as one sentence, which `lab.model.sentence` reads back; `limit`: how its limit is written there."""
-        severity = f", severity {self.severity}" if self.severity else ""
-        title = f", title {quote_text(self.title)}" if self.title else ""
-        labels = f", labels {self.describe_labels()}" if self.labels else ""
+        said = (f", {name} {kind.describe(self.carries(name))}" for name, kind in self._carried_kinds())
         event = f", with {', '.join(self.event_fields)} of the event" if self.event_fields else ""
-        return f"{self.summarize(limit)}{severity}{title}{labels}{event}"
+        return f"{self.summarize(limit)}{''.join(said)}{event}"
 
     def summarize(self, limit: str | None = None) -> str:
         """What it alerts at, how often, and what follows: `describe` without what its alerts carry."""
@@ -211,9 +206,9 @@ class Rule:
         """How often it alerts in words, such as `1 per 10 min`; "" if that is not limited."""
         return f"{self.at_most} per {duration_words(self.at_most_per_ms)}" if self.at_most else ""
 
-    def describe_labels(self) -> str:
-        """Its labels in words, such as `team = "fraud"`; "" if it has none."""
-        return ", ".join(f"{name} = {quote_text(value)}" for name, value in self.labels)
+    def _carried_kinds(self) -> list[tuple[str, Carried]]:
+        """What it carries, in the order of the table of attributes."""
+        return [(name, kind) for name, kind in carried_attributes() if name in dict(self.carried)]
 
     def _repr_html_(self) -> str:
         return rules_html_table([self])
@@ -227,8 +222,9 @@ def alerted_marker(rule_id: int, joined_route_at: int) -> str:
 def readable_rule_sentence(rule: Rule) -> str:
     """A rule as one sentence, its limit as people write numbers.
 
+    >>> from lab.model.attributes import carried
     >>> above = Condition(Aggregation("SUM", "paymentAmount", (), 60_000), "GREATER", Decimal("20000000.5"))
-    >>> readable_rule_sentence(Rule(1, "ACTIVE", ("payeeId",), None, (above,), severity="high"))
+    >>> readable_rule_sentence(Rule(1, "ACTIVE", ("payeeId",), None, (above,), carried=carried(severity="high")))
     'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5, severity high'
     """
     return rule.describe(_limit_in_english(rule))

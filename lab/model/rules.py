@@ -10,16 +10,20 @@ from itertools import accumulate
 from typing import Any
 
 from lab.model.aggregation import FUNCTIONS, OPERATORS, operator_symbol
-from lab.model.attributes import ACTIONS, MAX_KEYS, MAX_WINDOW_SECONDS, BadRule
-from lab.model.deadletters import SHOWN, beginning_of, length_and_sha256
-from lab.model.hints import condition_hints
-from lab.model.messages import (
+from lab.model.attributes import (
+    ACTIONS,
     ATTRIBUTES,
     CONTROLS,
     COUNT_WORDS,
-    MAX_MESSAGE_BYTES,
+    MAX_KEYS,
     OPERATOR_ALIASES,
     STATES,
+)
+from lab.model.deadletters import SHOWN, beginning_of, length_and_sha256
+from lab.model.hints import condition_hints
+from lab.model.kinds import MAX_WINDOW_SECONDS, BadRule
+from lab.model.messages import (
+    MAX_MESSAGE_BYTES,
     Message,
     as_bytes,
     build_message,

@@ -18,19 +18,19 @@ What it gives is the attributes of a message, conditions on events as the trees 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from lab.model.attributes import BadRule, read_action, read_labels, read_severity, read_title
+from lab.model.attributereaders import read_action
+from lab.model.attributes import ATTRIBUTES, clause_attributes
 from lab.model.conditionreader import ConditionReader
 from lab.model.conditions import Token
+from lab.model.kinds import BadRule, Carried
 from lab.model.numberreader import duration_words_as_given
-from lab.model.refusals import CLAUSES
 from lab.model.schema import Schema
 
 MAX_CONDITIONS = 4  # of a rule
 OFTEN = {"once": 1, "one": 1, "twice": 2, "two": 2}  # what people write for a number of alerts
 _OF_ALERTS = ("alert", "alerts", "time", "times")  # and what they write after it
-OF_CLAUSES = "when, at most, then, severity, title, labels or with"
 
 
 def parse_rule_sentence(text: str, schema: Schema) -> dict[str, Any]:
@@ -86,14 +86,15 @@ def parse_limit(text: str, schema: Schema) -> dict[str, Any]:
     return _read_part(_SentenceReader.read_limit, text, schema)
 
 
-def parse_labels(text: str, schema: Schema) -> dict[str, Any]:
-    """The attribute `labels` that `team = fraud, desk = "2, left"` means.
+def parse_carried(name: str, text: str, schema: Schema) -> dict[str, Any]:
+    """The attribute of this name, which alerts carry, that its clause without the name means.
 
     >>> from lab.model.schema import LOGINS
-    >>> parse_labels('team = fraud, desk = "2, left"', LOGINS)
+    >>> parse_carried("labels", 'team = fraud, desk = "2, left"', LOGINS)
     {'labels': {'team': 'fraud', 'desk': '2, left'}}
     """
-    return _read_part(_SentenceReader.labels, text, schema)
+    kind = cast(Carried, ATTRIBUTES[name].kind)
+    return _read_part(lambda reader: {name: kind.read_clause(name, reader)}, text, schema)
 
 
 def _read_part(
@@ -103,6 +104,12 @@ def _read_part(
     read = part(reader)
     reader.end()
     return read
+
+
+def of_clauses() -> str:
+    """The words with which clauses begin, for messages."""
+    *words, last = (row.clause.begins for row in clause_attributes().values() if row.clause)
+    return f"{', '.join(words)} or {last}"
 
 
 class _SentenceReader(ConditionReader):
@@ -141,15 +148,18 @@ class _SentenceReader(ConditionReader):
         clause = first.text.lower()
         if first.is_word("where", "filter"):
             raise self.misplaced_where(first)
-        if first.kind != "word" or clause not in CLAUSES:
-            raise self.error_at(f"expected {OF_CLAUSES} after the comma", first)
-        if CLAUSES[clause] in rule:
+        if first.kind != "word" or clause not in self.clauses:
+            raise self.error_at(f"expected {of_clauses()} after the comma", first)
+        attribute = self.clauses[clause]
+        if attribute.name in rule:
             raise self.error_at(f"{first.text} is given twice", first)
+        if isinstance(attribute.kind, Carried):
+            return {attribute.name: attribute.kind.read_clause(attribute.name, self)}
         match clause:
             case "when":
                 when = self.read_event_condition()
                 if self.upcoming_token.kind != "end" and not (
-                    self.upcoming_token.is_sign(",") or self.upcoming_token.is_word(*CLAUSES)
+                    self.upcoming_token.is_sign(",") or self.upcoming_token.is_word(*self.clauses)
                 ):
                     self.refuse_route()
                     self.raise_for_rest()
@@ -164,34 +174,21 @@ class _SentenceReader(ConditionReader):
                 return self.at_most()
             case "then":
                 action = self.take_token()
-                self._check(action, read_action, {"action": action.text}, rule.get("groupingKeyNames"))
+                self.check(action, read_action, {"action": action.text}, rule.get("groupingKeyNames"))
                 self._words("expected for and how long, such as for 24 h", "for")
                 return {"action": action.text, "ttl": self.read_duration()}
-            case "severity":
-                severity = self.take_token()
-                said = {"severity": severity.text.lower()}
-                self._check(severity, read_severity, said)
-                return said
-            case "title":
-                title = self.take_token()
-                if title.kind != "quoted":
-                    raise self.error_at('expected the title in quotes, such as title "Too much"', title)
-                self._check(title, read_title, {"title": title.text})
-                return {"title": title.text}
-            case "labels":
-                return self.labels()
         names = self._names()
         self._words(
             "expected of the event after the fields, as in with ip of the event", "of", "the", "event"
         )
         return {"eventFields": names}
 
-    def labels(self) -> dict[str, Any]:
+    def read_texts(self, attribute: str, read: Callable[..., object]) -> dict[str, str]:
         """Names with texts; after a comma the first word of a clause is none of them, unless = follows it."""
         labels: dict[str, str] = {}
         while not labels or (
             self.upcoming_token.is_sign(",")
-            and (self.token_ahead(2).is_sign("=") or not self.token_ahead(1).is_word(*CLAUSES))
+            and (self.token_ahead(2).is_sign("=") or not self.token_ahead(1).is_word(*self.clauses))
         ):
             if labels:
                 self.take_token()
@@ -202,14 +199,14 @@ class _SentenceReader(ConditionReader):
             text = self._one(name)
             if name.text in labels:
                 raise self.error_at("expected each label once", name)
-            self._check(name, read_labels, {"labels": labels | {name.text: ""}})
-            self._check(text, read_labels, {"labels": {name.text: text.text}})
+            self.check(name, read, attribute, labels | {name.text: ""})
+            self.check(text, read, attribute, {name.text: text.text})
             labels[name.text] = text.text
         if self.upcoming_token.is_word_or_quoted:
             raise self.error_at("expected a comma or the end; a text with blanks goes in quotes")
-        return {"labels": labels}
+        return labels
 
-    def _check(self, token: Token, read: Callable[..., object], *given: object) -> None:
+    def check(self, token: Token, read: Callable[..., object], *given: object) -> None:
         """Refuses at the token what `read` refuses of attributes."""
         try:
             read(*given)
@@ -246,6 +243,6 @@ class _SentenceReader(ConditionReader):
         self.refuse_route()
         if rule and "when" not in rule:
             self.refuse_condition_on_event()
-        if rule and (rule.get("absence") or rule.keys() & CLAUSES.values()):
-            raise self.error_at(f"expected a comma and {OF_CLAUSES}, or the end")
-        raise self.error_at(f"expected and, or, a comma and {OF_CLAUSES}, or the end")
+        if rule and (rule.get("absence") or any(row.name in rule for row in self.clauses.values())):
+            raise self.error_at(f"expected a comma and {of_clauses()}, or the end")
+        raise self.error_at(f"expected and, or, a comma and {of_clauses()}, or the end")

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from lab.model.aggregation import FUNCTIONS
-from lab.model.attributes import BadRule
 from lab.model.conditionreader import EXAMPLE
+from lab.model.kinds import BadRule
 from lab.model.schema import Schema
 from lab.model.sentence import parse_rule_sentence
 from lab.model.words import short_json

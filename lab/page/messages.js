@@ -10,7 +10,7 @@ const CELLS = ["ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFi
 const AGGREGATION = ["aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent"];
 const CONDITION = [...AGGREGATION, "limitOperatorType", "limit", "limitOf"], LIMIT_OF = [...AGGREGATION, "dividedBy", "plus"], AT_MOST = ["alerts", "per"];
 const CARRIED = ["action", "ttl", "severity", "title", "labels", "eventFields"];
-const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", "and", "or", "atMost", "absence", "when", ...CARRIED];
+const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", "and", "or", "when", "atMost", "absence", ...CARRIED];
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
 const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_LABEL_TEXT = 200, AROUND = "without blanks before and after it";
 // a sentence without its id, or without the colon after it

@@ -5,16 +5,15 @@ import secrets
 from sqlalchemy import DDL, CheckConstraint, Engine, event, inspect, text
 from sqlalchemy.exc import ProgrammingError
 
-from lab.rulestore.constraints import CHECKS, POSTGRESQL_CHECKS, SQLITE_CHECKS
+from lab.rulestore.constraints import checks
 from lab.rulestore.databases import check_columns
 from lab.rulestore.tables import METADATA, RULE_STORE, RULES
 from lab.rulestore.triggers import GRANTS, POSTGRESQL_TRIGGERS, SQLITE_TRIGGERS, STATUS_VIEW
 
-for _name, _check in CHECKS.items():
-    RULES.append_constraint(CheckConstraint(_check, name=_name))
-for _dialect, _checks in (("postgresql", POSTGRESQL_CHECKS), ("sqlite", SQLITE_CHECKS)):
-    for _name, _check in _checks.items():
-        RULES.append_constraint(CheckConstraint(text(_check), name=_name).ddl_if(dialect=_dialect))
+for _check in checks():
+    for _dialect in ("postgresql", "sqlite"):
+        _constraint = CheckConstraint(text(getattr(_check, _dialect)), name=_check.name)
+        RULES.append_constraint(_constraint.ddl_if(dialect=_dialect))
 for _dialect, _statements in (
     ("sqlite", (*SQLITE_TRIGGERS, STATUS_VIEW)),
     ("postgresql", (*POSTGRESQL_TRIGGERS, STATUS_VIEW, GRANTS)),

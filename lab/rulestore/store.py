@@ -13,10 +13,11 @@ from typing import Any
 
 from sqlalchemy import func, select, update
 
+from lab.model.attributes import stored_attributes
 from lab.model.jsontext import MAX_DEPTH, parse_json_object
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.words import escape_control_characters, expected_message, plain_text
+from lab.model.words import escape_control_characters, expected_message
 from lab.rulestore.create import create_tables
 from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES
@@ -48,7 +49,7 @@ class RuleStore:
     [(1, 'ann', 'ACTIVE'), (2, 'bob', 'PAUSE')]
     >>> store.put("2,(active),(payee),,(paymentAmount),(SUM),(>),(50),(20)")
     Traceback (most recent call last):
-    lab.model.attributes.BadRule: groupingKeyNames: unknown payments field "payee", did you mean payeeId?...
+    lab.model.kinds.BadRule: groupingKeyNames: unknown payments field "payee", did you mean payeeId?...
     """
 
     def __init__(self, url: str, schema: Schema):
@@ -195,34 +196,10 @@ class RuleStore:
 def rule_to_row(rule: Rule) -> dict[str, Any]:
     """A rule as the columns of its row."""
     attributes = rule.to_dict()
-    return {
-        "rule_id": rule.rule_id,
-        "rule_state": rule.state,
-        "grouping_key_names": list(rule.keys),
-        "filter": None if rule.route.field_values is None else attributes.get("filter"),
-        "aggregate_field_name": rule.aggregation.field,
-        "aggregator_function_type": rule.aggregation.function,
-        "unique_fields": list(rule.aggregation.unique) or None,
-        "limit_operator_type": rule.first.operator,
-        "limit_value": plain_text(rule.first.limit),
-        "window_seconds": rule.aggregation.window_ms // 1000,
-        "action": rule.action,
-        "ttl_seconds": rule.ttl_ms // 1000 or None,
-        "when_condition": attributes.get("when"),
-        "severity": rule.severity,
-        "title": rule.title,
-        "labels": attributes.get("labels"),
-        "where_condition": attributes.get("where"),
-        "exclude_current": attributes.get("excludeCurrent"),
-        "limit_of": attributes.get("limitOf"),
-        "and_conditions": attributes.get("and"),
-        "or_conditions": attributes.get("or"),
-        "at_most": attributes.get("atMost"),
-        "absence": attributes.get("absence"),
-        "event_fields": attributes.get("eventFields"),
-        "filter_condition": attributes["filter"] if rule.route.field_values is None else None,
-        "disabled": False,
-    }
+    row = {each.column: each.kind.to_column(attributes.get(each.name)) for each in stored_attributes()}
+    if rule.route.field_values is None:
+        row |= {"filter": None, "filter_condition": attributes["filter"]}
+    return {"filter_condition": None, "disabled": False} | row
 
 
 def change_to_message(change: RuleChange, identity: str) -> str:
@@ -231,35 +208,11 @@ def change_to_message(change: RuleChange, identity: str) -> str:
     >>> change_to_message(RuleChange(7, 1, {"disabled": True}), "5eed")
     '{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}'
     """
-    row = change.row
+    row: Any = change.row
     message: dict[str, Any] = {"ruleId": change.rule_id, "ruleState": "DELETE"}
     if not row["disabled"]:
-        message = {
-            "ruleId": change.rule_id,
-            "ruleState": row["rule_state"],
-            "groupingKeyNames": row["grouping_key_names"],
-            "filter": row["filter"] or row["filter_condition"],
-            "aggregateFieldName": row["aggregate_field_name"],
-            "aggregatorFunctionType": row["aggregator_function_type"],
-            "unique": row["unique_fields"],
-            "limitOperatorType": row["limit_operator_type"],
-            "limit": str(row["limit_value"]),
-            "window": f"{row['window_seconds']}s",
-            "action": row["action"],
-            "ttl": row["ttl_seconds"] and f"{row['ttl_seconds']}s",
-            "when": row["when_condition"],
-            "severity": row["severity"],
-            "title": row["title"],
-            "labels": row["labels"],
-            "where": row["where_condition"],
-            "excludeCurrent": row["exclude_current"],
-            "limitOf": row["limit_of"],
-            "and": row["and_conditions"],
-            "or": row["or_conditions"],
-            "atMost": row["at_most"],
-            "absence": row["absence"],
-            "eventFields": row["event_fields"],
-        }
+        message = {each.name: each.kind.from_column(row[each.column]) for each in stored_attributes()}
+        message |= {"ruleId": change.rule_id, "filter": row["filter"] or row["filter_condition"]}
     message["changeId"] = f"{identity}.{change.change_id}"
     return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)
 

@@ -5,7 +5,7 @@
     rule_answers    the result of a rule's last change; the view `rule_status` shows it next to the rule
     rule_captures   the control logs that changes go to, and how far each has got
 
-`lab.rulestore.create` makes them. Whether a field exists depends on the schema of the events (`lab.rulestore.store`).
+A rule's columns are those of `lab.model.attributes`. `lab.rulestore.create` makes them. Whether a field exists depends on the schema of the events (`lab.rulestore.store`).
 """
 
 from sqlalchemy import (
@@ -25,27 +25,33 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from lab.model.attributes import Attribute, stored_attributes
+
 METADATA = MetaData()
 BIG = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only an INTEGER PRIMARY KEY by itself
 DOCUMENT = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 EXACT = Text().with_variant(Numeric(), "postgresql")  # SQLite has no exact decimals
 PUBLICATION = "lab_rule_changes"
 
+TYPES = {"text": Text(), "document": DOCUMENT, "boolean": Boolean(), "whole": BIG, "exact": EXACT}
+# what a row says without being told
+DEFAULTS = {"rule_state": "ACTIVE", "grouping_key_names": "[]"}
+NEEDED = {*DEFAULTS, "aggregator_function_type", "limit_operator_type", "limit_value", "window_seconds"}
+
+
+def _column(attribute: Attribute) -> Column:
+    name = attribute.column
+    if attribute.name == "ruleId":
+        return Column(name, BIG, primary_key=True, autoincrement=False)
+    given = {"nullable": name not in NEEDED, "server_default": DEFAULTS.get(name)}
+    return Column(name, TYPES[attribute.kind.sql_type], **given)
+
+
 RULES = Table(
     "rules",
     METADATA,
-    Column("rule_id", BIG, primary_key=True, autoincrement=False),
-    Column("rule_state", String(20), nullable=False, server_default="ACTIVE"),
-    Column("grouping_key_names", DOCUMENT, nullable=False, server_default="[]"),
-    Column("filter", DOCUMENT),
-    Column("aggregate_field_name", String(200)),
-    Column("aggregator_function_type", String(20), nullable=False),
-    Column("unique_fields", DOCUMENT),
-    Column("limit_operator_type", String(20), nullable=False),
-    Column("limit_value", EXACT, nullable=False),
-    Column("window_seconds", BIG, nullable=False),
-    Column("action", String(20)),
-    Column("ttl_seconds", BIG),
+    *map(_column, stored_attributes()),
+    Column("filter_condition", Text),  # a filter that no object can be
     Column(
         "disabled",
         Boolean(create_constraint=True, name="disabled is true or false"),
@@ -53,19 +59,6 @@ RULES = Table(
         server_default=false(),
     ),
     Column("changed_by", String(200), nullable=False, server_default="unknown"),
-    Column("when_condition", Text),  # `when` is a word of SQL
-    Column("severity", Text),
-    Column("title", Text),
-    Column("labels", DOCUMENT),
-    Column("where_condition", Text),
-    Column("exclude_current", Boolean),
-    Column("limit_of", DOCUMENT),
-    Column("and_conditions", DOCUMENT),
-    Column("or_conditions", DOCUMENT),
-    Column("at_most", DOCUMENT),
-    Column("absence", Boolean),
-    Column("event_fields", DOCUMENT),
-    Column("filter_condition", Text),  # a filter that no object can be
 )
 RULE_CHANGES = Table(
     "rule_changes",

@@ -1,22 +1,23 @@
 """What follows an edit of a rule: triggers that write its history, the view `rule_status`, and the rights of each user."""
 
+from sqlalchemy import JSON, Boolean, Column
+
 from lab.rulestore.tables import PUBLICATION, RULES
 
 _KEEP_RULE = "a rule is not deleted: UPDATE rules SET disabled = true; its history stays"
 _KEEP_ID = "rule_id never changes: disable the rule and insert another"
 
-_SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_state,
-    'grouping_key_names', json(NEW.grouping_key_names), 'filter', json(NEW.filter),
-    'aggregate_field_name', NEW.aggregate_field_name, 'aggregator_function_type', NEW.aggregator_function_type,
-    'unique_fields', json(NEW.unique_fields), 'limit_operator_type', NEW.limit_operator_type,
-    'limit_value', NEW.limit_value, 'window_seconds', NEW.window_seconds, 'action', NEW.action,
-    'ttl_seconds', NEW.ttl_seconds, 'when_condition', NEW.when_condition,
-    'severity', NEW.severity, 'title', NEW.title, 'labels', json(NEW.labels),
-    'where_condition', NEW.where_condition, 'exclude_current', json(iif(NEW.exclude_current, 'true', iif(NEW.exclude_current = 0, 'false', NULL))),
-    'limit_of', json(NEW.limit_of), 'and_conditions', json(NEW.and_conditions), 'or_conditions', json(NEW.or_conditions),
-    'at_most', json(NEW.at_most), 'absence', json(iif(NEW.absence, 'true', iif(NEW.absence = 0, 'false', NULL))),
-    'event_fields', json(NEW.event_fields), 'filter_condition', NEW.filter_condition,
-    'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
+
+def _in_json(column: Column) -> str:
+    new = f"NEW.{column.name}"
+    if isinstance(column.type, Boolean):
+        new = f"json(iif({new}, 'true', iif({new} = 0, 'false', NULL)))"
+    return f"'{column.name}', {f'json({new})' if isinstance(column.type, JSON) else new}"
+
+
+_SQLITE_ROW = (
+    f"json_object({', '.join(_in_json(column) for column in RULES.columns if column.name != 'changed_by')})"
+)
 _SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
     VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""
 _SQLITE_COLUMNS = [column.name for column in RULES.columns if column.name not in ("rule_id", "changed_by")]

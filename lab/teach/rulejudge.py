@@ -97,7 +97,7 @@ class AlertsOnRandomLogs:
         rule = rule_from_message(answer, self.name, self.schema)
         if rule.state != "ACTIVE":
             raise AnswerRefused(say("{name} is paused, so it never alerts", name=self.name))
-        return replace(rule, rule_id=1, severity=None, title=None, labels=(), event_fields=())
+        return replace(rule, rule_id=1, carried=(), event_fields=())
 
     @cache  # noqa: B019  (there is one of these for each exercise)
     def _alerts(self, rule: Rule) -> list[list[int]]:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
 
+from lab.model.attributes import carried_attributes
 from lab.model.language import PLACEHOLDER
+from lab.model.sentence import of_clauses
 from lab.teach import lesson_and_exercise_titles
 
 PACKAGE = Path(__file__).parent.parent
@@ -48,7 +50,8 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
         "model/filters",
         "model/messages",
         "model/textmessages",
-        "model/attributes",
+        "model/attributereaders",
+        "model/kinds",
         "model/aggregation",
     ),
     *("model/rules", "model/hints", "model/schema", "model/envelope", "model/schemafile", "model/field"),
@@ -75,6 +78,7 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
 )
 NOT_SAID = "a broker that expects TLS or SASL does not answer either: lab.toml says how to speak to it, see docs/kafka.md"
 START_ONE = "`lab broker start` starts one on this machine"
+NOT_FOR_PEOPLE = ("checks", "json_schema")  # functions that write SQL and JSON Schemas
 FIRST = (  # of several that fit: around others, or more exact
     "exercise {name}: no lesson has it, expected {known}",
     *(
@@ -97,6 +101,7 @@ PARTS = (  # what these modules put together out of values
     *("1 duplicate", "nothing", "a list", "a limit", "a divisor", "number", "a text", "text"),
     *("attribute", "schema", "name"),
     "{part}, 1 to {count} characters",
+    of_clauses(),
     *("no event passes the filter", "no event alerts", "no event counts"),
     # Python's, of JSON
     *("{problem}: line {line} column {column} (char {place})", "Expecting value", "Extra data"),
@@ -127,6 +132,7 @@ def sentences_given_to_say() -> list[str]:
     lessons = {f"lesson{int(path.stem[:2])}.py" for path in LESSONS.glob("*/[0-9]*.po")}
     said = [text for path, tree in modules.items() for text in _said(tree, _known(tree, path, constants))]
     said += [text for path, tree in modules.items() if path.name in lessons for text in _of_exercises(tree)]
+    said += [name for name, _ in carried_attributes()]
     said += lesson_and_exercise_titles().values()
     return list(dict.fromkeys(said))
 
@@ -237,6 +243,9 @@ def _written(code: str) -> Iterator[str]:
     tree = ast.parse(code)
     aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     aside |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name in NOT_FOR_PEOPLE:
+            aside |= {id(part) for part in ast.walk(function)}
     found = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) or is_string_constant(node)]
     for node in sorted(found, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
         text = _template(node) if isinstance(node, ast.JoinedStr) else getattr(node, "value", "")

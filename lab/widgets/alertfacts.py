@@ -4,6 +4,7 @@ from html import escape
 
 from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert
+from lab.model.attributes import carried_attributes
 from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.times import duration_words
@@ -19,14 +20,13 @@ def alert_facts_html(alert: Alert, rule: Rule | None) -> str:
     """A list for an `ipywidgets.HTML`. `rule`: the alert's, as it is now; None if it was deleted.
 
     >>> from decimal import Decimal
-    >>> alert = Alert(1, 2, "{}", Decimal(51), "GREATER", Decimal(50), 7, 0, title="<b>Too much", event=(("ip", None),))
+    >>> from lab.model.attributes import carried
+    >>> alert = Alert(1, 2, "{}", Decimal(51), "GREATER", Decimal(50), 7, 0, carried=carried(title="<b>Too much"), event=(("ip", None),))
     >>> alert_facts_html(alert, None)
     '<dl class="lab-carried"><dt>title</dt><dd>&lt;b&gt;Too much</dd><dt>value</dt><dd>51 &gt; 50</dd><dt>event fields</dt><dd>ip = –</dd></dl>'
     """
     rows = [
-        _row(say("title"), [alert.title or ""]),
-        _row(say("severity"), [alert.severity or ""]),
-        _row(say("labels"), [f"{name} = {text}" for name, text in alert.labels]),
+        *(_row(say(name), kind.lines(alert.carries(name))) for name, kind in carried_attributes()),
         _row(say("conditions") if alert.conditions else say("value"), _measured(alert, rule)),
         _row(
             say("event fields"), [f"{name} = {'–' if text is None else text}" for name, text in alert.event]

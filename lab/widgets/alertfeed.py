@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.model.alerts import Alert, event_id_text, utc_text
+from lab.model.attributes import carried_attributes
 from lab.model.jsontext import compact_json
 from lab.model.language import say
 from lab.model.rule import Rule
@@ -44,13 +45,17 @@ CSV = [
     "eventId",
     "eventTime",
     "withdrawn",  # yes, if its event was taken back
-    "severity",
-    "title",
-    "labels",
+    *(name for name, _ in carried_attributes()),
     "conditions",
     "event",
 ]
-OBJECTS = ("group", "labels", "conditions", "event")  # as JSON
+# as JSON
+OBJECTS = (
+    "group",
+    *(name for name, kind in carried_attributes() if kind.sql_type == "document"),
+    "conditions",
+    "event",
+)
 LOWER = "No alerts yet; new alerts appear here. Lower a limit to get some."
 TITLE, SEVERITY = 60, 12  # characters of them in the list
 PATTERNS = ("", "/", "x", ".", "\\", "+", "-", "|")  # beside colours
@@ -193,14 +198,14 @@ class AlertFeed(Panel):
                 if len(newest) == SHOWN:
                     break
         days = {utc_text(alert.event_time)[:10] for alert in newest.values()}
-        if not self._titled and any(alert.title for alert in newest.values()):
+        if not self._titled and any(alert.carries("title") for alert in newest.values()):
             self._set_columns(titled=True)
         self.table.rows = [self._row(alert, only_time=len(days) == 1) for alert in newest.values()]
         self._show_over_time()
 
     def _row(self, alert: Alert, only_time: bool) -> list[str]:
-        rule = f"{alert.rule_id} v{alert.rule_version} {shown(alert.severity or '', SEVERITY)}".rstrip()
-        title = [shown(alert.title or "", TITLE)] * self._titled
+        rule = f"{alert.rule_id} v{alert.rule_version} {shown(alert.carries('severity') or '', SEVERITY)}".rstrip()
+        title = [shown(alert.carries("title") or "", TITLE)] * self._titled
         took = "" if alert.log_to_alert_ms is None else f"{alert.log_to_alert_ms:,}"
         withdrawn = "" if self._withdrawals.add_and_check_stands(alert) else f" ({say('withdrawn')})"
         return [

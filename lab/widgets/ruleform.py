@@ -4,21 +4,23 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.attributes import SEVERITIES
+from lab.model.attributes import ATTRIBUTES, carried_attributes
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.examples import example_further_conditions, example_limits, example_when
 from lab.model.filters import filter_json_value, filter_text
+from lab.model.kinds import Carried, Word
 from lab.model.language import say, translated
 from lab.model.numberreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.sentence import parse_at_most, parse_further_conditions, parse_labels, parse_limit
+from lab.model.sentence import parse_at_most, parse_carried, parse_further_conditions, parse_limit
 from lab.model.when import when_text
 from lab.model.whenreader import parse_filter, parse_when
 from lab.widgets.orderedtoggles import OrderedToggles
@@ -111,13 +113,8 @@ class RuleForm(widgets.VBox):
         self.ttl = widgets.Text(description=say("for"), placeholder="30m, 24h, 7d")
         self.at_most = widgets.Text(description=say("at most"), placeholder="1 per 10 min")
         self.at_most.tooltip, self.at_most_said = say(AT_MOST), widgets.HTML()
-        self.severity = widgets.Dropdown(
-            options=[(say("none"), ""), *zip(SEVERITIES, SEVERITIES)], description=say("severity")
-        )
-        self.title = widgets.Text(description=say("title"), placeholder=say("what an alert means"))
-        self.labels = widgets.Text(description=say("labels"), placeholder='team = fraud, desk = "2, left"')
-        self.labels.tooltip = say("each alert carries severity, title and labels")
-        self.labels_said = widgets.HTML()
+        self.carried = {name: _carried_control(name, kind) for name, kind in carried_attributes()}
+        self.carried_said = {name: widgets.HTML() for name in self.carried}
         self.event_fields = OrderedToggles(
             say("alerts tell"), say("alerts carry this field of their event"), schema.names, roles
         )
@@ -143,7 +140,7 @@ class RuleForm(widgets.VBox):
             self.when,
             self.at_most,
         )
-        said = (self.severity, self.title, self.labels, self.event_fields)
+        said = (*self.carried.values(), self.event_fields)
         for control in (*controls, *conditions, self.action, self.ttl, *said):
             control.observe(self._on_change, "value")
 
@@ -156,8 +153,14 @@ class RuleForm(widgets.VBox):
         )
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
         rare = [self.where, self.where_said, self.exclude, self.absence, self.more, self.more_said]
-        rare += [self.at_most, self.at_most_said, self.title, widgets.HBox((self.severity, self.labels))]
-        rare += [self.labels_said, self.event_fields]
+        rare += [
+            self.at_most,
+            self.at_most_said,
+        ]
+        rare += [
+            each for name, control in self.carried.items() for each in (control, self.carried_said[name])
+        ]
+        rare += [self.event_fields]
         self.rare = widgets.VBox(rare, layout={"display": "none"})
         self.rare.add_class("lab-form")
         self.say_more = widgets.ToggleButton(description=say("Say more"), icon="chevron-down")
@@ -204,7 +207,7 @@ class RuleForm(widgets.VBox):
             return
         for said in (
             *(self.filter_said, self.where_said, self.limit_said, self.more_said),
-            *(self.when_said, self.at_most_said, self.labels_said),
+            *(self.when_said, self.at_most_said, *self.carried_said.values()),
         ):
             said.value = ""
         self._filling = True
@@ -228,15 +231,15 @@ class RuleForm(widgets.VBox):
             self.at_most.value = rule.describe_at_most()
             self.more.value = " ".join(f"{rule.joined_by} {each.describe()}" for each in more)
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
-            self.severity.value, self.title.value = rule.severity or "", rule.title or ""
-            self.labels.value, self.event_fields.value = rule.describe_labels(), rule.event_fields
+            for name, kind in carried_attributes():
+                value = rule.carries(name)
+                self.carried[name].value = "" if value is None else kind.to_control(value)
+            self.event_fields.value = rule.event_fields
             texts = (
                 self.where,
                 self.more,
                 self.at_most,
-                self.severity,
-                self.title,
-                self.labels,
+                *self.carried.values(),
                 self.event_fields,
             )
             if self.exclude.value or self.absence.value or any(control.value for control in texts):
@@ -266,9 +269,13 @@ class RuleForm(widgets.VBox):
         at_most = self._read(self.at_most, self.at_most_said, parse_at_most)
         if at_most is None:
             at_most = {"atMost": self.at_most.value.strip() or None}
-        labels = self._read(self.labels, self.labels_said, parse_labels)
-        if labels is None:
-            labels = {"labels": self.labels.value.strip() or None}
+        carried: dict[str, Any] = {}
+        for name, kind in carried_attributes():
+            control = self.carried[name]
+            carried[name] = control.value.strip(" ") or None
+            if kind.sql_type == "document":  # what cannot be read is for `parse_message` to refuse
+                read = partial(parse_carried, name)
+                carried |= self._read(control, self.carried_said[name], read) or {}
         limit, self.limit_said.value = {"limit": _number(self.limit.value)}, ""
         in_words = "(" in self.limit.value or any(sign in self.limit.value.split() for sign in TIMES)
         if in_words or POINTS_BETWEEN_THOUSANDS.fullmatch(self.limit.value.strip()):
@@ -292,9 +299,7 @@ class RuleForm(widgets.VBox):
             **at_most,
             "action": self.action.value or None,
             "ttl": _duration(self.ttl.value) if self.action.value else None,
-            "severity": self.severity.value or None,
-            "title": self.title.value.strip(" ") or None,
-            **labels,
+            **carried,
             "eventFields": list(self.event_fields.value) or None,
         }
         if TYPES[self.function.value] == "unique":
@@ -313,6 +318,17 @@ class RuleForm(widgets.VBox):
             if control is self.limit:  # of the others, the rule itself says what is wrong
                 said.value += f'<p class="lab-marked">{escape(translated(str(error)))}</p>'
             return None
+
+
+def _carried_control(name: str, kind: Carried) -> widgets.Dropdown | widgets.Text:
+    """The control of an attribute that alerts carry."""
+    if isinstance(kind, Word):
+        options = [(say("none"), ""), *zip(kind.words, kind.words)]
+        return widgets.Dropdown(options=options, description=say(name))
+    clause = ATTRIBUTES[name].clause
+    example = clause.example.removeprefix(f"{clause.begins} ") if clause else ""
+    tooltip = say("each alert carries severity, title and labels")
+    return widgets.Text(description=say(name), placeholder=example.strip('"'), tooltip=tooltip)
 
 
 def mark_errors(text: str, error: BadConditions) -> str:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.attributes import BadRule
 from lab.model.conditionreader import EXAMPLE
+from lab.model.kinds import BadRule
 from lab.model.messages import parse_message
 from lab.model.operators import RELATIONS, parse_ip_address
 from lab.model.rule import Rule, readable_rule_sentence

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from lab.model.attributes import BadRule
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
+from lab.model.kinds import BadRule
 from lab.model.messages import parse_message
 from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.model.sentence import parse_rule_sentence

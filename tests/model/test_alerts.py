@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.model.alerts import LEAST, MOST, Alert, AlertTable
+from lab.model.attributes import carried
 from lab.model.group import group_for_alert, group_json, group_key
 from lab.model.schema import MAX_TIME
 
@@ -32,9 +33,12 @@ alerts = st.builds(
     log_time=st.none() | times,
     alert_time=st.none() | times,
     group=st.none() | st.dictionaries(texts, values).map(lambda group: tuple(group.items())),
-    severity=st.none() | st.sampled_from(["low", "high"]),
-    title=st.none() | texts.filter(bool),
-    labels=st.dictionaries(texts, texts).map(lambda labels: tuple(labels.items())),
+    carried=st.builds(
+        carried,
+        severity=st.none() | st.sampled_from(["low", "high"]),
+        title=st.none() | texts,
+        labels=st.dictionaries(texts, texts).map(lambda labels: tuple(labels.items())),
+    ),
 )
 
 

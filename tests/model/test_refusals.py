@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from lab.model.attributes import BadRule
 from lab.model.conditions import BadConditions
+from lab.model.kinds import BadRule
 from lab.model.messages import parse_message
 from lab.model.schema import PAYMENTS
 from lab.model.whenreader import parse_when
@@ -79,4 +79,4 @@ def test_what_is_too_long_is_refused_and_the_longest_is_not(attributes, part):
     assert part in str(error.value) and len(str(error.value)) < 500
     longest = {"title": "x" * 200, "labels": {f"{number:_<64}": "y" * 200 for number in "abcdefghijklmnop"}}
     rule = read(json.dumps(longest)).rule
-    assert (rule.title, dict(rule.labels)) == (longest["title"], longest["labels"])
+    assert (rule.carries("title"), dict(rule.carries("labels"))) == (longest["title"], longest["labels"])

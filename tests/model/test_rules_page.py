@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from lab.model.aggregation import FUNCTIONS, OPERATORS
-from lab.model.attributes import ACTIONS, SEVERITIES
+from lab.model.attributes import ACTIONS, SEVERITIES, clause_attributes, clause_markdown_rows, markdown_rows
 from lab.model.conditionreader import EXAMPLE
 from lab.model.filters import filter_text
 from lab.model.messages import ATTRIBUTES, CONTROLS, COUNT_WORDS, OPERATOR_ALIASES, STATES, parse_message
 from lab.model.reference import Reference
-from lab.model.refusals import CLAUSES
 from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.model.when import when_text
@@ -49,10 +48,12 @@ def test_both_spellings_of_the_example_are_the_same_rule():
 
 
 def test_each_clause_of_a_sentence_is_on_the_page_with_its_attribute():
-    rows = re.findall(rf"^\| `((?:{'|'.join(CLAUSES)}) [^`]+)` \| `(\w+)`", PAGE, re.MULTILINE)
-    assert {clause.split()[0]: attribute for clause, attribute in rows} == CLAUSES
+    rows = re.findall(rf"^\| `((?:{'|'.join(clause_attributes())}) [^`]+)` \| `(\w+)`", PAGE, re.MULTILINE)
+    assert {clause.split()[0]: attribute for clause, attribute in rows} == {
+        word: row.name for word, row in clause_attributes().items()
+    }
     rule = parse_message(f"1: {', '.join([EXAMPLE, *(clause for clause, _ in rows)])}", LOGINS).rule
-    assert rule and {*CLAUSES.values()} <= rule.to_dict().keys()
+    assert rule and {row.name for row in clause_attributes().values()} <= rule.to_dict().keys()
 
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -92,3 +93,8 @@ def test_a_filter_in_a_sentence_stands_outside_the_brackets_and_differs_from_whe
             reference.event(json.dumps(event).encode())
         found.append(([alert.event_id for alert in reference.alerts], reference.counts["unrouted"]))
     assert found == [([6, 8], 1), ([6, 7, 8], 0)]
+
+
+def test_the_tables_of_attributes_and_clauses_are_made_of_the_attributes():
+    for rows in (markdown_rows(), clause_markdown_rows()):
+        assert "\n".join(rows) + "\n\n" in PAGE

@@ -2,25 +2,27 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.model.attributes import LABEL, BadRule
+from lab.model.attributes import clause_attributes
 from lab.model.conditionreader import EXAMPLE
 from lab.model.conditions import BadConditions
+from lab.model.kinds import LABEL, BadRule
 from lab.model.messages import build_message, parse_message
-from lab.model.refusals import CLAUSES
 from lab.model.rule import Rule, readable_rule_sentence, readable_rule_summary
 from lab.model.schema import LOGINS, Field, Schema
 from lab.model.sentence import (
     parse_at_most,
+    parse_carried,
     parse_further_conditions,
-    parse_labels,
     parse_limit,
     parse_rule_sentence,
 )
+from lab.model.when import when_text
 from lab.model.words import UNSEEN
 from tests.strategies import rules
 
@@ -37,7 +39,7 @@ ODD = Schema(
     ("id",),
     "time",
 )
-WORDS = (*CLAUSES, "at most 1 per 1 h", ", severity low", '" ', "null", "of the event", "\\")
+WORDS = (*clause_attributes(), "at most 1 per 1 h", ", severity low", '" ', "null", "of the event", "\\")
 
 
 def read(text: str, schema: Schema = LOGINS) -> Rule:
@@ -55,7 +57,7 @@ def test_a_rule_reads_back_as_it_is_described_and_as_it_is_shown(message):
     assert parse_message(f"{rule.rule_id} {rule.state}: {rule.describe()}", LOGINS).rule == rule
     rule = replace(rule, rule_id=1, state="ACTIVE")
     assert read(readable_rule_sentence(rule)) == rule
-    silent = replace(rule, severity=None, title=None, labels=(), event_fields=())
+    silent = replace(rule, carried=(), event_fields=())
     assert read(rule.summarize()) == read(readable_rule_summary(rule)) == silent
 
 
@@ -68,7 +70,7 @@ def texts(least: int = 0):
 @given(
     title=st.none() | texts(1),
     labels=st.dictionaries(
-        st.from_regex(LABEL, fullmatch=True) | st.sampled_from([*CLAUSES]), texts(), max_size=16
+        st.from_regex(LABEL, fullmatch=True) | st.sampled_from([*clause_attributes()]), texts(), max_size=16
     ),
 )
 @example("'\"\\\n\u2028\x1b\u202e", {"title": '", labels a = "', "when": "\r\n"})
@@ -193,16 +195,21 @@ def test_what_is_said_of_at_most_alone_can_be_typed_there():
 
 
 def test_a_text_of_labels_is_read_by_itself():
-    labels = parse_labels('team = fraud, desk = "2, \\"left\\""', LOGINS)
+    labels = parse_carried("labels", 'team = fraud, desk = "2, \\"left\\""', LOGINS)
     assert labels == {"labels": {"team": "fraud", "desk": '2, "left"'}}
     with pytest.raises(BadConditions, match='expected a name, = and a text.* \\(at "desk", character 15\\)'):
-        parse_labels("team = fraud, desk", LOGINS)
+        parse_carried("labels", "team = fraud, desk", LOGINS)
 
 
 @given(st.text(alphabet="SUMcount()events,over 1hd>=×÷andor.:'\"\\2 ", max_size=80))
 def test_any_text_is_read_or_refused(text):
-    for reader in (parse_rule_sentence, parse_further_conditions, parse_limit, parse_labels):
+    for reader in (
+        parse_rule_sentence,
+        parse_further_conditions,
+        parse_limit,
+        partial(parse_carried, "labels"),
+    ):
         try:
-            json.dumps(reader(text, LOGINS))
+            json.dumps(reader(text, LOGINS), default=when_text)
         except BadConditions:
             pass

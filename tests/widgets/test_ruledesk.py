@@ -562,11 +562,11 @@ def test_a_sentence_says_what_alerts_carry_and_the_table_only_when_they_come():
     when = "COUNT(events) per userId over 10 min >= 5, at most 1 per 1 h"
     carried = 'severity high, title "Too, much", labels desk = "2, left", team = "fraud", with ip, country of the event'
     desk.text.value = f"7: {when}, {carried}"
-    assert (desk.form.severity.value, desk.form.title.value) == ("high", "Too, much")
-    assert desk.form.labels.value == 'desk = "2, left", team = "fraud"'
+    assert (desk.form.carried["severity"].value, desk.form.carried["title"].value) == ("high", "Too, much")
+    assert desk.form.carried["labels"].value == 'desk = "2, left", team = "fraud"'
     assert desk.form.event_fields.value == ("ip", "country")
     assert escape(f"{when}, {carried}") in desk.said.value
-    desk.form.labels.value = "team = web"
+    desk.form.carried["labels"].value = "team = web"
     assert escape('labels team = "web"') in desk.said.value
     desk.publish.click()
     assert desk.table.rows == [["7", "7 v1", "ACTIVE", when]]

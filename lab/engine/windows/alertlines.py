@@ -31,7 +31,8 @@ from lab.model.aggregates import (
     square_root_to_6_places,
 )
 from lab.model.aggregation import Aggregation, MeasuredCondition
-from lab.model.alerts import Alert, conditions_member, event_for_alert, severity_title_labels_members
+from lab.model.alerts import Alert, conditions_member, event_for_alert
+from lab.model.attributes import carried_members
 from lab.model.field import Id, Value
 from lab.model.group import group_for_alert, group_hash, group_key, shorten_key
 from lab.model.rule import Rule
@@ -125,7 +126,7 @@ def first_row_of_each_alert(store: RouteStore, alert_rows: np.ndarray) -> np.nda
 def _after_aggregate(
     operator: str, limit: str, rule: Rule, conditions: Iterable[MeasuredCondition] = ()
 ) -> str:
-    members = f"{conditions_member(conditions)}{severity_title_labels_members(rule)}"
+    members = f"{conditions_member(conditions)}{carried_members(rule)}"
     return f'","operator":"{operator}","limit":"{limit}"{members}'
 
 
@@ -344,9 +345,7 @@ def alerts_one_by_one(
             log_time,
             log_time and alert_time_ms,
             group=group_for_alert(rule.keys, values),
-            severity=rule.severity,
-            title=rule.title,
-            labels=rule.labels,
+            carried=rule.carried,
             conditions=conditions,
             event=event_for_alert(rule.event_fields, told),
         )

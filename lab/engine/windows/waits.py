@@ -159,9 +159,7 @@ class Waits:
             if entry[loop.FLAGS] & loop.LIVE
             else None,
             group=tuple(values.items()),
-            severity=rule.severity,
-            title=rule.title,
-            labels=rule.labels,
+            carried=rule.carried,
             event=tuple(json.loads(fields_json).items()) if fields_json else (),
         )
 
