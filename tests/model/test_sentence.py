@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.model.attributes import clause_attributes
+from lab.model.attributes import carried, clause_attributes
 from lab.model.conditionreader import EXAMPLE
 from lab.model.conditions import BadConditions
 from lab.model.kinds import LABEL, BadRule
@@ -75,7 +75,7 @@ def texts(least: int = 0):
 )
 @example("'\"\\\n\u2028\x1b\u202e", {"title": '", labels a = "', "when": "\r\n"})
 def test_whatever_a_title_or_a_label_is_the_sentence_is_one_line_that_reads_back(title, labels):
-    rule = replace(read(EXAMPLE), title=title, labels=tuple(sorted(labels.items())))
+    rule = replace(read(EXAMPLE), carried=carried(title=title, labels=tuple(sorted(labels.items()))))
     sentence = rule.describe()
     assert read(sentence) == rule
     assert len(sentence.splitlines()) == 1 and not UNSEEN.search(sentence)
