@@ -350,5 +350,5 @@ example:
     command.add_argument(
         "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"
     )
-    command.add_argument("--engine", choices=("spark", "reference"), default="spark", help="(spark)")
+    command.add_argument("--engine", choices=("local", "spark", "reference"), help=replaycli.ENGINE)
     add_engine_options(command, live=False)

@@ -20,6 +20,7 @@ from lab.model.rules import BadRule
 from lab.running.target import schema_of_events
 from lab.sources.sources import source_at
 
+ENGINE = "local: in this process, one task, no Java; spark: any number of tasks; reference: simple and slow (local, or spark for several tasks)"
 EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
 
 
@@ -62,9 +63,8 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
     )
     command.add_argument(
         "--engine",
-        choices=("spark", "reference"),
-        default="spark",
-        help="reference: slow and simple, without Spark (spark)",
+        choices=("local", "spark", "reference"),
+        help=ENGINE,
     )
     command.add_argument(
         "--batches",

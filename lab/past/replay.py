@@ -1,7 +1,7 @@
 """Evaluates rules over a finished file of events; all rules are in force before the first event.
 
-    payments.jsonl ──► a log of its own ──► the engine, a few large micro-batches ──┐
-                  └──► one event at a time ──► lab.model.reference ─────────────────┴──► Replayed
+    payments.jsonl ──► a log of its own ──► the engine's loop in this process, or Spark ──┐
+                  └──► one event at a time ──► lab.model.reference ───────────────────────┴──► Replayed
 
 Both give the same alerts in the same order, whatever the settings of the engine.
 """
@@ -25,6 +25,8 @@ from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
+from lab.engine.loop.inprocess import compile_kernels
+from lab.engine.loop.local import local_loop
 from lab.logs.files import FileLog
 from lab.model.alerts import WITHDRAWN_LINE, Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter
@@ -38,7 +40,7 @@ from lab.model.tallies import COUNTS, RouteTallies
 from lab.model.words import html_table
 from lab.sources.sources import EventSource, source_at
 
-ENGINES = ("spark", "reference")
+ENGINES = ("local", "spark", "reference")
 LINES_AT_ONCE = 50_000
 MAX_RULES_BYTES = 64 << 20  # of a file of rules
 POLL_S = 0.5
@@ -111,7 +113,7 @@ def replay(
     events: Path | str | EventSource,
     rules: Rules,
     *,
-    engine: str = "spark",
+    engine: str | None = None,
     settings: Settings | None = None,
     batches: int | None = None,
     spark=None,
@@ -119,12 +121,14 @@ def replay(
 ) -> Replayed:
     """Evaluates a file of events (JSON, CSV or Parquet, also gzip), the folder of an events log, or a topic: kafka://HOST:PORT/TOPIC.
 
+    `engine`: "local", in this process, with one task and without Java; "spark", with any number of tasks; "reference", one event at a
+    time. Unless said, it is Spark if a session is given or `settings` ask for several tasks, otherwise local.
     `settings`: without them, those of the source's schema. `batches`: how many micro-batches to cut it into; few and large is
     fastest. `spark`: a session to use, else one is made. Warns with NothingRead if all records are dead letters. Raises BadRule
     before anything starts if a rule would be rejected, ValueError if the source is for another schema, OSError if the file cannot
     be read.
     """
-    if engine not in ENGINES:
+    if engine not in (None, *ENGINES):
         raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
     if batches is not None and batches < 1:
         raise ValueError(f"batches: {batches}, expected 1 or more")
@@ -143,8 +147,13 @@ def replay(
         )
     if source.record_format:  # what a file is its beginning has decided
         settings = replace(settings, schema=replace(settings.schema, records=source.record_format))
+    engine = engine or ("spark" if spark or settings.parallelism > 1 else "local")
+    if engine == "local" and settings.parallelism > 1:
+        raise ValueError(f"engine: 'local' has one task, expected 'spark' for {settings.parallelism} tasks")
     if engine == "reference":
         result = _one_at_a_time(source, rules, settings, progress or _silent)
+    elif engine == "local":
+        result = _in_process(source, rules, settings, batches, progress or _silent)
     else:
         result = _on_spark(source, rules, settings, batches, spark, progress or _silent)
     if result.has_only_dead_letters:
@@ -250,6 +259,24 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
     )
 
 
+def _in_process(
+    source: EventSource, rules: Rules, settings: Settings, batches: int | None, progress: Progress
+) -> Replayed:
+    with TemporaryDirectory(prefix="lab-replay-") as name:
+        logs = _new_logs(Path(name, "logs"), rules)
+        places, long_lines = _logged(source, logs.log("events"), Event())
+        settings = _with_batches(settings, logs, batches)
+        compile_kernels()
+        stats, done, cuts, started = logs.log("stats").tail(), 0, 0, time.monotonic()
+        with local_loop(logs, settings, str(Path(name, "checkpoint"))) as loop, loop.epoch() as running:
+            while running.step():
+                cuts += 1
+                done += sum(json.loads(line).get("records", 0) for line in stats.read())
+                progress(done, len(source))
+            seconds = time.monotonic() - started
+        return _read_results("local", logs, source, places, long_lines, cuts, seconds)
+
+
 def _on_spark(
     source: EventSource, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
 ) -> Replayed:
@@ -257,28 +284,44 @@ def _on_spark(
     from lab.machine.session import session
 
     with TemporaryDirectory(prefix="lab-replay-") as name, ExitStack() as until_done:
-        logs = FileLogs(Path(name, "logs"))
-        logs.log("control").append(rules, log_time_ms=0)  # control is first among equal log times
+        logs = _new_logs(Path(name, "logs"), rules)
         beside, ended = until_done.enter_context(ThreadPoolExecutor()), Event()
         until_done.callback(ended.set)
         logged = beside.submit(_logged, source, logs.log("events"), ended)  # while Java starts
         spark = spark or until_done.enter_context(session(f"local[{settings.parallelism}]"))
         places, long_lines = logged.result()
-        if batches:
-            settings = replace(settings, max_batch_records=_records_per_batch(logs, batches))
+        settings = _with_batches(settings, logs, batches)
         engine = start(spark, logs, Path(name, "checkpoint"), settings, once=True)
         done, seconds = _run(engine, logs, source, progress)
-        letters = [json.loads(line) for line in logs.log("deadLetters").read()]
-        letters = [_original(letter, source, places, long_lines) for letter in letters]
-        counts, routes = Counter(dict.fromkeys((*COUNTS, "suppressed", "nanAsNull"), 0)), RouteTallies()
-        for stats in map(json.loads, logs.log("stats").read()):
-            counts.update({name: n for name, n in stats.items() if name in counts})
-            routes.add_stats(stats)
-        nans = counts.pop("nanAsNull")
-        acks = [json.loads(line) for line in logs.log("acks").read()]
-        acks = [{name: ack[name] for name in ack if name not in ("place", "logTime")} for ack in acks]
-        alerts = _sorted(logs.log("alerts").read())
-    return Replayed("spark", alerts, acks, letters, dict(counts), routes, done, seconds, nans)
+        return _read_results("spark", logs, source, places, long_lines, done, seconds)
+
+
+def _new_logs(folder: Path, rules: Rules) -> FileLogs:
+    logs = FileLogs(folder)
+    logs.log("control").append(rules, log_time_ms=0)  # control is first among equal log times
+    return logs
+
+
+def _read_results(
+    engine: str,
+    logs: FileLogs,
+    source: EventSource,
+    places: dict[str, int],
+    long_lines: dict[int, LongLine],
+    batches: int,
+    seconds: float,
+) -> Replayed:
+    letters = [json.loads(line) for line in logs.log("deadLetters").read()]
+    letters = [_original(letter, source, places, long_lines) for letter in letters]
+    counts, routes = Counter(dict.fromkeys((*COUNTS, "suppressed", "nanAsNull"), 0)), RouteTallies()
+    for stats in map(json.loads, logs.log("stats").read()):
+        counts.update({name: n for name, n in stats.items() if name in counts})
+        routes.add_stats(stats)
+    nans = counts.pop("nanAsNull")
+    acks = [json.loads(line) for line in logs.log("acks").read()]
+    acks = [{name: ack[name] for name in ack if name not in ("place", "logTime")} for ack in acks]
+    alerts = _sorted(logs.log("alerts").read())
+    return Replayed(engine, alerts, acks, letters, dict(counts), routes, batches, seconds, nans)
 
 
 def _logged(source: EventSource, log: FileLog, ended: Event) -> tuple[dict[str, int], dict[int, LongLine]]:
@@ -296,9 +339,13 @@ def _logged(source: EventSource, log: FileLog, ended: Event) -> tuple[dict[str, 
     return starts, long_lines
 
 
-def _records_per_batch(logs: FileLogs, batches: int) -> int:
+def _with_batches(settings: Settings, logs: FileLogs, batches: int | None) -> Settings:
+    """Settings with which the events are read in about so many batches; None: as they are."""
+    if not batches:
+        return settings
     feed = logs.feed("events")
-    return max(1, -(-feed.estimated_records(0, 0, feed.ends()[0]) // batches))
+    records = feed.estimated_records(0, 0, feed.ends()[0])
+    return replace(settings, max_batch_records=max(1, -(-records // batches)))
 
 
 def _original(

@@ -39,7 +39,7 @@ def replay_to_files(
     rules_file: Path,
     settings: Settings,
     *,
-    engine: str = "spark",
+    engine: str | None = None,
     batches: int | None = None,
     config_file: Path | None = None,
     alerts_file: Path | None = None,
@@ -78,7 +78,7 @@ def print_backtest(
     rules: Sequence[str],
     settings: Settings,
     *,
-    engine: str = "spark",
+    engine: str | None = None,
     config_file: Path | None = None,
     top: int = 5,
 ) -> None:
@@ -110,7 +110,7 @@ def replay_with_progress(
     rules: Sequence[str],
     settings: Settings,
     *,
-    engine: str = "spark",
+    engine: str | None = None,
     batches: int | None = None,
     config_file: Path | None = None,
 ) -> Replayed:
@@ -124,7 +124,7 @@ def replay_with_progress(
     console = Console(stderr=True, highlight=False)
     if source.format not in AS_EVER:
         console.print(f"{events_place}: {source.format}", soft_wrap=True)
-    if engine == "spark":
+    if engine != "reference":
         compile_window_loop(console.print)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

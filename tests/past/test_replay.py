@@ -63,11 +63,19 @@ def assert_same(found: Replayed, expected: Replayed) -> None:
     assert sorted(found.dead_letters, key=str) == sorted(expected.dead_letters, key=str)
 
 
+@pytest.fixture(params=["local", "spark"])
+def on_engine(request):
+    """Arguments of `replay` for each engine that cuts the log."""
+    if request.param == "local":
+        return {"engine": "local"}
+    return {"engine": "spark", "spark": request.getfixturevalue("spark")}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
-def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
+def test_a_data_set_gives_the_alerts_of_the_reference(name, on_engine):
     events, rules = paths(name)
-    found = replay(events, rules, settings=Settings(SCHEMAS[name]), spark=spark)
+    found = replay(events, rules, settings=Settings(SCHEMAS[name]), **on_engine)
     assert_same(found, by_reference(name))
     assert len(found.alerts) > 400 and found.seconds > 0
 
@@ -75,6 +83,7 @@ def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
 @pytest.mark.parametrize(
     "events, batches, key_groups, parallelism",
     [
+        (4_000, 7, 4, 1),
         (4_000, 7, 4, 2),
         *(
             pytest.param(20_000, *cut, marks=pytest.mark.slow, id="-".join(map(str, cut)))
@@ -82,7 +91,7 @@ def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
         ),
     ],
 )
-def test_alerts_do_not_depend_on_how_the_log_is_cut(events, batches, key_groups, parallelism, spark):
+def test_alerts_do_not_depend_on_how_the_log_is_cut(events, batches, key_groups, parallelism, request):
     path, rules = paths("logins")
     settings = Settings(LOGINS, key_groups=key_groups, parallelism=parallelism)
     seen = []
@@ -90,6 +99,7 @@ def test_alerts_do_not_depend_on_how_the_log_is_cut(events, batches, key_groups,
     def progress(*done: int) -> None:
         seen.append(done)
 
+    spark = request.getfixturevalue("spark") if parallelism > 1 else None
     found = replay(
         FirstEvents(path, events), rules, settings=settings, batches=batches, spark=spark, progress=progress
     )
@@ -132,11 +142,11 @@ BAD = {  # line -> a word of its reason
 }
 
 
-def test_what_a_rule_suppresses_is_counted(spark, tmp_path):
+def test_what_a_rule_suppresses_is_counted(on_engine, tmp_path):
     rule = rule_message(1, [], None, "COUNT", ">", 0, "1h", atMost={"alerts": 1, "per": "1h"})
     file = tmp_path / "events.jsonl"
     file.write_bytes(b"\n".join(payment(number) for number in range(1, 6)))
-    found = replay(file, [json.dumps(rule)], spark=spark)
+    found = replay(file, [json.dumps(rule)], **on_engine)
     assert_same(found, replay(file, [json.dumps(rule)], engine="reference"))
     assert found.counts["suppressed"] == 4 and len(found.alert_lines) == 1
 
@@ -165,7 +175,7 @@ def test_of_the_lines_about_an_event_the_last_one_counts(spark, tmp_path):
     assert found.summary()["alerts"] == found.alert_count == len(found.alerts) < len(found.alert_lines)
 
 
-@pytest.mark.parametrize("engine, batches", [("reference", None), ("spark", 1), ("spark", 5)])
+@pytest.mark.parametrize("engine, batches", [("reference", None), ("local", 5), ("spark", 1), ("spark", 5)])
 def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine, batches, spark, tmp_path):
     lines: list[bytes] = []
     places: dict[str, str] = {}
@@ -205,31 +215,31 @@ def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine,
 
 
 @pytest.mark.parametrize("policy", ["evaluate", "store", "drop"])
-def test_late_events_are_counted_as_the_reference_counts_them(policy, spark, tmp_path):
+def test_late_events_are_counted_as_the_reference_counts_them(policy, on_engine, tmp_path):
     file = tmp_path / "late.jsonl"
     times = [600, 601, 200, 602, 700, 100, *range(5000, 5000 + WITNESSES), 10, 4999]
     file.write_bytes(b"\n".join(payment(n, eventTime=1000 * t) for n, t in enumerate(times)))
     settings = Settings(late_policy=policy, max_out_of_orderness_ms=60_000)
-    found = replay(file, [SUM, EVERY], settings=settings, batches=3, spark=spark)
+    found = replay(file, [SUM, EVERY], settings=settings, batches=3, **on_engine)
     assert_same(found, replay(file, [SUM, EVERY], engine="reference", settings=settings))
     assert found.counts["droppedLate"] > 0
 
 
-def test_the_folder_of_a_log_is_replayed_in_log_order(spark, tmp_path):
+def test_the_folder_of_a_log_is_replayed_in_log_order(on_engine, tmp_path):
     log = FileLog(tmp_path / "events")
     log.append([payment(1), payment(2)], log_time_ms=5)
     log.append([b"nonsense", payment(3)], log_time_ms=7)
-    found = replay(log.folder, [EVERY], spark=spark, batches=2)
+    found = replay(log.folder, [EVERY], **on_engine, batches=2)
     assert [alert.event_id for alert in found.alerts] == [1, 2, 3]
     assert [letter["place"] for letter in found.dead_letters] == [f"events/{0:020d}.jsonl:3"]
     assert_same(found, replay(log.folder, [EVERY], engine="reference"))
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n"])
-def test_a_file_without_records_gives_nothing(content, spark, tmp_path):
+def test_a_file_without_records_gives_nothing(content, on_engine, tmp_path):
     file = tmp_path / "empty.jsonl"
     file.write_bytes(content)
-    found = replay(file, [SUM], spark=spark)
+    found = replay(file, [SUM], **on_engine)
     assert (found.events, found.alert_lines, found.acks[0]["status"]) == (0, [], "accepted")
 
 
@@ -267,7 +277,16 @@ def test_where_spark_does_not_start_nobody_waits_for_the_file(monkeypatch):
 
     monkeypatch.setattr("lab.machine.session.session", no_java)
     with pytest.raises(RuntimeError, match=r"Spark did not start on local\[1\]"):
-        replay(Endless(), [SUM])
+        replay(Endless(), [SUM], engine="spark")
+
+
+def test_one_task_needs_no_java_and_several_need_spark(monkeypatch, tmp_path):
+    monkeypatch.setattr("lab.machine.session.session", None)
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(payment(1))
+    assert replay(file, [EVERY]).engine == "local"
+    with pytest.raises(ValueError, match="'local' has one task, expected 'spark' for 2 tasks"):
+        replay(file, [EVERY], engine="local", settings=Settings(parallelism=2))
 
 
 def test_a_gzip_file_that_is_cut_short_is_an_error_that_names_it(tmp_path):
