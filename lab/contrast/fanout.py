@@ -11,7 +11,7 @@ copies carry the key as text and the rule's id as well, which are not counted he
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from random import Random
 
 import numpy as np
@@ -22,6 +22,7 @@ from lab.engine.loop.route import route_events, split_by_task
 from lab.engine.records.columns import LOG_TIME, SOURCE, pack
 from lab.engine.records.decode import DecodedBatch, decode_records
 from lab.engine.records.feeds import LooseLines
+from lab.model.aggregation import Aggregation
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import Schema
 
@@ -46,8 +47,8 @@ class RoutedBatch:
 
 
 @dataclass(frozen=True)
-class WholeEventRule(Rule):
-    """A rule whose copy is the whole event: a routing that does not look into its rules keeps every field."""
+class OfWholeEvent(Aggregation):
+    """An aggregation that keeps the whole event: a routing that does not look into its rules copies every field."""
 
     stored_field_names: tuple[str, ...] = ()
 
@@ -104,8 +105,9 @@ def _batch(lines: Sequence[bytes], schema: Schema) -> DecodedBatch:
     return DecodedBatch([columns], records=len(kept) + len(bad))
 
 
-def _whole(rule: Rule, schema: Schema) -> WholeEventRule:
+def _whole(rule: Rule, schema: Schema) -> Rule:
     travel_anyway = {*schema.id_fields, schema.time_field, *rule.keys}
     names = tuple(sorted(set(schema.names) - travel_anyway))
-    own = {field.name: getattr(rule, field.name) for field in fields(rule)}
-    return WholeEventRule(**own, stored_field_names=names)
+    own = {field.name: getattr(rule.aggregation, field.name) for field in fields(rule.aggregation)}
+    first = replace(rule.first, aggregation=OfWholeEvent(**own, stored_field_names=names))
+    return replace(rule, conditions=(first, *rule.conditions[1:]))

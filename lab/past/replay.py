@@ -25,8 +25,6 @@ from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
-from lab.engine.loop.inprocess import compile_kernels
-from lab.engine.loop.local import local_loop
 from lab.logs.files import FileLog
 from lab.model.alerts import WITHDRAWN_LINE, Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter
@@ -262,6 +260,9 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
 def _in_process(
     source: EventSource, rules: Rules, settings: Settings, batches: int | None, progress: Progress
 ) -> Replayed:
+    from lab.engine.loop.inprocess import compile_kernels
+    from lab.engine.loop.local import local_loop
+
     with TemporaryDirectory(prefix="lab-replay-") as name:
         logs = _new_logs(Path(name, "logs"), rules)
         places, long_lines = _logged(source, logs.log("events"), Event())

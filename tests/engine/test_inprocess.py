@@ -18,7 +18,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.records import parallel
 from lab.engine.windows import alertlines, arrays, statemerge, store, waits
-from lab.model import attributes, messages, textmessages
+from lab.model import attributereaders, messages, textmessages
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
 from lab.model.rules import rule_message
@@ -386,7 +386,7 @@ def test_a_control_message_is_read_once_in_a_process(monkeypatch):
     """Driver, routing tasks and window tasks each apply it; conditions are not written as text to be read again."""
     read = []
     for name in ("parse_message", "parse_rule_sentence", "parse_when"):
-        for module in (messages, textmessages, attributes):
+        for module in (messages, textmessages, attributereaders):
             if of := getattr(module, name, None):
                 recorded = lambda text, *args, name=name, of=of: read.append(name) or of(text, *args)
                 monkeypatch.setattr(module, name, recorded)

@@ -42,9 +42,9 @@ def run(history: History) -> list[str]:
     return Simulation(history).run()
 
 
-def scan_nothing(text, starts, ends, rows, schema):
-    """Leaves all lines to the reader that takes them one by one."""
-    return scan_lines(text, starts, ends, rows[:0], schema)
+def scan_nothing(text, starts, ends, latest, schema):
+    """Leaves all lines, as if they were empty, to the reader that takes them one by one."""
+    return scan_lines(text, starts, starts, latest, schema)
 
 
 class Simulation:
