@@ -129,7 +129,7 @@ def race_sliding(
         raise_if_ended(engine.query)
         frauds = _frauds(logs.log("events").read())
         for alert in map(Alert.from_json, alerts.read()):
-            group: Any = dict(alert.group or ())
+            group: Any = dict(alert.group)
             outs[0].setdefault((group["payeeId"], group["beneficiaryId"]), alert.alert_time or 0)
         batch_ms = {slide: _batch_ms(query) if slide else _cut_ms(logs) for slide in outs}
     return [measured_delays(frauds, window_ms, slide, out, batch_ms[slide]) for slide, out in outs.items()]

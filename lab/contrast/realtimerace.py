@@ -162,7 +162,7 @@ class EngineOnKafka:
         found = []
         for record in _records(self._logs, "alerts"):
             alert = Alert.from_json(record.line)
-            group = dict(alert.group or ())
+            group = dict(alert.group)
             found.append(
                 OutputLine(record.log_time_ms, (int(group[KEYS[0]]), int(group[KEYS[1]])), int(alert.limit))
             )

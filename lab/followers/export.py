@@ -74,7 +74,7 @@ ALERTS = Table(
     Column("event_time", DateTime(timezone=True), nullable=False, index=True),
     Column("log_time", DateTime(timezone=True)),  # when the event was logged, and when the alert was made:
     Column("alert_time", DateTime(timezone=True)),  # of live logs only
-    Column("group_json", Text),  # null in alerts of versions that gave only the text, `group_key`
+    Column("group_json", Text),
     *(Column(_carried_column(name, kind), Text) for name, kind in carried_attributes()),
     Column("conditions_json", Text),
     Column("event_json", Text),
@@ -178,7 +178,7 @@ def _other_orders(connection: Connection, at_event: ColumnElement[bool], group: 
 
 
 def _event(line: Alert | Withdrawal) -> str:
-    group = sorted_group(line.group or ())
+    group = sorted_group(line.group)
     return _unique_text(f"{event_id_text(line.event_id)}.{line.event_time}.{group_hash(group_json(group))}")
 
 
@@ -222,7 +222,7 @@ def _row(alert: Alert) -> dict[str, Any]:
         "event_time": _time(alert.event_time),
         "log_time": _time(alert.log_time),
         "alert_time": _time(alert.alert_time),
-        "group_json": None if alert.group is None else group_json(alert.group),
+        "group_json": group_json(alert.group),
         **{_carried_column(name, kind): _carried(alert, name, kind) for name, kind in carried_attributes()},
         "event_json": event_member(alert.event).removeprefix(',"event":') or None,
         "conditions_json": conditions_member(alert.conditions).removeprefix(',"conditions":') or None,

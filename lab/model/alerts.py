@@ -12,7 +12,7 @@ from typing import Any
 from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.attributes import Carries, carried_attributes, carried_members
 from lab.model.field import Id, Value
-from lab.model.group import Group, group_hash, group_json, legacy_group_hash
+from lab.model.group import Group, group_hash, group_json
 from lab.model.jsontext import compact_json, is_valid_unicode
 from lab.model.language import say
 from lab.model.schema import MAX_TIME
@@ -34,7 +34,7 @@ class Alert(Carries):
 
     Times are in ms since the epoch. On live logs only, `log_time` says when the event reached the log and
     `alert_time` when the alert left the engine. `event_id` is a tuple where several fields are the id. `key` is the
-    demo's text, for people; `group` is what programs read. It is None in alerts of versions that had only the text.
+    demo's text, for people; `group` is what programs read, () the global group.
     `carried` is that of the rule. Of a rule with several conditions `aggregate`, `operator` and `limit`
     are those of the first that holds, and `conditions` has all. `event`: the fields of its event that the rule wants in its alerts.
 
@@ -56,7 +56,7 @@ class Alert(Carries):
     event_time: int
     log_time: int | None = None
     alert_time: int | None = None
-    group: Group | None = None
+    group: Group = ()
     carried: tuple[tuple[str, Any], ...] = ()
     conditions: tuple[MeasuredCondition, ...] = ()
     event: tuple[tuple[str, int | str | None], ...] = ()
@@ -64,17 +64,16 @@ class Alert(Carries):
     @property
     def alert_id(self) -> str:
         """The same for the same rule version, group, event id and time, whichever run computes it; another for any other."""
-        group = legacy_group_hash(self.key) if self.group is None else group_hash(group_json(self.group))
+        group = group_hash(group_json(self.group))
         return f"{self.rule_id}.{self.rule_version}.{event_id_text(self.event_id)}.{self.event_time}.{group}"
 
     def to_json(self) -> str:
         """One line of ASCII JSON; decimals as strings in plain notation, the log's times only when set."""
-        group = "" if self.group is None else f'"group":{group_json(self.group)},'
         log_time = "" if self.log_time is None else f',"logTime":{self.log_time}'
         alert_time = "" if self.alert_time is None else f',"alertTime":{self.alert_time}'
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
-            f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain_text(self.aggregate)}","operator":{json.dumps(self.operator)},'
+            f'"key":{json.dumps(self.key)},"group":{group_json(self.group)},"aggregate":"{plain_text(self.aggregate)}","operator":{json.dumps(self.operator)},'
             f'"limit":"{plain_text(self.limit)}"{conditions_member(self.conditions)}{carried_members(self)}{event_member(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
@@ -97,7 +96,8 @@ class Alert(Carries):
         """
         try:
             given = json.loads(text)
-            group = given.get("group")
+            if not isinstance(group := given.get("group"), dict):
+                raise TypeError("expected a group, an object of fields and their values")
             alert = cls(
                 given["ruleId"],
                 given["ruleVersion"],
@@ -109,7 +109,7 @@ class Alert(Carries):
                 given["eventTime"],
                 given.get("logTime"),
                 given.get("alertTime"),
-                None if group is None else tuple(group.items()),
+                tuple(group.items()),
                 tuple(
                     (name, kind.from_alert(given[name]))
                     for name, kind in carried_attributes()
@@ -140,7 +140,7 @@ class Alert(Carries):
         if not all(type(time) is int and 0 <= time < LATEST for time in times):
             raise ValueError(f"expected times from 0 to {LATEST - 1} ms since the epoch")
         ids = self.event_id if isinstance(self.event_id, tuple) else (self.event_id,)
-        if not ids or not all(map(_is_value, (*ids, *(part for pair in self.group or () for part in pair)))):
+        if not ids or not all(map(_is_value, (*ids, *(part for pair in self.group for part in pair)))):
             raise ValueError("expected integers and texts in eventId and group")
         if not all(map(_is_text, (self.key, self.operator, *(each.operator for each in self.conditions)))):
             raise ValueError("expected texts for key and operator")
@@ -197,7 +197,7 @@ def parse_alert_line(text: str) -> Alert | Withdrawal:
             )
         )
         withdrawal = Withdrawal(
-            alert.key, alert.group or (), alert.event_id, alert.event_time, alert.log_time, alert.alert_time
+            alert.key, alert.group, alert.event_id, alert.event_time, alert.log_time, alert.alert_time
         )
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"not a withdrawn alert ({short_json(str(error))}): {short_json(text)}") from None

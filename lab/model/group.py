@@ -48,11 +48,6 @@ def group_hash(json_text: str) -> str:
     return blake2b(json_text.encode(), digest_size=16).hexdigest()
 
 
-def legacy_group_hash(key: str) -> str:
-    """Of a group's text, in the alert ids of versions that had only that."""
-    return blake2b(key.encode(), digest_size=4).hexdigest()
-
-
 def group_key(names: Iterable[str], values: Iterable[Value]) -> str:
     """The text of a group, for people; the demo's `KeysExtractor`. Different groups may have one text. The global group is `{}`.
 

@@ -14,8 +14,7 @@ def event_and_group_hash(line: Alert | Withdrawal) -> bytes:
 
     The order of the group's fields does not matter: a rule may have named them in another order when it alerted.
     """
-    group = None if line.group is None else sorted_group(line.group)
-    at = compact_json((line.event_id, line.event_time, group))
+    at = compact_json((line.event_id, line.event_time, sorted_group(line.group)))
     return blake2b(at.encode(), digest_size=16).digest()
 
 

@@ -168,7 +168,7 @@ class Decider:
 def subject_of(alert: Alert, names: tuple[str, ...], schema: Schema) -> Subject | None:
     """The fields of an alert's group with their values, of the schema's types.
 
-    None if the alert's `group` has other fields, or values of other types, or is missing: its `key` is a text for people.
+    None if the alert's `group` has other fields, or values of other types; its `key` is a text for people.
 
     >>> from decimal import Decimal
     >>> from lab.model.schema import PAYMENTS
@@ -176,8 +176,6 @@ def subject_of(alert: Alert, names: tuple[str, ...], schema: Schema) -> Subject 
     >>> subject_of(alert, ("payeeId", "paymentAmount"), PAYMENTS)
     (('payeeId', 7), ('paymentAmount', Decimal('2.50')))
     """
-    if alert.group is None:
-        return None
     group = dict(alert.group)
     if group.keys() != set(names):
         return None

@@ -164,7 +164,7 @@ def _window_of(alert: Alert, rule: Rule, past: Past, newest: int | None = None) 
 
 def _rule_and_group(alert: Alert) -> tuple:
     """What alerts of one rule and group have in common, whatever the order in which the rule named the fields."""
-    return alert.rule_id, alert.key if alert.group is None else sorted_group(alert.group)
+    return alert.rule_id, sorted_group(alert.group)
 
 
 def _counted_of(alert: Alert, rule: Rule, past: Past, events: list[dict]) -> list[dict]:

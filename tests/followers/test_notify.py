@@ -34,6 +34,7 @@ from lab.logs.positions import Positions, Record
 from lab.logs.protocol import Tail
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal
+from lab.model.attributes import carried
 from lab.running.target import locate
 from tests.waiting import PATIENCE_S, program, wait_until
 
@@ -297,7 +298,9 @@ LONG = "Card testing: many small amounts ".ljust(200, "x")
     ],
 )
 def test_of_a_long_alert_people_read_group_value_and_event_and_the_beginning_of_the_title(more):
-    told = replace(alert(7), **{"log_time": 5, "alert_time": 9} | more)
+    said = {name: more[name] for name in ("title", "severity") if name in more}
+    others = {name: value for name, value in more.items() if name not in said}
+    told = replace(alert(7), **{"log_time": 5, "alert_time": 9, "carried": carried(**said)} | others)
     batch = TextBatch(AlertReceiver("oncall", "json://x"))
     batch.add(told)
     line = batch.title_and_body()[1].removeprefix("1 alert: ")

@@ -192,7 +192,7 @@ def test_alerts_are_shown_from_an_offset_or_from_where_the_last_reading_ended(
 
 @pytest.mark.parametrize(
     "start, says",
-    [("3", "no line begins at position 3"), ("9999", "it ends at 209; was it deleted and created again?")],
+    [("3", "no line begins at position 3"), ("9999", "it ends at 244; was it deleted and created again?")],
 )
 def test_an_offset_that_is_none_is_an_error(start, says, logs, tmp_path, capsys):
     logs.log("alerts").append([alert(1, 0, 1)])

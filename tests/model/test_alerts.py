@@ -32,7 +32,7 @@ alerts = st.builds(
     *(values | st.lists(values, min_size=2, max_size=3).map(tuple), times),
     log_time=st.none() | times,
     alert_time=st.none() | times,
-    group=st.none() | st.dictionaries(texts, values).map(lambda group: tuple(group.items())),
+    group=st.dictionaries(texts, values).map(lambda group: tuple(group.items())),
     carried=st.builds(
         carried,
         severity=st.none() | st.sampled_from(["low", "high"]),
@@ -78,7 +78,10 @@ def changed(**attributes) -> str:
         *(changed(logTime=value) for value in ("now", 1 << 63, -1)),
         *(changed(ruleId=value) for value in ("1", 0, True, 1 << 63)),
         *(changed(eventId=value) for value in (None, 1.5, [], [None], {"a": 1}, "\ud800", 1 << 63)),
-        *(changed(group=value) for value in ([], 7, {"a": None}, {"a": 1.5}, {"a": [1]}, {"\udc00": 1})),
+        *(
+            changed(group=value)
+            for value in (None, [], 7, {"a": None}, {"a": 1.5}, {"a": [1]}, {"\udc00": 1})
+        ),
         *(changed(key=value) for value in (None, 7, "\ud800")),
     ],
 )
@@ -109,14 +112,10 @@ def test_two_groups_with_one_text_are_two_groups_with_two_alert_ids():
     ]
 
 
-def test_an_alert_of_a_version_without_groups_keeps_its_id():
-    line = (
-        '{"alertId":"1.1.19056.1738022400000.5794f403","ruleId":1,"ruleVersion":1,"key":"{payeeId=43266;beneficiaryId=98530}",'
-        '"aggregate":"22000000.04","operator":"GREATER","limit":"20000000","eventId":19056,"eventTime":1738022400000}'
-    )
-    alert = Alert.from_json(line)
-    assert (alert.group, alert.alert_id) == (None, json.loads(line)["alertId"])
-    assert alert.to_json() == line
+def test_an_alert_without_its_group_is_refused_with_the_reason():
+    line = json.dumps({name: value for name, value in json.loads(ALERT.to_json()).items() if name != "group"})
+    with pytest.raises(ValueError, match="expected a group, an object of fields and their values"):
+        Alert.from_json(line)
 
 
 def test_a_group_is_json_in_the_rules_order_with_the_values_of_events():

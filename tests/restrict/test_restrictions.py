@@ -387,13 +387,13 @@ def test_lines_that_a_stranger_writes_become_dead_letters_once_and_the_decider_g
     assert len(logs.log(DEAD_LETTERS).read()) == told, "each once, however often the decider starts"
 
 
-def test_an_alert_without_a_group_restricts_nobody_whatever_its_text_says(logs):
+def test_an_alert_with_another_group_restricts_nobody_whatever_its_text_says(logs):
     engine = Engine(logs, LOGINS)
     logs.log("control").append([json.dumps(GUESSING | {"groupingKeyNames": ["device", "ip"]})])
     attempts(logs, 3)
     engine.step()
     alert = alert_of(logs.log("alerts").read()[0])
-    logs.log("alerts").append([replace(alert, group=None, key="{device=x;ip=1}").to_json()])
+    logs.log("alerts").append([replace(alert, group=(), key="{device=x;ip=1}").to_json()])
     assert decided(logs) == 1
     [each] = fold_restrictions(logs.log("restrictions")).all()
     assert each.subject == (("device", "b"), ("ip", "a"))

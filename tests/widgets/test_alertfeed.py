@@ -12,6 +12,7 @@ import pytest
 
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert
+from lab.model.attributes import carried
 from lab.model.horizon import WITNESSES
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
@@ -25,7 +26,10 @@ RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
 
 
 def alert(number: int, rule_id: int = 1, time: int = 0) -> Alert:
-    return Alert(rule_id, 1, f"{{payeeId={number}}}", Decimal(60), "GREATER", Decimal(50), number, time)
+    group = (("payeeId", number),)
+    return Alert(
+        *(rule_id, 1, f"{{payeeId={number}}}", Decimal(60), "GREATER", Decimal(50), number, time), group=group
+    )
 
 
 def test_the_newest_alert_comes_first_and_a_rule_can_be_chosen():
@@ -288,7 +292,8 @@ def test_the_window_of_a_rule_that_says_more_adds_up_too(rule):
     assert feed.window.events.rows
 
 
-CARRIED = {"severity": "high", "title": "Card testing", "labels": (("desk", "2, left"), ("team", "fraud"))}
+LABELS = (("desk", "2, left"), ("team", "fraud"))
+CARRIED = {"carried": carried(severity="high", title="Card testing", labels=LABELS)}
 HOSTILE = '<img src=x onerror="alert(1)">\u202e'
 
 
@@ -322,10 +327,10 @@ def test_beside_the_window_stands_what_the_alert_carries():
         MeasuredCondition(None, "LESS", Decimal(2)),
     )
     told = replace(alert(1), conditions=conditions, event=(("amount", "12.50"), ("ip", None)), **CARRIED)
-    feed, carried = AlertFeed([told, alert(2)]), [("title", ["Card testing"]), ("severity", ["high"])]
-    carried += [("labels", ["desk = 2, left", "team = fraud"])]
+    feed, told_values = AlertFeed([told, alert(2)]), [("title", ["Card testing"]), ("severity", ["high"])]
+    told_values += [("labels", ["desk = 2, left", "team = fraud"])]
     event = ("event fields", ["amount = 12.50", "ip = –"])
-    assert details(feed, told) == [*carried, ("conditions", ["1,234.50 > 50", "no value < 2"]), event]
+    assert details(feed, told) == [*told_values, ("conditions", ["1,234.50 > 50", "no value < 2"]), event]
     assert details(feed, alert(2)) == [("value", ["60 > 50"])]
     rule = "1: SUM(paymentAmount) per payeeId over 20 min > 50 and COUNT(events) over 1 h < 2"
     book = RuleBook(PAYMENTS)
@@ -357,9 +362,7 @@ def test_nothing_that_an_alert_carries_is_obeyed_or_fills_the_page():
         alert(1),
         key="{payeeId=" + long + "}",
         operator=long,
-        severity=long,
-        title=long,
-        labels=tuple((f"{n}{long}", long) for n in range(1_000)),
+        carried=carried(severity=long, title=long, labels=tuple((f"{n}{long}", long) for n in range(1_000))),
         conditions=(MeasuredCondition(Decimal(1), long, Decimal(2)),) * 1_000,
         event=tuple((f"{n}{long}", long) for n in range(1_000)),
     )
@@ -374,9 +377,11 @@ def test_nothing_that_an_alert_carries_is_obeyed_or_fills_the_page():
 def test_csv_has_what_an_alert_carries():
     conditions = (MeasuredCondition(Decimal(6), "GREATER", Decimal(5)),)
     told = replace(alert(1), conditions=conditions, event=(("ip", None),), **CARRIED)
-    row, plain = csv.DictReader(io.StringIO(AlertFeed([told, replace(alert(2), title="=1+1")]).csv()))
+    row, plain = csv.DictReader(
+        io.StringIO(AlertFeed([told, replace(alert(2), carried=carried(title="=1+1"))]).csv())
+    )
     assert (row["severity"], row["title"]) == ("high", "Card testing") and plain["title"] == "'=1+1"
-    assert json.loads(row["labels"]) == dict(CARRIED["labels"]) and row["event"] == '{"ip":null}'
+    assert json.loads(row["labels"]) == dict(LABELS) and row["event"] == '{"ip":null}'
     assert json.loads(row["conditions"]) == [{"aggregate": "6", "operator": "GREATER", "limit": "5"}]
     assert [plain[name] for name in ("severity", "labels", "conditions", "event")] == [""] * 4
 
