@@ -39,7 +39,6 @@ class FileLog(Log):
     """A log in a folder, for any number of writers and readers in threads and processes. Reading does not create the folder.
 
     `retention_ms`: a new segment removes old segments whose lines are all older than the newest line by more than this; None: keeps all.
-    Raises ValueError for a folder with an older layout.
 
     >>> import tempfile
     >>> log = FileLog(Path(tempfile.mkdtemp()) / "control")

@@ -20,7 +20,6 @@ from lab.logs.index import AppendRow, SegmentIndex
 
 SEGMENT = re.compile(r"(\d{20})\.(jsonl|index)")
 DATA = re.compile(r"(?i)\.(jsonl?|ndjson|csv|tsv|parquet|txt)(\.gz)?$")
-OLD_SEGMENT = re.compile(r"\d{13}-\d{8}\.jsonl")
 BY_END, BY_LOG_TIME = attrgetter("end"), attrgetter("log_time")
 
 
@@ -46,10 +45,7 @@ EMPTY = SegmentsSnapshot((0,), 0, AppendRow(0, 0), AppendRow(0, 0))
 
 
 class Segments:
-    """The segments of a folder, for any thread. The last snapshot is only a cache.
-
-    Raises ValueError for a log with an older layout.
-    """
+    """The segments of a folder, for any thread. The last snapshot is only a cache."""
 
     def __init__(self, folder: Path):
         self.folder, self._prefix = folder, str(folder / "_")[:-1]
@@ -158,8 +154,6 @@ class Segments:
         before, names = None, os.listdir(self.folder)
         while names != before:
             before, names = names, os.listdir(self.folder)
-        if old := next(filter(OLD_SEGMENT.fullmatch, names), None):
-            raise ValueError(f"{self.folder} is a log of an older layout ({old}): name an empty folder")
         matches = filter(None, map(SEGMENT.fullmatch, names))
         return tuple(sorted(int(match[1]) for match in matches if match[2] == "index"))
 

@@ -239,7 +239,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, given: dict) -> "Schema":
-        """The schema that `to_dict` gave, also after a turn through JSON, and if an older version did, with its one `id_field`.
+        """The schema that `to_dict` gave, also after a turn through JSON.
 
         >>> Schema.from_dict(PAYMENTS.to_dict()) == PAYMENTS
         True
@@ -248,12 +248,7 @@ class Schema:
             Field(**field | {name: tuple(field.get(name, ())) for name in ("path", "examples")})
             for field in given["fields"]
         )
-        id_fields = given["id_fields"] if "id_fields" in given else [given["id_field"]]
-        records, nan = given.get("records", "either"), given.get("nan", "null")
-        taken_back = given.get("taken_back", "")
-        return cls(
-            given["name"], tuple(fields), tuple(id_fields), given["time_field"], records, nan, taken_back
-        )
+        return cls(**given | {"fields": tuple(fields), "id_fields": tuple(given["id_fields"])})
 
     def incompatibility_with(self, before: "Schema") -> str | None:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.

@@ -166,7 +166,7 @@ class RouteTallies:
         tally.counts.update(counts)
 
     def add_stats(self, stats: dict) -> None:
-        """Adds the counts of a line of the stats log; lines of older versions have none."""
+        """Adds the counts of a line of the stats log; a line of cuts that routed nothing has none."""
         for name, tally in stats.get("routes", {}).items():
             counts = {fate: tally.get(fate, 0) for fate in FATES}
             examples = tally.get("example"), tally.get("lateExample")

@@ -84,6 +84,7 @@ class Drill(ScenarioLogs):
         super().__init__(seed)
         self.folder = Path(tempfile.mkdtemp(prefix="lab-drill-"))
         self.settings, self.starts = Settings(PAYMENTS, key_groups=4), 0
+        self._steps = dict(zip(STEPS, (self._cut, self._evaluate, self._deliver, self._commit)))
         self.writes_ahead, self.kills = True, list[list[int]]()
         self.outs = {name: FileLog(self.folder / name) for name in ("alerts", "stats")}
         self._start()
@@ -122,7 +123,7 @@ class Drill(ScenarioLogs):
 
     def run_next_step(self) -> bool:
         """Runs the next step of the micro-batch; returns False if there is nothing to take."""
-        return getattr(self, f"_{self.next}")()
+        return self._steps[self.next]()
 
     def run_batch(self) -> None:
         """Runs steps until a micro-batch is committed, or there is nothing to take."""

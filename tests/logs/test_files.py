@@ -183,14 +183,6 @@ def test_lines_are_divided_by_line_feeds_only(log):
     assert len(log.read()) == 4
 
 
-def test_a_log_of_the_older_layout_is_refused(tmp_path):
-    (tmp_path / "0000000000005-00000000.jsonl").write_text("one\n")
-    with pytest.raises(
-        ValueError, match=r"older layout \(0000000000005-00000000.jsonl\): name an empty folder"
-    ):
-        FileLog(tmp_path)
-
-
 def test_a_folder_that_changes_while_it_is_listed_is_listed_again(log, small, monkeypatch):
     for number in range(4):
         log.append([str(number) * 40])
