@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lab.model.answers import SCHEMA_STATUS
+from lab.model.statuslines import SCHEMA_STATUS
 
 
 def only_answers(acks: Iterable[str]) -> list[str]:

@@ -17,8 +17,8 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.model.alerts import Alert, parse_alert_line
 from lab.model.keygroups import digest, key_group_of, key_groups_of
 from lab.model.reference import evaluate_log
+from lab.model.routestats import COUNTS
 from lab.model.schema import PAYMENTS
-from lab.model.tallies import COUNTS
 from lab.running.referenceengine import ReferenceEngine
 from lab.running.report import StatsReport
 from lab.stream.simulate import payments, to_json

@@ -38,8 +38,8 @@ from lab.cli.options import (
 )
 from lab.logs.config import BadConfig
 from lab.machine.signals import ENDING, STOPPED
+from lab.model.formatting import escape_control_characters
 from lab.model.rules import BadRule
-from lab.model.words import escape_control_characters
 from lab.running.errormessage import error_message
 from lab.running.target import Usage
 

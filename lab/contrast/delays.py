@@ -30,8 +30,8 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert
-from lab.model.answers import parse_stats
 from lab.model.rules import rule_message
+from lab.model.statuslines import parse_stats
 from lab.model.times import now_ms
 from lab.running.run import raise_if_ended
 from lab.stream.player import Player

@@ -25,9 +25,9 @@ from pyspark.sql.streaming import StatefulProcessor
 from lab.contrast.parts import FilePerAppend
 from lab.model.alerts import Alert
 from lab.model.group import group_for_alert, group_key
+from lab.model.referencestate import StoredEvent, compute_aggregate_and_holds
 from lab.model.rules import BadRule, Rule
 from lab.model.schema import PAYMENTS, Schema
-from lab.model.stored import StoredEvent, compute_aggregate_and_holds
 from lab.past.replay import check_rules
 
 OUTPUT = "alert string"

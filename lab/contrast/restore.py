@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.model.formatting import html_table
 from lab.model.keygroups import hash_rows
 from lab.model.language import say
-from lab.model.words import html_table
 
 WAYS = ("naive", "index", "ranges")
 READ_AT_ONCE = 1 << 20  # bytes

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from lab.followers.alerttext import AbsenceRules, describe_alert, sanitize_text
 from lab.logs.config import BASE64_SECRET, AlertReceiver, BadConfig
 from lab.model.alerts import Alert, Withdrawal
-from lab.model.words import escape_control_characters
+from lab.model.formatting import escape_control_characters
 
 READ_AT_ONCE = 500  # alerts
 MAX_BODY = 256 << 10  # bytes of a request; a longer alert travels alone

@@ -8,9 +8,9 @@ from unicodedata import normalize
 
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, Withdrawal, event_id_text, utc_text
+from lab.model.formatting import escape_control_characters, plain_text, shorten
 from lab.model.rules import RuleBook
 from lab.model.times import duration_words
-from lab.model.words import escape_control_characters, plain_text, shorten
 from lab.running.target import Target, Usage
 
 TITLE = 20  # characters that a title keeps in a short line, however long the facts are

@@ -43,10 +43,10 @@ from lab.model.alerts import (
     parse_alert_line,
 )
 from lab.model.attributes import carried_attributes
+from lab.model.formatting import plain_text
 from lab.model.group import Group, group_hash, group_json, sorted_group
 from lab.model.jsontext import compact_json
 from lab.model.kinds import Carried
-from lab.model.words import plain_text
 from lab.rulestore.databases import INSERTS, check_columns, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import BIG, EXACT
 from lab.running.target import Target
@@ -80,7 +80,7 @@ ALERTS = Table(
     Column("event_json", Text),
     Column("withdrawn", Text),  # "yes" if its event was taken back and has not come again, else null
 )
-TAKEN_BACK = Table(  # see lab.model.standing
+TAKEN_BACK = Table(  # see lab.model.alerts
     "lab_taken_back",
     METADATA,
     Column(

@@ -20,9 +20,9 @@ from lab.engine.loop.ends import Logs
 from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, parse_alert_line
-from lab.model.answers import STAGES as TIMES
-from lab.model.answers import parse_stats
 from lab.model.quantiles import percentile_texts
+from lab.model.statuslines import STAGES as TIMES
+from lab.model.statuslines import parse_stats
 from lab.running.target import Target
 
 STAGES = ("gap", "wait", "plan", "decode", "route", "evaluate", "deliver")

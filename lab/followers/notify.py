@@ -26,9 +26,8 @@ from lab.logs.positions import Positions, Record
 from lab.logs.protocol import Log
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawal, parse_alert_line
-from lab.model.standing import AT_MOST, Withdrawals, event_and_group_hash
-from lab.model.words import escape_control_characters
+from lab.model.alerts import AT_MOST, Alert, Withdrawal, Withdrawals, event_and_group_hash, parse_alert_line
+from lab.model.formatting import escape_control_characters
 from lab.running.target import Target, Usage
 
 LONGEST_WAIT_S = 300

@@ -11,8 +11,8 @@ from lab.logs.reading import SkippedLines
 from lab.machine.ports import is_free
 from lab.machine.signals import stop_signals
 from lab.model.alerts import utc_text
+from lab.model.formatting import escape_control_characters, plain_text
 from lab.model.times import now_ms
-from lab.model.words import escape_control_characters, plain_text
 from lab.restrict.client import PORT
 from lab.restrict.restrictions import Restriction, Subject
 from lab.restrict.standing import Restrictions, fold_restrictions

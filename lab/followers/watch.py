@@ -14,9 +14,8 @@ from lab.logs.positions import Positions, Record, position_text
 from lab.logs.protocol import Log
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawal, parse_alert_line
-from lab.model.standing import Withdrawals
-from lab.model.words import escape_control_characters
+from lab.model.alerts import Alert, Withdrawal, Withdrawals, parse_alert_line
+from lab.model.formatting import escape_control_characters
 from lab.running.target import Target
 
 AT_ONCE = 5_000  # alerts

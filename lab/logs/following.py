@@ -15,7 +15,7 @@ from typing import Protocol
 from lab.logs.positions import Record
 from lab.logs.protocol import Tail
 from lab.logs.reading import POLL_S, print_expired
-from lab.model.words import escape_control_characters
+from lab.model.formatting import escape_control_characters
 
 AGAIN_S = 1.0
 

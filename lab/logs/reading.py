@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from lab.logs.positions import Record
 from lab.logs.protocol import Tail
-from lab.model.words import escape_control_characters
+from lab.model.formatting import escape_control_characters
 
 T = TypeVar("T")
 NAMED = 20

@@ -14,8 +14,8 @@ from lab.logs.access import file_lock, make_folder, private_file_opener
 from lab.logs.index import AppendRow, Batch, BatchConflict, SegmentIndex, write_at
 from lab.logs.positions import StartPosition
 from lab.logs.segments import BY_END, SEGMENT, Segments, SegmentsSnapshot
+from lab.model.formatting import file_named_in_errors
 from lab.model.times import DAY_MS, now_ms
-from lab.model.words import file_named_in_errors
 
 SEGMENT_BYTES = 8 << 20
 

@@ -38,7 +38,7 @@ from lab.logs.loopback import check_loopback
 from lab.machine import jars, ports
 from lab.machine.java import find_java
 from lab.machine.orphans import run_if_killed
-from lab.model.words import file_named_in_errors
+from lab.model.formatting import file_named_in_errors
 
 HOST, PORT = "127.0.0.1", 9092
 START_S, STOP_S, POLL_S = 60, 30, 0.05

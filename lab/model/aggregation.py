@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 from lab.model.aggregates import AGGREGATES, Exact, round_to_6_places
 from lab.model.conditions import quote_text
-from lab.model.filters import exact_json_value
+from lab.model.formatting import plain_text
 from lab.model.operators import RELATIONS
 from lab.model.times import duration_text, duration_words
-from lab.model.when import When, is_true, when_text
-from lab.model.words import plain_text
+from lab.model.when import When, exact_json_value, is_true, when_text
 
 SYMBOLS = {
     "EQUAL": "=",

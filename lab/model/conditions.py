@@ -12,9 +12,9 @@ from decimal import Decimal
 from typing import NamedTuple, cast
 
 from lab.model.field import Field
+from lab.model.formatting import escape_control_characters, plain_text, short_json
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
-from lab.model.words import escape_control_characters, plain_text, short_json
 
 _TOKEN = re.compile(
     r"""\s*(?:

@@ -8,10 +8,9 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from lab.model.formatting import escape_control_characters, expected_message, short_json
 from lab.model.jsontext import BadRecord, exact_decimal, is_valid_unicode, parse_integer
-from lab.model.times import EPOCH, UNITS, expected_time, time_ms
-from lab.model.words import escape_control_characters, expected_message, short_json
-from lab.model.zones import check_zone, local_to_utc_ms
+from lab.model.times import EPOCH, UNITS, check_zone, expected_time, local_to_utc_ms, time_ms
 
 Value = int | Decimal | str | None
 Id = int | str | tuple[int | str, ...]  # of an event; a tuple where several fields are the id

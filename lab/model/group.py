@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import cast
 
 from lab.model.field import Value
+from lab.model.formatting import plain_text
 from lab.model.jsontext import compact_json
-from lab.model.words import plain_text
 
 MAX_KEY = 2_000  # characters of `key`; the text of a longer group is cut, its `group` is not
 

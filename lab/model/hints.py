@@ -9,11 +9,10 @@ from fractions import Fraction
 from math import inf, prod
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.filters import FieldValues, required_values
+from lab.model.formatting import plain_text, short_json
 from lab.model.rule import Rule
 from lab.model.schema import Schema
-from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When
-from lab.model.words import plain_text, short_json
+from lab.model.when import AllOf, AnyOf, Comparison, FieldValues, OtherField, When, required_values
 
 FOREIGN = ("!", "~", "*")  # operators of other languages, at the beginning of a value
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from lab.model import jsontext
 from lab.model.conditions import quote_text
+from lab.model.formatting import expected_message, plain_text, short_json
 from lab.model.jsonschema import TEXT, Json, any_case_words_schema
 from lab.model.schema import Schema
 from lab.model.times import parse_duration_ms
-from lab.model.words import expected_message, plain_text, short_json
 
 MAX_LABELS, MAX_SAID = 16, 200  # MAX_SAID: characters of a title and of a label's value
 LABEL = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
@@ -356,7 +356,7 @@ class EventFilter(Kind):
 
 @dataclass(frozen=True)
 class Document(Kind):
-    """An object or an "array", of which `lab.model.inputspec` has the JSON Schema."""
+    """An object or an "array", of which `lab.model.spec` has the JSON Schema."""
 
     sql_type = "document"
     of: str

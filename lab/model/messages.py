@@ -14,18 +14,6 @@ from typing import Any, TypeVar
 from lab.model import jsontext
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import FUNCTIONS, OPERATORS, Aggregation, Condition
-from lab.model.attributereaders import (
-    read_action,
-    read_condition,
-    read_decimal,
-    read_duration_seconds,
-    read_field,
-    read_fields,
-    read_filter,
-    read_flag,
-    read_one_of,
-    read_window_ms,
-)
 from lab.model.attributes import (
     ATTRIBUTES,
     CONTROLS,
@@ -37,19 +25,16 @@ from lab.model.attributes import (
     carried_attributes,
 )
 from lab.model.conditions import BadConditions
+from lab.model.field import Field
+from lab.model.formatting import expected_message, plain_text, short_json, unknown_name_message
 from lab.model.jsontext import BadRecord
-from lab.model.kinds import BadRule
-from lab.model.rule import Rule
+from lab.model.kinds import MAX_WINDOW_SECONDS, BadRule
+from lab.model.rule import UNIT_SECONDS, Rule
 from lab.model.schema import Schema
-from lab.model.sentence import MAX_CONDITIONS
-from lab.model.textmessages import (
-    SENTENCE,
-    attributes_without_id,
-    line_attributes,
-    sentence_attributes,
-)
-from lab.model.when import When
-from lab.model.words import expected_message, unknown_name_message
+from lab.model.sentence import EXAMPLE, MAX_CONDITIONS, parse_rule_sentence, read_action
+from lab.model.times import parse_duration_ms
+from lab.model.when import When, filter_of_values
+from lab.model.whenreader import parse_filter, parse_when
 
 MAX_MESSAGE_BYTES = 64 << 10
 REMEMBERED, REMEMBERED_BYTES = 4096, 4096  # messages, and the longest of them
@@ -324,3 +309,195 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
             expected_message("aggregateFieldName", name, f"a numeric field for {function}: {numeric}")
         )
     return function, name, ()
+
+
+# -- attributes in JSON ------------------------------------------------------------------------------------------------
+# Each is read by itself: what is wrong with one is said with its name, its value and what is right.
+
+_OF_SENTENCE = re.compile("([0-9]{1,12}) *([smhd]|min)")  # a duration as sentences have it
+_WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
+
+
+def read_one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, str] | None = None) -> str:
+    """The attribute as one of the words, whatever its case."""
+    known = {word: word for word in words} | (aliases or {})
+    word = given.get(name)
+    if not isinstance(word, str) or word.upper() not in known:
+        raise BadRule(expected_message(name, word, f"one of {', '.join(known)}"))
+    return known[word.upper()]
+
+
+def read_field(attribute: str, name: object, schema: Schema) -> Field:
+    if not isinstance(name, str):
+        raise BadRule(expected_message(attribute, name, "the name of an event field"))
+    try:
+        return schema.field(name)
+    except ValueError as error:
+        raise BadRule(f"{attribute}: {error}") from None
+
+
+def read_fields(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]:
+    listed = given.get(attribute)
+    if not isinstance(listed, list | None):
+        raise BadRule(expected_message(attribute, listed, "a list of event fields"))
+    names = tuple(read_field(attribute, name, schema).name for name in listed or ())
+    if len(set(names)) < len(names):
+        raise BadRule(f"{attribute}: {short_json(', '.join(names))}, expected each field once")
+    return names
+
+
+def read_filter(given: dict, schema: Schema) -> When | None:
+    wanted = given.get("filter")
+    if isinstance(wanted, When):
+        return wanted
+    if isinstance(wanted, str):
+        try:
+            return parse_filter(wanted, schema)
+        except BadConditions as error:
+            raise BadRule(f"filter: {error}") from None
+    if not isinstance(wanted, dict | None):
+        allowed = f'an object such as {{"action": "login"}}, or a text such as {short_json("amount > 500")}'
+        raise BadRule(expected_message("filter", wanted, allowed))
+    pairs = []
+    for name, value in sorted((wanted or {}).items()):
+        field = read_field("filter", name, schema)
+        if field.type == "time":
+            raise BadRule(expected_message(f"filter.{name}", value, "a field that is no time"))
+        try:
+            values: Any = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
+        except BadRecord as error:
+            raise BadRule(f"filter.{error}") from None
+        if not values or None in values:
+            raise BadRule(
+                expected_message(f"filter.{name}", value, "a value or a list of values, none of them null")
+            )
+        pairs.append((name, tuple(sorted(values))))
+    return filter_of_values(pairs)
+
+
+def read_condition(name: str, given: dict, schema: Schema) -> When | None:
+    """`when` or `where`, in words, or as a sentence has read it."""
+    words = given.get(name)
+    if words is None or isinstance(words, When):
+        return words
+    if not isinstance(words, str):
+        raise BadRule(expected_message(name, words, f"a text such as {short_json('amount > 500')}"))
+    try:
+        return parse_when(words, schema)
+    except BadConditions as error:
+        raise BadRule(f"{name}: {error}") from None
+
+
+def read_flag(name: str, given: dict) -> bool:
+    """Whether an attribute is true; it may be missing."""
+    value = given.get(name)
+    if not isinstance(value, bool | None):
+        raise BadRule(expected_message(name, value, "true or false"))
+    return bool(value)
+
+
+def read_decimal(name: str, given: dict) -> Decimal:
+    """`limit` or `plus`."""
+    number = jsontext.exact_decimal(given.get(name), precision=36, scale=12)
+    if number is None:
+        allowed = "a decimal number below 10^24, with at most 12 digits after the point"
+        raise BadRule(expected_message(name, given.get(name), allowed))
+    return Decimal(plain_text(number).rstrip("0").rstrip("."))
+
+
+def read_window_ms(given: dict) -> int:
+    names = [name for name in ("windowMinutes", "window") if given.get(name) is not None]
+    if not names:
+        raise BadRule(expected_message("window", None, _WINDOW_ALLOWED))
+    if len(seconds := {read_duration_seconds(name, given[name]) for name in names}) > 1:
+        windows = " and ".join(f"{name}: {short_json(given[name])}" for name in names)
+        raise BadRule(f"{windows} differ, expected one of them or the same in both")
+    return 1000 * seconds.pop()
+
+
+def read_duration_seconds(name: str, window: object) -> int:
+    text = str(window) if isinstance(window, int | str) else ""
+    try:
+        seconds = parse_duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
+    except ValueError:
+        seconds = 0
+    if not seconds and (spaced := _OF_SENTENCE.fullmatch(text)):
+        code = spaced[1] + spaced[2][0]
+        if 0 < parse_duration_ms(code) <= 1000 * MAX_WINDOW_SECONDS:
+            raise BadRule(
+                expected_message(name, window, f"a number and one letter: write {short_json(code)}")
+            )
+    if not 0 < seconds <= MAX_WINDOW_SECONDS:
+        raise BadRule(expected_message(name, window, _WINDOW_ALLOWED))
+    return seconds
+
+
+# -- forms that are not JSON -------------------------------------------------------------------------------------------
+# A sentence after the rule's id, and the demo's line of text.
+
+SENTENCE = re.compile(r"\s*(?P<id>[0-9]{1,19})(?:\s+(?P<state>[A-Za-z]{1,9}))?\s*:(?P<rule>.*)", re.DOTALL)
+SENTENCE_EXAMPLE = f"7: {EXAMPLE}"
+LINE_EXAMPLE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
+LINE_ATTRIBUTES = (
+    *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
+    *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
+)
+# a sentence without its id, or without the colon after it
+_WITHOUT_ID = re.compile(
+    rf"\s*(?P<id>[0-9]{{1,19}}\s+)?(?:(?:{'|'.join(FUNCTIONS)}|NO)\b\s*[\w(]|[A-Z_]{{1,40}}\s*\()",
+    re.IGNORECASE,
+)
+
+
+def sentence_attributes(sentence: re.Match, schema: Schema) -> dict[str, Any]:
+    """The attributes of `7: SUM(amount) over 1 h > 500`, or of `7 PAUSE: …`."""
+    rule_id, state = sentence["id"], sentence["state"]
+    in_place = " " * sentence.start("rule") + sentence["rule"]  # so that mistakes are told with their places
+    return {"ruleId": int(rule_id), "ruleState": state or "ACTIVE"} | parse_rule_sentence(in_place, schema)
+
+
+def lacks_id(text: str) -> bool:
+    """Whether a message can only be a sentence without its id: neither JSON nor a line begins with a letter.
+
+    >>> lacks_id("SUM(amount) over 1 h > 500"), lacks_id("7: SUM(amount) over 1 h > 500"), lacks_id('{"ruleId": 7}')
+    (True, False, False)
+    """
+    return text.lstrip()[:1].isalpha()
+
+
+def attributes_without_id(text: str, schema: Schema, new_id: int | None) -> dict[str, Any] | None:
+    """The attributes of a sentence without its id, which `new_id` stands for; None if the text is no such sentence.
+
+    Without a `new_id`, raises BadConditions for what else is wrong with the sentence, and then BadRule for the missing id.
+    """
+    if new_id and lacks_id(text):
+        return {"ruleId": new_id, "ruleState": "ACTIVE"} | parse_rule_sentence(text, schema)
+    if begins := _WITHOUT_ID.match(text):
+        in_place = " " * begins.end("id") + text[max(begins.end("id"), 0) :]
+        parse_rule_sentence(in_place, schema)
+        raise BadRule(
+            f"{short_json(text)}: expected the rule's id and a colon before the sentence, such as {SENTENCE_EXAMPLE}"
+        )
+    return None
+
+
+def line_attributes(text: str) -> dict[str, Any]:
+    """The attributes of `1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)`. Raises BadRule.
+
+    >>> line_attributes("1,(pause)")
+    {'ruleId': 1, 'ruleState': 'pause'}
+    """
+    cells = [re.sub(r"^\((.*)\)$", r"\1", cell.strip()).strip() for cell in text.split(",")]
+    if len(cells) > len(LINE_ATTRIBUTES) or not re.fullmatch("[+-]?[0-9]{1,30}", cells[0]):
+        raise BadRule(
+            f"{short_json(text)} is neither a JSON object, nor a sentence such as {SENTENCE_EXAMPLE}, nor plain text such as {LINE_EXAMPLE}"
+        )
+    given: dict = {name: cell for name, cell in zip(LINE_ATTRIBUTES, cells, strict=False) if cell}
+    if given.get("ruleState", "").upper() == "CONTROL":
+        raise BadRule(
+            'ruleState: no plain text for control, send {"ruleState": "CONTROL", "controlType": ...}'
+        )
+    given["ruleId"] = int(cells[0])
+    for name in {"groupingKeyNames", "unique"} & given.keys():
+        given[name] = [part.strip() for part in given[name].split("&")]
+    return given

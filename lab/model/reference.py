@@ -14,17 +14,16 @@ from lab.model.aggregates import Exact
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import Alert, AlertTable, Withdrawal, event_for_alert
 from lab.model.field import Id
-from lab.model.filters import passes_filter
 from lab.model.group import group_for_alert, group_key
 from lab.model.horizon import newest_times, note_time, time_reached
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import key_group_of
+from lab.model.referencestate import AbsenceWait, StoredEvent, examples_of_loss, newest_event
+from lab.model.routestats import COUNTS, RouteTallies
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
-from lab.model.stored import AbsenceWait, StoredEvent, examples_of_loss, newest_event
-from lab.model.takenback import takes_back
-from lab.model.tallies import COUNTS, RouteTallies
-from lab.model.when import is_true
+from lab.model.when import is_true, passes_filter
+from lab.model.whenreader import takes_back
 
 Compared = tuple[Decimal, str, Decimal]  # aggregate, operator, limit
 LATE_POLICIES = ("evaluate", "store", "drop")

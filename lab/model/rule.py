@@ -20,12 +20,11 @@ from lab.model.aggregation import (
 )
 from lab.model.attributes import Carries, carried_attributes
 from lab.model.conditions import quote_if_needed
-from lab.model.filters import FieldValues, field_values, filter_json_value, filter_text
+from lab.model.formatting import html_table, plain_text
 from lab.model.kinds import Carried
 from lab.model.language import say
 from lab.model.times import duration_text, duration_words
-from lab.model.when import When, when_text
-from lab.model.words import html_table, plain_text
+from lab.model.when import FieldValues, When, field_values, filter_json_value, filter_text, when_text
 
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -34,7 +33,7 @@ UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 class Route:
     """Where events go: rules with the same set of keys (sorted here) and the same filter share one copy.
 
-    >>> from lab.model.filters import filter_of_values
+    >>> from lab.model.when import filter_of_values
     >>> Route(("userId",), filter_of_values([("action", ("login",)), ("country", ("CN", "KR"))])).id
     'userId|action=login&country=CN,KR'
     """

@@ -20,6 +20,7 @@ from lab.model.attributes import (
     STATES,
 )
 from lab.model.deadletters import SHOWN, beginning_of, length_and_sha256
+from lab.model.formatting import expected_message
 from lab.model.hints import condition_hints
 from lab.model.kinds import MAX_WINDOW_SECONDS, BadRule
 from lab.model.messages import (
@@ -32,7 +33,6 @@ from lab.model.messages import (
 )
 from lab.model.rule import Route, Rule, readable_rule_sentence, readable_rule_summary, rules_html_table
 from lab.model.schema import Schema
-from lab.model.words import expected_message
 
 __all__ = [
     "ACTIONS",

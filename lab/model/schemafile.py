@@ -26,9 +26,9 @@ from pathlib import Path
 
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
+from lab.model.formatting import escape_control_characters, expected_message, unknown_name_message
 from lab.model.schema import SCHEMAS, Schema
-from lab.model.takenback import taken_back_condition
-from lab.model.words import escape_control_characters, expected_message, unknown_name_message
+from lab.model.whenreader import taken_back_condition
 
 MAX_BYTES = 256 << 10
 MAX_DOTS = 200  # of a line: names inside each other take TOML's reader the square of their number

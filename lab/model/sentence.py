@@ -17,20 +17,42 @@ absence:     "NO" "(" "events" ["where" when] ")" ["where" filter] ["per" field 
 What it gives is the attributes of a message, conditions on events as the trees that were read; `lab.model.messages` checks them all.
 """
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
+from itertools import pairwise
 from typing import Any, cast
 
-from lab.model.attributereaders import read_action
-from lab.model.attributes import ATTRIBUTES, clause_attributes
-from lab.model.conditionreader import ConditionReader
-from lab.model.conditions import Token
-from lab.model.kinds import BadRule, Carried
-from lab.model.numberreader import duration_words_as_given
+from lab.model.aggregates import AGGREGATES, aggregates_of
+from lab.model.aggregation import SYMBOLS
+from lab.model.attributes import ACTIONS, ATTRIBUTES, clause_attributes
+from lab.model.conditions import BadConditions, Token
+from lab.model.field import Field
+from lab.model.formatting import expected_message
+from lab.model.kinds import MAX_WINDOW_SECONDS, BadRule, Carried
+from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import Schema
+from lab.model.times import duration_words, parse_duration_ms
+from lab.model.whenreader import WhenReader
 
 MAX_CONDITIONS = 4  # of a rule
 OFTEN = {"once": 1, "one": 1, "twice": 2, "two": 2}  # what people write for a number of alerts
 _OF_ALERTS = ("alert", "alerts", "time", "times")  # and what they write after it
+NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
+EXAMPLE = "SUM(amount) per userId over 1 h > 500"
+# of functions in other languages
+OTHER_NAMES = {other: each.name for each in AGGREGATES.values() for other in each.other_names}
+TIMES, DIVIDED = ("×", "*", "x"), ("÷", "/")
+STORED_UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
+# what other units people write, without a plural's s -> how many of which stored unit to write instead
+_OTHER_UNITS = {"sec": (1, "s"), "second": (1, "s"), "min": (1, "m"), "minute": (1, "m")}
+_OTHER_UNITS |= {"hr": (1, "h"), "hour": (1, "h")}
+_OTHER_UNITS |= {"day": (1, "d"), "w": (7, "d"), "week": (7, "d"), "month": (30, "d"), "year": (365, "d")}
+_UNIT = r"(?:[^\W\d_]{1,3}|[$€£¥₩₹])"
+_WITH_UNIT = re.compile(rf"{_UNIT}?([0-9]{{1,30}}(\.[0-9]{{1,30}})?)({_UNIT}?)")
+# 20.000 and 1.500.000, as Europeans write 20,000 and 1,500,000
+POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3}){0,9}\.[0-9]{2}0")
+_ZEROS = {"k": "000", "m": "000000"}  # what people write instead of them
 
 
 def parse_rule_sentence(text: str, schema: Schema) -> dict[str, Any]:
@@ -43,7 +65,7 @@ def parse_rule_sentence(text: str, schema: Schema) -> dict[str, Any]:
     Traceback (most recent call last):
     lab.model.conditions.BadConditions: expected over and a window, such as over 10 min (at "for", character 26)
     """
-    reader = _SentenceReader(text, schema)
+    reader = SentenceReader(text, schema)
     if reader.upcoming_token.is_word("no"):
         rule = reader.absence()
     else:
@@ -63,7 +85,7 @@ def parse_further_conditions(text: str, schema: Schema) -> dict[str, Any]:
     >>> parse_further_conditions("and UNIQUE_COUNT(ip) over 1 d >= 3", LOGINS)["and"][0]["unique"]
     ['ip']
     """
-    return _read_part(_SentenceReader.more, text, schema)
+    return _read_part(SentenceReader.more, text, schema)
 
 
 def parse_at_most(text: str, schema: Schema) -> dict[str, Any]:
@@ -73,7 +95,7 @@ def parse_at_most(text: str, schema: Schema) -> dict[str, Any]:
     >>> parse_at_most("1 per 10 min", LOGINS)
     {'atMost': {'alerts': 1, 'per': '10m'}}
     """
-    return _read_part(_SentenceReader.at_most, text, schema)
+    return _read_part(SentenceReader.at_most, text, schema)
 
 
 def parse_limit(text: str, schema: Schema) -> dict[str, Any]:
@@ -83,7 +105,7 @@ def parse_limit(text: str, schema: Schema) -> dict[str, Any]:
     >>> parse_limit("5 × SUM(amount) over 30 d ÷ 30", LOGINS)["limitOf"]["dividedBy"]
     30
     """
-    return _read_part(_SentenceReader.read_limit, text, schema)
+    return _read_part(SentenceReader.read_limit, text, schema)
 
 
 def parse_carried(name: str, text: str, schema: Schema) -> dict[str, Any]:
@@ -98,9 +120,9 @@ def parse_carried(name: str, text: str, schema: Schema) -> dict[str, Any]:
 
 
 def _read_part(
-    part: Callable[["_SentenceReader"], dict[str, Any]], text: str, schema: Schema
+    part: Callable[["SentenceReader"], dict[str, Any]], text: str, schema: Schema
 ) -> dict[str, Any]:
-    reader = _SentenceReader(text, schema)
+    reader = SentenceReader(text, schema)
     read = part(reader)
     reader.end()
     return read
@@ -112,7 +134,7 @@ def of_clauses() -> str:
     return f"{', '.join(words)} or {last}"
 
 
-class _SentenceReader(ConditionReader):
+class SentenceReader(WhenReader):
     """Reads from left to right, each token once."""
 
     def absence(self) -> dict[str, Any]:
@@ -246,3 +268,383 @@ class _SentenceReader(ConditionReader):
         if rule and (rule.get("absence") or any(row.name in rule for row in self.clauses.values())):
             raise self.error_at(f"expected a comma and {of_clauses()}, or the end")
         raise self.error_at(f"expected and, or, a comma and {of_clauses()}, or the end")
+
+    # -- conditions: what is aggregated, the sign, the limit -----------------------------------------------------------
+
+    def read_condition(self, with_route: bool = False) -> dict[str, Any]:
+        first = self.upcoming_token
+        if with_route:
+            self._refuse_condition_alone()
+        if first.is_sign("("):
+            raise self.error_at(
+                "conditions have no brackets: join all by and, or all by or; or write several rules", first
+            )
+        condition = self.read_aggregation(with_route)
+        self.refuse_route()
+        sign = self.take_token()
+        if sign.is_word(*DIVIDED):
+            raise self.error_at(
+                "a share is written with a factor: SUM(amount) over 1 h > 0.2 × SUM(amount) over 30 d", sign
+            )
+        if instead := self.sign_instead(sign):
+            raise self.error_at(f"write {instead}: {instead} 500", sign)
+        if sign.kind != "sign" or sign.text not in NAMES:
+            raise self.error_at(f"expected one of {' '.join(NAMES)} and a limit", sign)
+        limit = self.read_limit()
+        if "limitOf" in limit:
+            self._refuse_root(first)
+        return condition | {"limitOperatorType": NAMES[sign.text]} | limit
+
+    def _refuse_root(self, function: Token) -> None:
+        aggregate = AGGREGATES.get(function.text.upper()) if function.kind == "word" else None
+        if aggregate and aggregate.is_root:
+            raise self.error_at(
+                f"{aggregate.name} is a root, which is not compared with another aggregate: take {aggregate.instead}",
+                function,
+            )
+
+    def refuse_route(self) -> None:
+        """Refuses `per` and `where` in places where they cannot stand, and says where they do."""
+        if self.upcoming_token.is_word("per"):
+            raise self.error_at(
+                f"per and its fields stand once, before the first over or within, as in {EXAMPLE}"
+            )
+        if self.upcoming_token.is_word("where"):
+            raise self.misplaced_where(self.upcoming_token)
+
+    def misplaced_where(self, where: Token) -> BadConditions:
+        return self.error_at(
+            "where and its conditions stand in the brackets, as in COUNT(events where …), or before per and over; "
+            "a condition on the event that alerts follows a comma: , when …",
+            where,
+        )
+
+    def refuse_condition_on_event(self) -> None:
+        """Refuses a comparison of a field, and says that it is a clause."""
+        if self.upcoming_token.text in self.schema.names and self.is_comparison_ahead():
+            raise self._not_in_when(self.upcoming_token)
+
+    def _refuse_condition_alone(self) -> None:
+        """Refuses a rule that begins with a condition on the event, and says what to write before it."""
+        name = self.upcoming_token.text
+        is_comparison = name in self.schema.names and self.is_comparison_ahead()
+        if is_comparison and self.schema.field(name).is_number_or_time and self._is_aggregate_ahead():
+            raise self.error_at(
+                f"to compare an event with an aggregate write MAX({name}) per … over 1 s > 3 × AVG({name}) over 30 d without the current event"
+            )
+        if is_comparison or self.upcoming_token.is_word("when"):
+            raise self.error_at(
+                "for a condition on the event alone write COUNT(events) over 1 s >= 1, when …"
+            )
+
+    def _is_aggregate_ahead(self) -> bool:
+        return any(
+            name.text.upper() in {**AGGREGATES, **OTHER_NAMES} and bracket.is_sign("(")
+            for name, bracket in pairwise(self.tokens[self.place :])
+        )
+
+    def _not_in_when(self, name: Token) -> BadConditions:
+        return self.error_at(f"a condition on the event itself follows a comma: , when {name.text} …", name)
+
+    def _inside_brackets(self) -> dict[str, Any]:
+        """`where`, if there is one, and the closing bracket."""
+        of = {}
+        if self.upcoming_token.is_word("where"):
+            self.take_token()
+            of["where"] = self.read_event_condition()
+            if not self.upcoming_token.is_sign(")") and not self._ends_brackets():
+                self.raise_for_rest()
+        self._sign(")", "expected where and conditions, or ), after what it is of")
+        return of
+
+    def _ends_brackets(self) -> bool:
+        """Whether the next token is one that follows brackets, or the end: then only the closing bracket is missing."""
+        return self.upcoming_token.kind == "end" or self.upcoming_token.is_word(
+            "where", "per", "over", "within"
+        )
+
+    def _of_route(self) -> dict[str, Any]:
+        """The filter and the keys."""
+        of: dict[str, Any] = {}
+        if self.upcoming_token.is_word("where"):
+            self.take_token()
+            of["filter"] = self.read_filter()
+            if not self.upcoming_token.is_word("per", "over", "within"):
+                self.raise_for_rest()
+        if self.upcoming_token.is_word("per"):
+            self.take_token()
+            of["groupingKeyNames"] = self._names()
+        return of
+
+    def read_aggregation(self, with_route: bool = False) -> dict[str, Any]:
+        name = self.take_token()
+        if name.kind != "word" or name.text.upper() not in AGGREGATES:
+            if name.kind == "word" and name.text in self.schema.names and not with_route:
+                raise self._not_in_when(name)
+            known = ", ".join(AGGREGATES)
+            if name.kind == "word" and (meant := OTHER_NAMES.get(name.text.upper())):
+                raise self.error_at(f"here it is called {meant}; there are {known}", name)
+            raise self.error_at(
+                f"expected a function with what it is of, as in {EXAMPLE}; there are {known}", name
+            )
+        function = name.text.upper()
+        argument = "events" if AGGREGATES[function].argument_kind == "events" else "…"
+        self._sign("(", f"expected ( after {function}, as in {function}({argument})")
+        of: dict[str, Any] = {"aggregatorFunctionType": function} | self._of(function)
+        of |= self._inside_brackets()
+        if with_route:
+            of |= self._of_route()
+        self.refuse_route()
+        expected = "expected over and a window, such as over 10 min"
+        if with_route and "groupingKeyNames" not in of:
+            expected = "expected per and fields, or over and a window, such as over 10 min"
+        self._words(expected, "over")
+        of["window"] = self.read_duration()
+        if self.upcoming_token.is_word("without"):
+            self._words("expected without the current event", "without", "the", "current", "event")
+            of["excludeCurrent"] = True
+        return of
+
+    def _of(self, function: str) -> dict[str, Any]:
+        if AGGREGATES[function].argument_kind == "events" and self.upcoming_token.is_word("events"):
+            self.take_token()
+            return {}
+        self._refuse_foreign_argument(function)
+        first = self.upcoming_token
+        names = self._names()
+        if AGGREGATES[function].argument_kind == "unique":
+            return {"unique": names}
+        if len(names) > 1:
+            raise self.error_at(f"{function} takes one field")
+        if (
+            AGGREGATES[function].argument_kind == "field"
+            and not self.schema.field(names[0]).is_number_or_time
+        ):
+            numeric = ", ".join(field.name for field in self.schema.fields if field.is_number_or_time)
+            raise self.error_at(f"expected a numeric field for {function}: {numeric}", first)
+        return {"aggregateFieldName": names[0]}
+
+    def _refuse_foreign_argument(self, function: str) -> None:
+        """Refuses COUNT(action = pay), and counts of other languages, COUNT(*) and COUNT(DISTINCT ip), and says what to write."""
+        token = self.upcoming_token
+        if AGGREGATES[function].argument_kind == "events":
+            self.refuse_comparison_in(function)
+        if token.text in self.schema.names:
+            return
+        if token.is_word("distinct"):
+            (counts_values,) = aggregates_of("unique")
+            raise self.error_at(f"distinct values are counted by {counts_values}(…)", token)
+        if AGGREGATES[function].argument_kind == "events" and (
+            token.is_sign(")") or token.is_word("*", "event")
+        ):
+            raise self.error_at(f"write {function}(events)", token)
+
+    def refuse_comparison_in(self, function: str) -> None:
+        """Refuses a comparison in the brackets of a count."""
+        token = self.upcoming_token
+        if self.is_comparison_ahead() and (token.text in self.schema.names or not token.is_word("events")):
+            raise self.error_at(f"write {function}(events where {token.text} …)", token)
+
+    def _names(self) -> list[str]:
+        """Fields with commas between them; the first word of a clause is none of them, unless it is a field."""
+        names = [self._name()]
+        while self.upcoming_token.is_sign(",") and (
+            self.token_ahead(1).text in self.schema.names or not self.token_ahead(1).is_word(*self.clauses)
+        ):
+            self.take_token()
+            token = self.upcoming_token
+            names.append(self._name())
+            if names[-1] in names[:-1]:
+                raise self.error_at("expected each field once", token)
+        if self.upcoming_token.is_word("and") or self.upcoming_token.is_sign("&"):
+            raise self.error_at("write a comma between two fields")
+        return names
+
+    def _name(self) -> str:
+        if not self.upcoming_token.is_word_or_quoted:
+            raise self.error_at("expected the name of a field")
+        return self._field(self.take_token()).name
+
+    def read_limit(self) -> dict[str, Any]:
+        limit: dict[str, Any] = {"limit": "1"}
+        self._refuse_brackets_of_limit()
+        if not self.token_ahead(1).is_sign("("):
+            limit = {"limit": self._amount("a limit")}
+            if not self.upcoming_token.is_word(*TIMES):
+                if self.upcoming_token.text.startswith("%"):
+                    raise self.percentage(self.upcoming_token)
+                if self.upcoming_token.kind == "word" and not self.upcoming_token.is_word(
+                    "and", "or", *self.clauses
+                ):
+                    self.refuse_route()
+                    self.refuse_condition_on_event()
+                    raise self.error_at(
+                        "expected and, or, × or a comma after the limit, a number without blanks and units"
+                    )
+                return limit
+            self.take_token()
+        self._refuse_brackets_of_limit()
+        self._refuse_root(self.upcoming_token)
+        aggregate = AGGREGATES.get(self.upcoming_token.text.upper())
+        if aggregate and aggregate.instead and self.upcoming_token.kind == "word":
+            raise self.error_at(f"{aggregate.name} is no limit: take {aggregate.instead}")
+        of = limit["limitOf"] = self.read_aggregation()
+        self._refuse_factor(of["aggregatorFunctionType"])
+        if self.upcoming_token.is_word(*DIVIDED):
+            self.take_token()
+            of["dividedBy"] = self._whole("a divisor")
+            self._refuse_factor(of["aggregatorFunctionType"])
+        if self.upcoming_token.kind == "word" and re.match("[+-][0-9]", self.upcoming_token.text):
+            sign = self.upcoming_token.text[0]
+            raise self.error_at(f"write a blank after {sign}, as in {sign} 5")
+        if self.upcoming_token.is_word("+", "-"):
+            minus = self.take_token().text.strip("+")
+            if self.upcoming_token.text.startswith(("+", "-")):
+                raise self._not_plain("a number", self.upcoming_token)
+            if self.token_ahead(1).is_sign("(") or self.token_ahead(1).is_word(*TIMES):
+                raise self.error_at("a limit is a multiple of one aggregate, plus or minus a number")
+            of["plus"] = minus + self._amount("a number")
+        return limit
+
+    def _refuse_brackets_of_limit(self) -> None:
+        if self.upcoming_token.is_sign("("):
+            raise self.error_at("a limit has no brackets: write > 5 × SUM(amount) over 30 d ÷ 30")
+
+    def _refuse_factor(self, function: str) -> None:
+        """Refuses a factor after the aggregate."""
+        if self.upcoming_token.is_word(*TIMES):
+            number = self.token_ahead(1).text
+            factor = number if re.fullmatch(r"[0-9]{1,30}(\.[0-9]{1,30})?", number) else "5"
+            raise self.error_at(f"the factor stands first: {factor} × {function}(…)")
+
+    def _words(self, reason: str, *words: str) -> None:
+        for word in words:
+            if not (token := self.take_token()).is_word(word):
+                raise self.error_at(reason, token)
+
+    def _sign(self, sign: str, reason: str) -> None:
+        if not self.upcoming_token.is_sign(sign):
+            raise self.error_at(reason)
+        self.take_token()
+
+    # -- numbers and durations, and what to write instead of those that people write otherwise -------------------------
+
+    def _amount(self, what: str) -> str:
+        number, token = self._number(what), self.tokens[self.place - 1]
+        self._refuse_points_between_thousands(token.text, token)
+        group = token.text.lstrip("+-")
+        while self.is_comma_before_digits():
+            digits = self.token_ahead(1).text
+            if not re.fullmatch("[0-9]{1,3}", group) or not re.fullmatch(r"[0-9]{3}(\.[0-9]{1,60})?", digits):
+                raise self.error_at("expected commas only before three digits each, such as 20,000,000.5")
+            self.take_token()
+            group = self.take_token().text
+            number += group
+        return number
+
+    def _value(self, field: Field, token: Token) -> str | int | Decimal:
+        if field.is_number_or_time and field.scale != 3:  # with three decimals, 20.000 is how 20 is shown
+            self._refuse_points_between_thousands(token.text, token)
+        return super()._value(field, token)
+
+    def _refuse_points_between_thousands(self, number: str, token: Token) -> None:
+        if POINTS_BETWEEN_THOUSANDS.fullmatch(number) and not self.is_comma_before_digits():
+            whole = number.replace(".", "")
+            either = f"{number.rstrip('0').rstrip('.')} or {whole}" if number.count(".") == 1 else whole
+            raise self.error_at(
+                f"a point stands before decimals, not between thousands: write {either}", token
+            )
+
+    def _whole(self, what: str) -> int:
+        number = self._number(f"{what}, a whole number")
+        if not re.fullmatch("[0-9]{1,18}", number):
+            raise self.error_at("expected a whole number", self.tokens[self.place - 1])
+        return int(number)
+
+    def _number(self, what: str) -> str:
+        token = self.take_token()
+        if token.kind != "word" or not re.fullmatch(r"[+-]?[0-9][0-9_]{0,60}(\.[0-9]{1,60})?", token.text):
+            raise self._not_plain(what, token)
+        return token.text.replace("_", "")
+
+    def _not_plain(self, what: str, token: Token) -> BadConditions:
+        if re.fullmatch("[0-9.]{1,60}%", token.text):
+            return self.percentage(token)
+        self._refuse_points_between_thousands(token.text, token)
+        if number := self._without_unit(token):
+            self._refuse_points_between_thousands(number, token)
+            return self.error_at(f"a number has no unit and no currency: write {number}", token)
+        return self.error_at(
+            f"expected {what}, such as 500, without units and without signs between the digits", token
+        )
+
+    def percentage(self, token: Token) -> BadConditions:
+        return self.error_at("a percentage is written as a number: 0.3 for 30 %", token)
+
+    def _without_unit(self, token: Token) -> str:
+        """The number in $1,000, EUR 500, 500EUR or 20M; empty if the token is none of these."""
+        text = token.text
+        if re.fullmatch(_UNIT, text):
+            text = self.take_token().text
+        while self.is_comma_before_digits():
+            self.take_token()
+            text += self.take_token().text
+        match = _WITH_UNIT.fullmatch(text)
+        zeros = _ZEROS.get(match[3].lower(), "") if match else ""
+        return "" if not match or zeros and match[2] else match[1] + zeros
+
+    def read_duration(self, before: str = "") -> str:
+        """A duration such as `90m`. `before`: what to write before it, if it is to be written otherwise."""
+        duration, more = self._one_duration(before), self.upcoming_token
+        ms = parse_duration_ms(duration)
+        while self.upcoming_token.kind == "word" and re.match("[0-9]", self.upcoming_token.text):
+            ms += parse_duration_ms(self._one_duration())
+        if self.upcoming_token is not more:
+            raise self.error_at(f"expected one number and one unit: write {duration_words(ms)}", more)
+        return duration
+
+    def _one_duration(self, before: str = "") -> str:
+        number = self.upcoming_token
+        count, unit, is_written_so, token = self.take_duration()
+        if not unit:
+            raise self.error_at("expected a duration in whole s, min, h or d, such as 90 min", token)
+        if not 0 < count * UNIT_SECONDS[unit] <= MAX_WINDOW_SECONDS:
+            raise self.error_at("expected a duration from 1 s to 3660 d", number)
+        if not is_written_so:
+            words = duration_words_as_given(count, unit)
+            raise self.error_at(f"expected a duration in whole s, min, h or d: write {before}{words}", token)
+        return f"{count}{unit}"
+
+    def take_duration(self) -> tuple[int, str, bool, Token]:
+        """How many of which stored unit, "" if none is meant; whether it is written so; and its last token."""
+        token = self.take_token()
+        text = token.text.lower() if token.kind == "word" else ""
+        match = re.fullmatch("([0-9]{1,12})([a-z]*)", text)
+        count, unit = (int(match[1]), match[2]) if match else (1, text)
+        if self.upcoming_token.kind == "word" and (match and not unit or unit in ("a", "an", "one")):
+            unit = self.upcoming_token.text.lower()
+            token = self.take_token()
+        if unit in STORED_UNITS:
+            return count, STORED_UNITS[unit], match is not None, token
+        times, stored = _OTHER_UNITS.get(unit) or _OTHER_UNITS.get(unit.removesuffix("s")) or (1, "")
+        return count * times, stored, False, token
+
+
+def duration_words_as_given(count: int, unit: str) -> str:
+    """A duration in words, in the stored unit that was meant.
+
+    >>> duration_words_as_given(24, "h"), duration_words_as_given(90, "m")
+    ('24 h', '90 min')
+    """
+    return f"{count} {'min' if unit == 'm' else unit}"
+
+
+def read_action(given: dict, keys: tuple[str, ...]) -> str:
+    action = given.get("action")
+    if action not in ACTIONS:
+        raise BadRule(expected_message("action", action, f"one of {', '.join(ACTIONS)}"))
+    if action != "notify" and not keys:
+        raise BadRule(
+            expected_message("action", action, "notify: without groupingKeyNames it would be for everybody")
+        )
+    return action

@@ -6,8 +6,8 @@ from lab.engine.compiled import blocks, layout
 from lab.engine.compiled.aggregates import counted, forms, queues
 from lab.model import horizon
 from lab.model.aggregates import AGGREGATES, signed_square
-from lab.model.conditionreader import OTHER_NAMES
 from lab.model.messages import COUNT_WORDS
+from lab.model.sentence import OTHER_NAMES
 from lab.page import loop
 
 PLACES = (

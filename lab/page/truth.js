@@ -52,7 +52,7 @@ function comparesText(field, operator, operand, columns) {
   };
 }
 
-// -- clocks: lab.model.clock ----------------------------------------------------------------------------------------------
+// -- clocks: lab.model.when ----------------------------------------------------------------------------------------------
 
 const HOUR_MS = 3600000, DAY_MS = 24 * HOUR_MS, FIRST_WEEKDAY = 3; // days from a Monday to 1970-01-01
 const OFFSET = /^([+-])(0\d|1[0-4]):([0-5]\d)$/, MOST_OFFSETS = 10000;

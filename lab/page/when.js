@@ -1,4 +1,4 @@
-// `when`, `where` and filters: a condition on an event, read into a tree. lab.model.whenreader, lab.model.filters.
+// `when`, `where` and filters: a condition on an event, read into a tree. lab.model.whenreader, lab.model.when.
 //
 // any:   all {"or" all}            all: term {"and" term}            term: "(" any ")" | comparison
 // tree:  {any: […]} | {all: […]} | {field, clock, operator, operand}; operand: a value, {values}, {networks}, or {other: field}

@@ -45,7 +45,6 @@ from lab.model.aggregates import AGGREGATES, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import event_id_text
 from lab.model.field import Id
-from lab.model.filters import filter_of_values, required_values
 from lab.model.group import Group
 from lab.model.horizon import newest_times
 from lab.model.keygroups import key_groups_of
@@ -53,7 +52,7 @@ from lab.model.operators import RELATIONS
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
-from lab.model.when import When
+from lab.model.when import When, filter_of_values, required_values
 from lab.past.limits import without_limit
 from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
 

@@ -11,8 +11,8 @@ from typing import Any
 from lab.model import horizon
 from lab.model.horizon import note_time
 from lab.model.reference import Reference
+from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route, Rule
-from lab.model.stored import StoredEvent
 
 TIME = attrgetter("time")
 

@@ -13,15 +13,14 @@ from lab.engine.checkpoint.settings import Settings
 from lab.model.aggregates import AGGREGATES, Exact, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.field import Id
-from lab.model.filters import passes_filter, required_values
 from lab.model.group import Group
 from lab.model.horizon import newest_times
 from lab.model.jsontext import BadRecord, compact_json
 from lab.model.keygroups import key_group_of
 from lab.model.rules import Rule
 from lab.model.schema import Schema
-from lab.model.takenback import takes_back
-from lab.model.when import When
+from lab.model.when import When, passes_filter, required_values
+from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 from lab.past.limits import without_limit
 from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events

@@ -28,14 +28,14 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import WITHDRAWN_LINE, Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter
+from lab.model.deadletters import line_batches as batches_of
+from lab.model.formatting import html_table
 from lab.model.jsontext import LongLine
 from lab.model.language import say, translated
-from lab.model.longlines import line_batches as batches_of
 from lab.model.reference import Reference
+from lab.model.routestats import COUNTS, RouteTallies
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import Schema
-from lab.model.tallies import COUNTS, RouteTallies
-from lab.model.words import html_table
 from lab.sources.sources import EventSource, source_at
 
 ENGINES = ("local", "spark", "reference")

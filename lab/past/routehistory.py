@@ -19,10 +19,10 @@ from lab.model.field import Id, Value
 from lab.model.group import Group, group_for_alert
 from lab.model.horizon import note_time
 from lab.model.jsontext import BadRecord
+from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import Schema
-from lab.model.stored import StoredEvent
-from lab.model.takenback import takes_back
+from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 
 FORGET_AT = 1_000  # changes of rules

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
-from lab.model.words import expected_message, plain_text, short_json
+from lab.model.formatting import expected_message, plain_text, short_json
 from lab.restrict.restrictions import FORBIDS, KNOWN, is_short_number
 from lab.restrict.tokens import read_tokens
 

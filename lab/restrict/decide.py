@@ -14,10 +14,10 @@ from typing import Self
 from lab.logs.positions import Record
 from lab.logs.reading import AT_ONCE, parse_records, print_expired
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
-from lab.model.answers import parse_ack, parse_dead_letter
 from lab.model.deadletters import dead_letter
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
+from lab.model.statuslines import parse_ack, parse_dead_letter
 from lab.restrict.restrictions import Restriction, Subject
 from lab.restrict.standing import BadQuestion, Restrictions, apply_new_messages, comparable
 

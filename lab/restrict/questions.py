@@ -7,8 +7,8 @@ A question is an event that has not happened yet: its action, and its fields wit
 
 from typing import Any
 
+from lab.model.formatting import expected_message, short_json
 from lab.model.jsontext import BadRecord, decode_text, is_valid_unicode, parse_json_object
-from lab.model.words import expected_message, short_json
 from lab.restrict.client import AT_ONCE, MAX_BODY
 from lab.restrict.restrictions import KNOWN, MAX_DIGITS, is_short_number
 from lab.restrict.standing import BadQuestion

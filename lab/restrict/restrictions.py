@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from lab.model.formatting import plain_text, short_json
 from lab.model.jsontext import is_valid_unicode, parse_json_object
 from lab.model.rules import ACTIONS
 from lab.model.schema import MAX_TIME
-from lab.model.words import plain_text, short_json
 
 FORBIDS = {  # action of a restriction -> the actions of events that it forbids
     "block_login": ("login", "login_failed", "password_reset"),

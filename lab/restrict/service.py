@@ -28,9 +28,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.logs.positions import Record
 from lab.logs.reading import AT_ONCE
+from lab.model.formatting import plain_text
 from lab.model.jsontext import BadRecord
 from lab.model.times import now_ms
-from lab.model.words import plain_text
 from lab.restrict.client import HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
 from lab.restrict.questions import check_question, read_questions

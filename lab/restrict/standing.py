@@ -10,8 +10,8 @@ from typing import Any
 
 from lab.logs.positions import Positions, Record
 from lab.logs.reading import AT_ONCE, parse_records
+from lab.model.formatting import expected_message, short_json, shorten
 from lab.model.jsontext import DECIMAL_TEXT
-from lab.model.words import expected_message, short_json, shorten
 from lab.restrict.restrictions import (
     FORBIDS,
     Atom,

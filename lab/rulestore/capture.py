@@ -23,10 +23,10 @@ from sqlalchemy.exc import DBAPIError
 
 from lab.logs.cluster import NoBroker
 from lab.logs.reading import SkippedLines, parse_records
-from lab.model.answers import parse_ack
+from lab.model.formatting import escape_control_characters
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
-from lab.model.words import escape_control_characters
+from lab.model.statuslines import parse_ack
 from lab.rulestore.feeds import ChangeFeed, TableFeed
 from lab.rulestore.replication import ReplicationFeed
 from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message

@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import func, select, update
 
 from lab.model.attributes import stored_attributes
+from lab.model.formatting import escape_control_characters, expected_message
 from lab.model.jsontext import MAX_DEPTH, parse_json_object
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.words import escape_control_characters, expected_message
 from lab.rulestore.create import create_tables
 from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES

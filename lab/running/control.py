@@ -12,12 +12,12 @@ from lab.engine.loop.ends import Logs
 from lab.logs.protocol import NoLog, Tail
 from lab.logs.reading import POLL_S, SkippedLines, parse_records
 from lab.model.alerts import Alert
-from lab.model.answers import parse_ack
+from lab.model.formatting import escape_control_characters, plain_text
 from lab.model.hints import condition_hints
+from lab.model.messages import SENTENCE
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
-from lab.model.textmessages import SENTENCE
-from lab.model.words import escape_control_characters, plain_text
+from lab.model.statuslines import parse_ack
 from lab.past.replay import read_rules
 from lab.running.target import Target
 

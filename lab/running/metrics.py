@@ -19,8 +19,8 @@ from prometheus_client.exposition import choose_encoder
 
 from lab.engine.records.feeds import Feed
 from lab.logs.positions import Positions
-from lab.model.answers import STAGES
-from lab.model.tallies import COUNTS, FATES
+from lab.model.routestats import COUNTS, FATES
+from lab.model.statuslines import STAGES
 from lab.running.notes import STALE_S
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from lab.engine.checkpoint.record import cut_mark, last_saved_mark, read_record
 from lab.engine.loop.ends import Logs
 from lab.logs.positions import Record
 from lab.logs.reading import parse_records
-from lab.model.answers import parse_dead_letter, parse_stats
 from lab.model.deadletters import error_kind, reason_without_value
+from lab.model.routestats import WARNINGS
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
-from lab.model.tallies import WARNINGS
+from lab.model.statuslines import parse_dead_letter, parse_stats
 from lab.model.times import now_ms, rounded_duration_words
 from lab.running.report import StatsReport
 from lab.sources.infer import unmatched_field_warnings

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lab.logs.access import private_file_opener
-from lab.model.words import file_named_in_errors
+from lab.model.formatting import file_named_in_errors
 from lab.running.target import Usage
 
 

@@ -14,7 +14,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.deadletters import dead_letter
-from lab.model.tallies import COUNTS, RouteTallies
+from lab.model.routestats import COUNTS, RouteTallies
 from lab.model.times import now_ms
 from lab.past.fastreference import FastReference
 from lab.stream.background import BackgroundTask

@@ -18,9 +18,9 @@ from lab.engine.checkpoint.settings import Settings
 from lab.logs.config import load_config
 from lab.model.alerts import AlertTable, event_id_text, utc_text
 from lab.model.deadletters import error_kind
+from lab.model.formatting import escape_control_characters, plain_text
 from lab.model.rules import operator_symbol
 from lab.model.schema import SCHEMAS
-from lab.model.words import escape_control_characters, plain_text
 from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, replay
 from lab.running.control import print_hints, print_repeated_rules
 from lab.running.outputfile import check_different, check_output, write_output

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from lab.model.words import escape_control_characters
+from lab.model.formatting import escape_control_characters
 
 
 def compile_window_loop(say: Callable[[str], None]) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from lab.logs.reading import POLL_S
 from lab.machine.signals import stop_signals
+from lab.model.formatting import escape_control_characters
 from lab.model.rules import BadRule, parse_message
-from lab.model.words import escape_control_characters
 from lab.rulestore import capture
 from lab.rulestore.store import RuleChange, RuleStore, change_to_message
 from lab.running.control import ANSWER_S, print_hints

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lab.model.formatting import short_json
 from lab.model.jsontext import DECIMAL_TEXT
-from lab.model.words import short_json
 
 LONGEST = 60  # characters of a number
 NEARLY_ALL = (

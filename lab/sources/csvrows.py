@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
-from lab.model.deadletters import BEGINNING
+from lab.model.deadletters import BEGINNING, CHUNK
 from lab.model.jsontext import DECIMAL_TEXT, MAX_LINE_BYTES, LongLine
-from lab.model.longlines import CHUNK
 
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\b.*|[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}\b.*", re.DOTALL)
 MANY = 3  # lines like rows inside a row, where nothing but their number of cells says so

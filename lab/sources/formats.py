@@ -20,9 +20,9 @@ from pathlib import Path
 from shlex import quote
 from typing import IO, cast
 
-from lab.model.longlines import bounded_lines
+from lab.model.deadletters import bounded_lines
+from lab.model.formatting import file_named_in_errors
 from lab.model.schema import Schema
-from lab.model.words import file_named_in_errors
 from lab.sources.csvfile import CsvTable, delimiter_and_first_row, looks_like_header
 from lab.sources.jsonfile import JsonValues, detect_json_layout
 from lab.sources.records import Format, UnreadableFile

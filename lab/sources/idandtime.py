@@ -7,9 +7,9 @@ from itertools import combinations
 from math import prod
 
 from lab.model.field import Field
+from lab.model.formatting import expected_message, short_json, unknown_name_message
 from lab.model.schema import ID_TYPES, MAX_ID
 from lab.model.times import NUMBERS, TEXTS
-from lab.model.words import expected_message, short_json, unknown_name_message
 from lab.sources.inferredfields import (
     INFERRED_UNITS,
     NO_ZONE,

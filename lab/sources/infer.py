@@ -15,12 +15,11 @@ from typing import cast
 
 from lab.model.alerts import utc_text
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
+from lab.model.formatting import plain_text
 from lab.model.jsontext import is_valid_unicode
 from lab.model.schema import Schema
 from lab.model.schemafile import schema_to_toml
-from lab.model.times import NUMBERS, time_ms
-from lab.model.words import plain_text
-from lab.model.zones import check_zone, is_shown_twice, local_to_utc_ms
+from lab.model.times import NUMBERS, check_zone, is_shown_twice, local_to_utc_ms, time_ms
 from lab.sources.csvcolumns import ColumnStyle
 from lab.sources.idandtime import IdAndTimeChooser
 from lab.sources.inferredfields import NO_ZONE, InferredField, Path, infer_type_and_unit, split_name

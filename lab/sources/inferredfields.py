@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from lab.model.formatting import short_json
 from lab.model.jsontext import DECIMAL_TEXT, is_valid_unicode
 from lab.model.times import NUMBERS, ONLY_DATE, time_ms
-from lab.model.words import short_json
 from lab.sources.csvcolumns import take_apart
 
 Path = tuple[str, ...]

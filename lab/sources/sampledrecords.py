@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from lab.model.envelope import NO_EVENT
+from lab.model.formatting import short_json
 from lab.model.jsontext import (
     MAX_LINE_BYTES,
     BadRecord,
@@ -14,7 +14,7 @@ from lab.model.jsontext import (
     looks_like_json_object,
     parse_json_object,
 )
-from lab.model.words import short_json
+from lab.model.schema import NO_EVENT
 from lab.sources.inferredfields import InferredField, Path, collect_values
 
 SAMPLE, NO_VALUE = 50_000, b"null"  # records, and one without a value as `TopicSource` gives it

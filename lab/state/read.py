@@ -26,11 +26,11 @@ from lab.engine.windows.statefiles import StateFile, StateFileMissing, StateFile
 from lab.model import horizon
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
+from lab.model.formatting import html_table
 from lab.model.keygroups import digest, hash_rows, key_groups_of
 from lab.model.language import say
 from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
-from lab.model.words import html_table
 from lab.state.placement import by_range
 
 COLUMNS = ("key-group", "partition", "groups", "events", "oldest", "newest", "files", "bytes")

@@ -14,8 +14,8 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.record import last_saved_mark, read_record, write_record
 from lab.engine.windows.statefiles import StateFiles
+from lab.model.formatting import html_table
 from lab.model.language import say
-from lab.model.words import html_table
 from lab.state.placement import Move, by_range, moves
 
 COLUMNS = ("partition", "key-groups", "bytes", "key-groups after", "bytes after")

@@ -17,8 +17,7 @@ from typing import Any
 from lab.model.field import Field
 from lab.model.jsontext import DECIMAL_TEXT
 from lab.model.schema import Schema
-from lab.model.times import EPOCH, NUMBERS, STEP_SCALE, STEPS
-from lab.model.zones import offset_ms
+from lab.model.times import EPOCH, NUMBERS, STEP_SCALE, STEPS, offset_ms
 from lab.stream.simulate import EpisodeLabel, Event, Script, json_text, random_generators
 
 POOL = 100  # number of different values of a text or an id with one example

@@ -25,10 +25,10 @@ from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
-from lab.model.answers import SCHEMA_STATUS, parse_ack
 from lab.model.quantiles import percentile_texts
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
+from lab.model.statuslines import SCHEMA_STATUS, parse_ack
 from lab.model.times import now_ms
 from lab.running.report import RECORD_WORDS, StatsReport, report_sentences
 from lab.running.run import raise_if_ended

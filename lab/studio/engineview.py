@@ -10,10 +10,9 @@ from lab.engine.loop.ends import Logs
 from lab.followers.latency import Latencies
 from lab.logs.positions import Record
 from lab.logs.reading import SkippedLines, new_records, parse_records
-from lab.model.alerts import Alert, Withdrawal, parse_alert_line
-from lab.model.answers import SCHEMA_STATUS, parse_ack, parse_dead_letter, parse_stats
+from lab.model.alerts import Alert, Withdrawal, Withdrawals, parse_alert_line
 from lab.model.language import say, translated
-from lab.model.standing import Withdrawals
+from lab.model.statuslines import SCHEMA_STATUS, parse_ack, parse_dead_letter, parse_stats
 from lab.past.backtest import Past
 from lab.past.routehistory import RouteHistory
 from lab.running.report import StatsReport

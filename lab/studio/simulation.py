@@ -16,7 +16,7 @@ from rich.live import Live
 from lab.engine.loop.ends import kind_of
 from lab.logs.config import load_config
 from lab.machine.signals import stop_signals
-from lab.model import words
+from lab.model import formatting
 from lab.model.schema import PAYMENTS, Schema
 from lab.restrict.client import Enforcement
 from lab.restrict.tokens import read_tokens
@@ -93,7 +93,7 @@ def play_into_log(
     bursts = f", {player.planted:,} of them of {player.bursts.total():,} bursts" if player.planted else ""
     refused = f"; refused: {format_counts_by_kind(player.refused)}" if player.refused else ""
     if enforcement and (without := enforcement.unanswered + enforcement.refused):
-        refused += f"; {without:,} questions without an answer, the last because of {words.short_json(enforcement.error)}"
+        refused += f"; {without:,} questions without an answer, the last because of {formatting.short_json(enforcement.error)}"
     console.print(
         f"{player.sent:,} events in {time.monotonic() - began:.1f} s{bursts}{refused}", soft_wrap=True
     )

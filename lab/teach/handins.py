@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from lab.model.formatting import escape_control_characters, expected_message
 from lab.model.jsontext import BadRecord, is_valid_unicode, parse_json_object
-from lab.model.words import escape_control_characters, expected_message
 from lab.teach import exercise_of, lesson_and_exercise_titles
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.learner import answer_text

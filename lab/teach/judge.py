@@ -16,8 +16,8 @@ from html import escape
 from random import Random
 from typing import Any
 
+from lab.model.formatting import html_with_code
 from lab.model.language import say
-from lab.model.words import html_with_code
 from lab.teach.comparing import (
     KINDS,
     correct_slips,

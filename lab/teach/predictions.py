@@ -9,8 +9,8 @@ A prediction is known by its question, so its cell shows the choice again when i
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lab.model.formatting import html_with_code
 from lab.model.language import say
-from lab.model.words import html_with_code
 from lab.teach import progress
 from lab.teach.judge import RIGHT, WRONG, Verdict
 

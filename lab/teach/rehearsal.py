@@ -22,7 +22,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.model.alerts import Alert, AlertTable
-from lab.model.answers import SCHEMA_STATUS, parse_ack
+from lab.model.statuslines import SCHEMA_STATUS, parse_ack
 from lab.model.times import now_ms
 from lab.running.report import StatsReport
 from lab.running.run import raise_if_ended

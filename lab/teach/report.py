@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab.model.words import escape_control_characters
+from lab.model.formatting import escape_control_characters
 from lab.running.outputfile import write_output
 from lab.teach import lesson_and_exercise_titles
 from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins

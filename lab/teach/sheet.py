@@ -10,7 +10,7 @@ import sys
 from html import escape
 from pathlib import Path
 
-from lab.model.words import html_with_code
+from lab.model.formatting import html_with_code
 from lab.teach import glossary
 from lab.teach.lessons import lesson_sources
 

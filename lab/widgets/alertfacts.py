@@ -5,10 +5,10 @@ from html import escape
 from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert
 from lab.model.attributes import carried_attributes
+from lab.model.formatting import escape_control_characters, shorten
 from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.times import duration_words
-from lab.model.words import escape_control_characters, shorten
 
 MAX_TEXT = 200  # characters of a text that is shown; as many as a title or a label has
 MAX_OF_A_KIND = 16  # labels, conditions or fields: as many as a rule has

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.model.alerts import Alert, event_id_text, utc_text
+from lab.model.alerts import Alert, Withdrawals, event_id_text, utc_text
 from lab.model.attributes import carried_attributes
+from lab.model.formatting import spreadsheet_cell
 from lab.model.jsontext import compact_json
 from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.schema import PAYMENTS
-from lab.model.standing import Withdrawals
 from lab.model.times import duration_words
-from lab.model.words import spreadsheet_cell
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import shown, value_text
 from lab.widgets.alertwindow import AlertWindow

@@ -8,14 +8,14 @@ import ipywidgets as widgets
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import WHERE, MeasuredCondition
 from lab.model.alerts import Alert, event_id_text, utc_text
+from lab.model.formatting import escape_control_characters
 from lab.model.group import sorted_group
 from lab.model.language import say
+from lab.model.referencestate import StoredEvent, compute_aggregate_and_holds
 from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
-from lab.model.stored import StoredEvent, compute_aggregate_and_holds
 from lab.model.times import duration_words
 from lab.model.when import condition_fields
-from lab.model.words import escape_control_characters
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import alert_facts_html, value_text
 from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence_html

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anywidget
 
-from lab.model.words import escape_control_characters
+from lab.model.formatting import escape_control_characters
 from lab.widgets.figures import Figure
 
 # Okabe and Ito's palette, "Color Universal Design", 2008

@@ -17,6 +17,7 @@ import ipywidgets as widgets
 
 from lab.model.examples import example_sentence, group_fields
 from lab.model.language import say, translated
+from lab.model.messages import lacks_id
 from lab.model.rules import (
     BadRule,
     Rule,
@@ -27,7 +28,6 @@ from lab.model.rules import (
     rule_message,
 )
 from lab.model.schema import PAYMENTS, Schema
-from lab.model.textmessages import lacks_id
 from lab.past.backtest import Past
 from lab.widgets.backtest import Backtest
 from lab.widgets.drafthints import DraftHints

@@ -14,14 +14,20 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import ATTRIBUTES, carried_attributes
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.examples import example_further_conditions, example_limits, example_when
-from lab.model.filters import filter_json_value, filter_text
 from lab.model.kinds import Carried, Word
 from lab.model.language import say, translated
-from lab.model.numberreader import POINTS_BETWEEN_THOUSANDS, STORED_UNITS, TIMES
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.sentence import parse_at_most, parse_carried, parse_further_conditions, parse_limit
-from lab.model.when import when_text
+from lab.model.sentence import (
+    POINTS_BETWEEN_THOUSANDS,
+    STORED_UNITS,
+    TIMES,
+    parse_at_most,
+    parse_carried,
+    parse_further_conditions,
+    parse_limit,
+)
+from lab.model.when import filter_json_value, filter_text, when_text
 from lab.model.whenreader import parse_filter, parse_when
 from lab.widgets.orderedtoggles import OrderedToggles
 

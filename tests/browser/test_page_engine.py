@@ -14,11 +14,10 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout, window
 from lab.engine.windows.store import RouteStore
 from lab.model import horizon
-from lab.model.filters import canonical_filter, filter_text
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, Schema
-from lab.model.when import when_text
+from lab.model.when import canonical_filter, filter_text, when_text
 from lab.model.whenreader import parse_when
 from lab.page import loop
 from lab.page.wasm import cached_module

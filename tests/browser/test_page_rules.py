@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.conditionreader import EXAMPLE
 from lab.model.kinds import BadRule
 from lab.model.messages import parse_message
 from lab.model.operators import RELATIONS, parse_ip_address
 from lab.model.rule import Rule, readable_rule_sentence
 from lab.model.rules import rule_message
 from lab.model.schema import LOGINS, Schema
+from lab.model.sentence import EXAMPLE
 from lab.model.when import is_true, when_text
 from lab.model.whenreader import parse_when
 from tests.browser.test_page_engine import many

@@ -7,7 +7,7 @@ import pytest
 
 from lab.cli.main import main
 from lab.logs.files import FileLog
-from lab.model.words import escape_control_characters, html_table, short_json
+from lab.model.formatting import escape_control_characters, html_table, short_json
 from lab.restrict.restrictions import Restriction
 from lab.widgets.look import sentence_html
 

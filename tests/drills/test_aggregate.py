@@ -41,9 +41,9 @@ def test_an_aggregate_from_one_object_is_known_everywhere(tmp_path, compiled):
 def check_sentences_and_refusals() -> None:
     from jsonschema import Draft202012Validator
 
-    from lab.model.inputspec import control_message_json_schema
     from lab.model.rules import BadRule, parse_message
     from lab.model.schema import LOGINS
+    from lab.model.spec import control_message_json_schema
 
     for text in (
         "1: LAST(amount) per userId over 10 min > 2 × LAST(amount) over 1 h + 1",

@@ -15,12 +15,11 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.model.alerts import Alert
 from lab.model.attributes import ATTRIBUTES, Attribute, Clause, clause_markdown_rows, markdown_rows
-from lab.model.inputspec import control_message_json_schema
 from lab.model.kinds import BadRule, Text
-from lab.model.outputspec import alert_json_schema
 from lab.model.reference import evaluate_log
 from lab.model.rules import parse_message
 from lab.model.schema import LOGINS
+from lab.model.spec import alert_json_schema, control_message_json_schema
 from lab.widgets.alertfacts import alert_facts_html
 from lab.widgets.ruleform import RuleForm
 from tests.rulestore.conftest import needs_postgres, postgres, url  # noqa: F401

@@ -14,11 +14,11 @@ import lab
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.model.conditions import BadConditions
-from lab.model.inputspec import control_message_json_schema
 from lab.model.operators import OPERATORS, Operator, markdown_rows, with_negations
 from lab.model.reference import Reference, evaluate_log
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS
+from lab.model.spec import control_message_json_schema
 from lab.model.when import Comparison, when_text
 from lab.model.whenreader import parse_when
 from lab.past import columnpast, plainpast
@@ -134,4 +134,4 @@ def test_no_other_code_names_an_operator_of_texts():
     """But for examples of conditions in a grammar, a refusal and a hint."""
     root = Path(lab.__file__).parent
     naming = {path.name for path in root.rglob("*.py") if "startsWith" in path.read_text()}
-    assert naming == {"operators.py", "refusals.py", "examples.py", "hints.py", "whenreader.py"}
+    assert naming == {"operators.py", "examples.py", "hints.py", "whenreader.py"}

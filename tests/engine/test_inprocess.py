@@ -18,12 +18,12 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.engine.records import parallel
 from lab.engine.windows import alertlines, arrays, statemerge, store, waits
-from lab.model import attributereaders, messages, textmessages
+from lab.model import messages
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
+from lab.model.routestats import RouteTallies, bounded_route_id
 from lab.model.rules import rule_message
 from lab.model.schema import LOGINS, MAX_TIME
-from lab.model.tallies import RouteTallies, bounded_route_id
 from tests.answers import only_answers
 from tests.model.test_taken_back import standing
 from tests.strategies import MINUTE, PAIRS, PAUSES, RETURNS, cuts, log_gaps, logs
@@ -386,10 +386,9 @@ def test_a_control_message_is_read_once_in_a_process(monkeypatch):
     """Driver, routing tasks and window tasks each apply it; conditions are not written as text to be read again."""
     read = []
     for name in ("parse_message", "parse_rule_sentence", "parse_when"):
-        for module in (messages, textmessages, attributereaders):
-            if of := getattr(module, name, None):
-                recorded = lambda text, *args, name=name, of=of: read.append(name) or of(text, *args)
-                monkeypatch.setattr(module, name, recorded)
+        of = getattr(messages, name)
+        recorded = lambda text, *args, name=name, of=of: read.append(name) or of(text, *args)
+        monkeypatch.setattr(messages, name, recorded)
     counted = "7: SUM(amount where userId > 1) where action = pay per userId over 7 min > 77, when userId > 2"
     refused = b"8: SUM(amount) per user over 7 min > 77"
     event = b'{"eventId": 1, "eventTime": 5, "userId": 7, "action": "pay", "amount": 78}'

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.model.clock import LocalTimePart
 from lab.model.schema import LOGINS, MAX_TIME
-from lab.model.when import is_true, when_text
+from lab.model.times import is_shown_twice, local_to_utc_ms, offset_ms, offset_of_local_hour
+from lab.model.when import LocalTimePart, is_true, when_text
 from lab.model.whenreader import parse_when
-from lab.model.zones import is_shown_twice, local_to_utc_ms, offset_ms, offset_of_local_hour
 from tests.model.refusals import TYPES
 
 ZONES = ("UTC", "+09:00", "-03:30", "Asia/Seoul", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe")

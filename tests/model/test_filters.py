@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from lab.model.conditions import BadConditions, tokenize
 from lab.model.conditions import example_conditions as example_of
 from lab.model.field import Field
-from lab.model.filters import (
+from lab.model.rules import BadRule, parse_message, rule_message
+from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
+from lab.model.when import (
     canonical_filter,
     filter_json_value,
     filter_of_values,
     filter_text,
+    is_true,
     passes_filter,
 )
-from lab.model.rules import BadRule, parse_message, rule_message
-from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
-from lab.model.when import is_true
 from lab.model.whenreader import parse_filter
 from tests.model.test_when import AGENT, conditions, texts
 from tests.strategies import FILTERS

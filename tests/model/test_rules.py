@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lab.model.aggregation import Aggregation, Condition
 from lab.model.deadletters import SHOWN
 from lab.model.field import Field
-from lab.model.filters import filter_of_values
 from lab.model.rules import (
     FUNCTIONS,
     OPERATORS,
@@ -24,6 +23,7 @@ from lab.model.rules import (
     rule_message,
 )
 from lab.model.schema import LOGINS, PAYMENTS
+from lab.model.when import filter_of_values
 
 DEMO = {
     "ruleId": 1,

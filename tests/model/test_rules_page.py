@@ -8,13 +8,12 @@ import pytest
 
 from lab.model.aggregation import FUNCTIONS, OPERATORS
 from lab.model.attributes import ACTIONS, SEVERITIES, clause_attributes, clause_markdown_rows, markdown_rows
-from lab.model.conditionreader import EXAMPLE
-from lab.model.filters import filter_text
 from lab.model.messages import ATTRIBUTES, CONTROLS, COUNT_WORDS, OPERATOR_ALIASES, STATES, parse_message
 from lab.model.reference import Reference
 from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import LOGINS, PAYMENTS
-from lab.model.when import when_text
+from lab.model.sentence import EXAMPLE
+from lab.model.when import filter_text, when_text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
 QUOTED = set(re.findall(r"`([^`\n]+)`", PAGE))

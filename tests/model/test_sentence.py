@@ -9,13 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lab.model.attributes import carried, clause_attributes
-from lab.model.conditionreader import EXAMPLE
 from lab.model.conditions import BadConditions
+from lab.model.formatting import UNSEEN
 from lab.model.kinds import LABEL, BadRule
 from lab.model.messages import build_message, parse_message
 from lab.model.rule import Rule, readable_rule_sentence, readable_rule_summary
 from lab.model.schema import LOGINS, Field, Schema
 from lab.model.sentence import (
+    EXAMPLE,
     parse_at_most,
     parse_carried,
     parse_further_conditions,
@@ -23,7 +24,6 @@ from lab.model.sentence import (
     parse_rule_sentence,
 )
 from lab.model.when import when_text
-from lab.model.words import UNSEEN
 from tests.strategies import rules
 
 # names of fields that are words of the language as well

@@ -4,8 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from lab.model.alerts import Alert, Withdrawal
-from lab.model.standing import Withdrawals
+from lab.model.alerts import Alert, Withdrawal, Withdrawals
 
 T0 = 1_356_998_400_000
 GROUP = (("payeeId", 25),)

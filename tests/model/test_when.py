@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.clock import LocalTimePart
 from lab.model.conditions import BadConditions
 from lab.model.operators import RELATIONS
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import LOGINS
-from lab.model.when import AllOf, AnyOf, Comparison, OtherField, is_true, when_text
+from lab.model.when import AllOf, AnyOf, Comparison, LocalTimePart, OtherField, is_true, when_text
 from lab.model.whenreader import MAX_BRACKETS, MAX_COMPARISONS, MAX_VALUES, parse_when
 from tests.model.refusals import TYPES
 from tests.strategies import WHENS

@@ -16,9 +16,9 @@ from lab.logs.files import FileLog
 from lab.model.alerts import Alert, parse_alert_line
 from lab.model.horizon import WITNESSES
 from lab.model.jsontext import MAX_LINE_BYTES
+from lab.model.routestats import bounded_route_id
 from lab.model.rules import BadRule, rule_message
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
-from lab.model.tallies import bounded_route_id
 from lab.past.replay import Replayed, check_rules, read_rules, replay
 from lab.sources.sources import EventSource, Source
 from tests.model.test_taken_back import standing

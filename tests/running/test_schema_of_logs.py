@@ -11,9 +11,9 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.announcement import announce_schema, announced_schema
 from lab.engine.loop.filelogs import FileLogs
 from lab.logs.files import FileLog
-from lab.model.answers import parse_ack
 from lab.model.field import Field
 from lab.model.schema import LOGINS, PAYMENTS
+from lab.model.statuslines import parse_ack
 from lab.running.target import Usage, locate, schema_of_events, target_of_existing_logs
 from tests.topics import topics
 

@@ -14,8 +14,8 @@ from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of
 from lab.model.reference import COUNTS, Reference
+from lab.model.routestats import RouteTallies, bounded_route_id
 from lab.model.schema import LOGINS
-from lab.model.tallies import RouteTallies, bounded_route_id
 from lab.state.read import StateReader
 from tests.sim.protocol import Shop
 from tests.sim.topics import EXPIRED

@@ -10,8 +10,8 @@ from threading import Event
 import pytest
 
 from lab.logs.files import FileLog
+from lab.model.deadletters import bounded_lines
 from lab.model.jsontext import MAX_LINE_BYTES, LongLine
-from lab.model.longlines import bounded_lines
 from lab.model.schema import PAYMENTS, BadRecord
 from lab.past.replay import _logged, _original, replay
 from lab.sources.infer import infer
@@ -95,7 +95,7 @@ def test_reading_takes_no_more_memory_than_a_few_lines(file):
 
 
 def test_lines_are_passed_on_in_lists_of_some_megabytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("lab.model.longlines.BATCH_BYTES", 1000)
+    monkeypatch.setattr("lab.model.deadletters.BATCH_BYTES", 1000)
     path = tmp_path / "events.jsonl"
     path.write_bytes((GOOD + b"\n") * 200)
     appended = []

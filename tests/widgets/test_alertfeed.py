@@ -13,11 +13,11 @@ import pytest
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert
 from lab.model.attributes import carried
+from lab.model.formatting import escape_control_characters
 from lab.model.horizon import WITNESSES
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
-from lab.model.words import escape_control_characters
 from lab.past.backtest import Past
 from lab.widgets.alertfeed import BINS, DRAWN, KEPT, NAMED, SHOWN, AlertFeed
 from lab.widgets.alertwindow import running_aggregates

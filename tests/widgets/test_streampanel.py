@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.model.tallies import RouteTallies, make_duplicate_example
+from lab.model.routestats import RouteTallies, make_duplicate_example
 from lab.studio.studio import Studio
 from lab.widgets import streampanel
 from lab.widgets.streampanel import StreamPanel, route_losses_html

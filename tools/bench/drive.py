@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.engine.spark import pipeline
-from lab.model.answers import STAGES
+from lab.model.statuslines import STAGES
 from tools.bench.data import Payments, logs_of
 
 Json = dict[str, Any]

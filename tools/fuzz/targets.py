@@ -23,11 +23,11 @@ from lab.followers.export import unique_alert_rows
 from lab.model import schemafile
 from lab.model.alerts import Alert, AlertTable
 from lab.model.deadletters import dead_letter, error_kind
-from lab.model.filters import passes_filter
 from lab.model.jsontext import BadRecord
 from lab.model.messages import MAX_MESSAGE_BYTES, parse_message
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS, Schema
+from lab.model.when import passes_filter
 from lab.restrict.restrictions import KNOWN, BadRestriction, parse_restriction
 from lab.restrict.standing import BadQuestion, Restrictions
 from lab.sources.infer import infer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lab.logs.access import make_folder, private_file_opener
-from lab.model.words import file_named_in_errors
+from lab.model.formatting import file_named_in_errors
 
 if TYPE_CHECKING:
     from pyarrow import fs

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from lab.logs.access import make_folder, private_file_opener
-from lab.model.words import file_named_in_errors
+from lab.model.formatting import file_named_in_errors
 
 FILE = "lab.lock"
 LOOK_S = 0.1  # how long a start waits for the lock: a process that only checks it has it for far less

@@ -23,10 +23,10 @@ from lab.engine.compiled.limits import PLACES, limit_to_int64s
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import ONE_BIT, OPERATORS, SPOKE, Aggregation, Condition
 from lab.model.field import Field
+from lab.model.formatting import plain_text
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.when import When
-from lab.model.words import plain_text
 
 STATE = ":state"  # the column that says whether an event has been taken back, where that can be; no field is called so
 BITS = 63  # of an int64 column that say what is not null

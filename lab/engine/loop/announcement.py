@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 
 from lab.engine.loop.ends import Logs
 from lab.logs.protocol import Log
-from lab.model.answers import SCHEMA_STATUS, parse_ack, schema_announcement
 from lab.model.schema import Schema
+from lab.model.statuslines import SCHEMA_STATUS, parse_ack, schema_announcement
 
 AT_FIRST = 1_000  # records of the answers that are looked through, from the end
 

@@ -14,7 +14,7 @@ from lab.logs.config import load_config
 from lab.logs.index import Batch, writer_id
 from lab.logs.places import KAFKA, split_kafka_place
 from lab.logs.positions import Positions
-from lab.model.answers import parse_stats
+from lab.model.statuslines import parse_stats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -36,13 +36,12 @@ from lab.engine.records.decode import DecodedBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import int64_columns
 from lab.model import horizon
-from lab.model.filters import FieldValues
 from lab.model.horizon import newest_times
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
-from lab.model.takenback import taken_back_condition
-from lab.model.when import When
+from lab.model.when import FieldValues, When
+from lab.model.whenreader import taken_back_condition
 
 
 class RoutedEvents(NamedTuple):

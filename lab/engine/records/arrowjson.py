@@ -22,8 +22,9 @@ from lab.model.times import (
     STEP_DIGITS,
     STEP_SCALE,
     STEPS,
+    local_to_utc_ms,
+    offset_of_local_hour,
 )
-from lab.model.zones import local_to_utc_ms, offset_of_local_hour
 
 ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
 UNNAMED = r'[\x00-\x1f"\\]'  # what no JSON string can hold as it is

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine.records.columns import Columns, take_rows_in_order
-from lab.model.clock import LocalTimePart
 from lab.model.operators import OPERATORS, Operator, are_networks
 from lab.model.schema import Schema
 from lab.model.times import HOUR_MS
-from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When
+from lab.model.when import AllOf, AnyOf, Comparison, LocalTimePart, OtherField, When
 
 
 class ConditionEvaluator:

@@ -34,9 +34,9 @@ from lab.model.aggregation import Aggregation, MeasuredCondition
 from lab.model.alerts import Alert, conditions_member, event_for_alert
 from lab.model.attributes import carried_members
 from lab.model.field import Id, Value
+from lab.model.formatting import plain_text
 from lab.model.group import group_for_alert, group_hash, group_key, shorten_key
 from lab.model.rule import Rule
-from lab.model.words import plain_text
 
 TEXT = pa.large_string()  # a batch's lines may be more than 2 GB
 SAFE = 1 << 62  # products below this fit an int64

@@ -18,8 +18,7 @@ from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
 from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
-from lab.model.rules import MAX_RULES
-from lab.model.tallies import (
+from lab.model.routestats import (
     EXAMPLES,
     FATES,
     RouteTallies,
@@ -28,6 +27,7 @@ from lab.model.tallies import (
     make_duplicate_example,
     make_late_example,
 )
+from lab.model.rules import MAX_RULES
 from lab.model.times import now_ms
 
 

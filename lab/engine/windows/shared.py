@@ -22,7 +22,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from lab.model.words import file_named_in_errors
+from lab.model.formatting import file_named_in_errors
 
 Arrays = dict[str, np.ndarray]
 Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape

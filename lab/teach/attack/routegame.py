@@ -14,10 +14,10 @@ from html import escape
 from random import Random
 from typing import Any, NamedTuple
 
-from lab.model.filters import required_values
 from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
+from lab.model.when import required_values
 from lab.teach.attack.search import ENDLESS, Difference, play_until_time_limit
 from lab.teach.learner import FailureText, answer_text, plain_result_or_failure
 

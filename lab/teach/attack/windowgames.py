@@ -14,9 +14,9 @@ from typing import Any, ClassVar, cast
 
 from lab.model.horizon import NOT_REACHED
 from lab.model.reference import Reference
+from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route
 from lab.model.schema import PAYMENTS
-from lab.model.stored import StoredEvent
 from lab.model.times import MINUTE_MS
 from lab.teach.attack.drawing import draw_timeline
 from lab.teach.attack.search import ENDLESS, Difference, play_until_time_limit

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lab.model.formatting import expected_message, short_json
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import MAX_TIME, Schema
-from lab.model.words import expected_message, short_json
 
 STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
 SCHEMA_STATUS = "schema"  # the status of an announcement

@@ -7,9 +7,9 @@ from typing import Any
 
 from lab.model.field import Id
 from lab.model.group import group_key
+from lab.model.routestats import make_duplicate_example, make_late_example
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
-from lab.model.tallies import make_duplicate_example, make_late_example
 
 
 @dataclass

@@ -16,8 +16,8 @@ from typing import Any
 
 from lab.model.alerts import utc_text
 from lab.model.field import Id
+from lab.model.formatting import escape_control_characters, plain_text
 from lab.model.rules import Route
-from lab.model.words import escape_control_characters, plain_text
 
 # of an event on a route; the last two of a record that takes an event back: the event was stored, it was not
 FATES = ("evaluated", "storedLate", "duplicates", "droppedLate", "takenBack", "notHeld")

@@ -3,8 +3,8 @@
 import json
 from collections import Counter
 
-from lab.model.rules import Route
-from lab.model.tallies import (
+from lab.model.formatting import escape_control_characters
+from lab.model.routestats import (
     NAME_CHARS,
     ROUTES_TOLD,
     RULES_TOLD,
@@ -15,7 +15,7 @@ from lab.model.tallies import (
     make_duplicate_example,
     make_late_example,
 )
-from lab.model.words import escape_control_characters
+from lab.model.rules import Route
 
 EXAMPLE = make_duplicate_example(
     17, 1_356_998_400_000, "{payeeId=25}", {"paymentAmount": "30.00"}, {"paymentAmount": "20.00"}
