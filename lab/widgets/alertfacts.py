@@ -1,4 +1,4 @@
-"""What an alert carries, beside the window behind it: its title, severity and labels, what was measured, and fields of its event."""
+"""What an alert carries, beside the window behind it: its severity, title and labels, what was measured, and fields of its event."""
 
 from html import escape
 

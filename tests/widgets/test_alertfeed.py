@@ -293,7 +293,7 @@ def test_the_window_of_a_rule_that_says_more_adds_up_too(rule):
 
 
 LABELS = (("desk", "2, left"), ("team", "fraud"))
-CARRIED = {"carried": carried(severity="high", title="Card testing", labels=LABELS)}
+CARRIED = carried(severity="high", title="Card testing", labels=LABELS)
 HOSTILE = '<img src=x onerror="alert(1)">\u202e'
 
 
@@ -301,7 +301,7 @@ def test_the_list_has_a_column_of_titles_from_the_first_alert_on_that_has_one():
     feed = AlertFeed([alert(1)])
     plain = ["rule", "group", "value", "ms", "time, UTC"]
     assert (feed.table.columns, feed.table.numeric, feed.table.wide) == (plain, [2, 3], [1])
-    feed.add([replace(alert(2), **CARRIED)])
+    feed.add([replace(alert(2), carried=CARRIED)])
     assert feed.table.columns == ["rule", "title", *plain[1:]]
     assert (feed.table.numeric, feed.table.wide) == ([3, 4], [1, 2])
     assert [row[1:5] for row in feed.table.rows] == [
@@ -326,11 +326,13 @@ def test_beside_the_window_stands_what_the_alert_carries():
         MeasuredCondition(Decimal("1234.50"), "GREATER", Decimal(50)),
         MeasuredCondition(None, "LESS", Decimal(2)),
     )
-    told = replace(alert(1), conditions=conditions, event=(("amount", "12.50"), ("ip", None)), **CARRIED)
-    feed, told_values = AlertFeed([told, alert(2)]), [("title", ["Card testing"]), ("severity", ["high"])]
-    told_values += [("labels", ["desk = 2, left", "team = fraud"])]
+    told = replace(
+        alert(1), conditions=conditions, event=(("amount", "12.50"), ("ip", None)), carried=CARRIED
+    )
+    feed, facts = AlertFeed([told, alert(2)]), [("severity", ["high"]), ("title", ["Card testing"])]
+    facts += [("labels", ["desk = 2, left", "team = fraud"])]
     event = ("event fields", ["amount = 12.50", "ip = –"])
-    assert details(feed, told) == [*told_values, ("conditions", ["1,234.50 > 50", "no value < 2"]), event]
+    assert details(feed, told) == [*facts, ("conditions", ["1,234.50 > 50", "no value < 2"]), event]
     assert details(feed, alert(2)) == [("value", ["60 > 50"])]
     rule = "1: SUM(paymentAmount) per payeeId over 20 min > 50 and COUNT(events) over 1 h < 2"
     book = RuleBook(PAYMENTS)
@@ -376,7 +378,7 @@ def test_nothing_that_an_alert_carries_is_obeyed_or_fills_the_page():
 
 def test_csv_has_what_an_alert_carries():
     conditions = (MeasuredCondition(Decimal(6), "GREATER", Decimal(5)),)
-    told = replace(alert(1), conditions=conditions, event=(("ip", None),), **CARRIED)
+    told = replace(alert(1), conditions=conditions, event=(("ip", None),), carried=CARRIED)
     row, plain = csv.DictReader(
         io.StringIO(AlertFeed([told, replace(alert(2), carried=carried(title="=1+1"))]).csv())
     )

@@ -587,6 +587,8 @@ def test_a_mistake_in_the_words_of_a_condition_is_marked_and_nothing_is_publishe
     desk = RuleDesk(LOGINS, book=RuleBook(LOGINS), past=Past(LOGINS), publish=print)
     desk.text.value = "7: COUNT(events) per userId over 10 min >= 5"
     assert not desk.publish.disabled
-    getattr(desk.form, control).value = text
+    form, is_carried = desk.form, control in desk.form.carried
+    (form.carried[control] if is_carried else getattr(form, control)).value = text
     assert desk.publish.disabled
-    assert f"<mark>{wrong}</mark>" in getattr(desk.form, f"{control}_said").value
+    said = form.carried_said[control] if is_carried else getattr(form, f"{control}_said")
+    assert f"<mark>{wrong}</mark>" in said.value
