@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from lab.model.attributes import carried_attributes
+from lab.model.kinds import Text
 from lab.model.language import PLACEHOLDER
 from lab.model.sentence import of_clauses
 from lab.teach import lesson_and_exercise_titles
@@ -82,11 +83,14 @@ FIRST = (  # of several that fit: around others, or more exact
     *("{reason} (at {text}, character {number})", "{reason} (at the end)"),
     "unknown {schema} field {name}, did you mean {other}? (known: {names})",
     "unknown {schema} field {name} (known: {names})",
+    "unknown time zone {name}, did you mean {other}? (known: {names})",
+    "unknown time zone {name} (known: {names})",
 )
 PARTS = (  # what these modules put together out of values
     *("{name}: {value}, expected {allowed}", "{what}, expected {allowed}", "{one} and the folder {other}"),
     *(
         "unknown {what} {name} (known: {names})",
+        "expected {allowed} or {last} after {field}",
         "expected {allowed} after {field}",
         "write {sign}: {example}",
     ),
@@ -126,6 +130,7 @@ def sentences_given_to_say() -> list[str]:
     said = [text for path, tree in modules.items() for text in _said(tree, _known(tree, path, constants))]
     said += [text for path, tree in modules.items() if path.name in lessons for text in _of_exercises(tree)]
     said += [name for name, _ in carried_attributes()]
+    said += [kind.example for _, kind in carried_attributes() if isinstance(kind, Text)]
     said += lesson_and_exercise_titles().values()
     return list(dict.fromkeys(said))
 

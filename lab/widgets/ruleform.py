@@ -14,7 +14,7 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import ATTRIBUTES, carried_attributes
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.examples import example_further_conditions, example_limits, example_when
-from lab.model.kinds import Carried, Word
+from lab.model.kinds import Carried, Text, Word
 from lab.model.language import say, translated
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
@@ -333,8 +333,9 @@ def _carried_control(name: str, kind: Carried) -> widgets.Dropdown | widgets.Tex
         return widgets.Dropdown(options=options, description=say(name))
     clause = ATTRIBUTES[name].clause
     example = clause.example.removeprefix(f"{clause.begins} ") if clause else ""
+    placeholder = say(kind.example) if isinstance(kind, Text) else example
     tooltip = say("each alert carries severity, title and labels")
-    return widgets.Text(description=say(name), placeholder=example.strip('"'), tooltip=tooltip)
+    return widgets.Text(description=say(name), placeholder=placeholder, tooltip=tooltip)
 
 
 def mark_errors(text: str, error: BadConditions) -> str:

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from lab.model import language as speaking
 from lab.model.conditions import BadConditions
 from lab.model.kinds import BadRule
 from lab.model.messages import parse_message
@@ -30,6 +31,15 @@ def test_what_cannot_be_read_is_refused_with_its_sentence_and_its_place(reader, 
 def test_a_condition_that_is_refused_is_refused_as_an_attribute_too(text):
     with pytest.raises(BadRule, match="^when: "):
         READERS["attributes of a count of logins"](json.dumps({"when": text}))
+
+
+@pytest.mark.parametrize("language", ["ko", "zh"])
+def test_nothing_english_stands_between_words_of_rules_in_another_language(language, monkeypatch):
+    monkeypatch.setattr(speaking, "_chosen", [language])
+    for _, _, reason in REFUSED:
+        said = speaking.translated(reason)
+        assert said != reason
+        assert not re.search(r"[a-z] or [a-z]|expected|after|known:", re.sub(r'"[^"]*"', "", said)), said
 
 
 WHOLE = [
