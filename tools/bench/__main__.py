@@ -20,6 +20,7 @@ from rich.table import Table
 from lab.contrast.mapstate import textbook
 from lab.machine.session import session
 from lab.model.times import DAY_MS
+from lab.past.replay import replay as replay_file
 from tools.bench import against, data, shares, state
 from tools.bench.against import ENGINE
 from tools.bench.drive import Json, Run, replay
@@ -108,8 +109,13 @@ class Bench:
         # in turns with it the engine's workers would idle until their memory is taken
         self._measure([textbook])
         runs = cases["three rules"].runs
-        alerts = {run.alerts for run in runs + cases["two tasks"].runs} | {self.duckdb_alerts}
-        assert len(alerts) == 1, f"Spark and DuckDB differ in their alerts: {alerts}"
+        alerts = {run.alerts for run in runs + cases["two tasks"].runs} | {
+            self.local_alerts,
+            self.duckdb_alerts,
+        }
+        assert len(alerts) == 1, (
+            f"the engine, with and without Spark, and DuckDB differ in their alerts: {alerts}"
+        )
         self._print_rates(cases)
         with self.console.status("Stages one by one"):
             python = self._stage_seconds()
@@ -159,6 +165,7 @@ class Bench:
             "thousand rules": engine("1,000 rules, 120 aggregates", self.many, data.many_rules(1_000)),
             "joined rules": engine("1,000 rules of 3 conditions", self.many, data.joined_rules(1_000)),
             **({"ten thousand rules": ten_thousand} if self.ten_thousand_rules else {}),
+            "local": Case("the same 3 rules by `lab replay`, without Spark", self._local),
             "duckdb": Case("DuckDB, the same 3 rules", self._duckdb),
             **{
                 name: Case(f"3 rules, own process, {name}", partial(against.rate, tree, self.wide))
@@ -166,6 +173,11 @@ class Bench:
             },
             "textbook": Case("textbook MapState, 1 rule", self._textbook),
         }
+
+    def _local(self) -> float:
+        found = replay_file(self.wide.file, data.three_rules(), engine="local", settings=ENGINE)
+        self.local_alerts = found.alert_count
+        return found.events_per_second
 
     def _duckdb(self) -> float:
         seconds, self.duckdb_alerts = duckdb_seconds(self.wide)
