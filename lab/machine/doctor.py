@@ -198,6 +198,20 @@ def check_worker_python() -> Iterator[Check]:
         yield Check(name, "ok", chosen)
 
 
+def check_spark_home() -> Iterator[Check]:
+    """A SPARK_HOME that a tutorial has left must be the Spark that the installed PySpark belongs to."""
+    if not (home := os.environ.get("SPARK_HOME")):
+        return
+    from lab.machine import leftovers
+
+    try:
+        leftovers.check_spark_home(home)
+    except RuntimeError as error:
+        yield Check("SPARK_HOME", "problem", translated(str(error)), "unset SPARK_HOME")
+    else:
+        yield Check("SPARK_HOME", "ok", home)
+
+
 def check_jars() -> Iterator[Check]:
     from lab.machine import jars
 
@@ -267,6 +281,7 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
         check_packages,
         check_package_name,
         check_worker_python,
+        check_spark_home,
         check_jars,
         check_network,
         check_postgresql,

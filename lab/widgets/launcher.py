@@ -1,6 +1,7 @@
 """Chooses what the control room shows, a simulated stream, own events or a running engine, and then opens the room."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import ipywidgets as widgets
 
@@ -115,7 +116,7 @@ class ControlRoomLauncher(widgets.VBox):
             self.children = [self.form, self.room]
             self._fold(True)
         except Exception as error:  # noqa: BLE001  (no Java, no broker, a typing error: a button's errors go nowhere else)
-            self.said.value = sentence_html(translated(str(error)), "bad")
+            self.said.value = sentence_html(_reason(error), "bad")
         finally:
             self.start.disabled = False
 
@@ -139,3 +140,13 @@ class ControlRoomLauncher(widgets.VBox):
     def _fold(self, folded: bool) -> None:
         self.said.value = ""
         self.form.layout.display = "none" if folded else ""
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, FileNotFoundError) or not error.filename:
+        return translated(str(error))
+    return say(
+        "{file} is not there; a name that does not begin with / is looked for in {folder}",
+        file=error.filename,
+        folder=Path.cwd(),
+    )

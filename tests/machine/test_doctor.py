@@ -88,6 +88,14 @@ def test_another_project_that_installs_a_package_of_our_name_is_a_problem(monkey
     assert clash.fix == "pip uninstall lab rules-lab, then pip install rules-lab"
 
 
+def test_a_spark_home_that_is_not_the_installed_spark_is_a_problem(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    found = only(doctor.check_spark_home)
+    assert found.state == "problem" and "has no Spark in it" in found.found
+    monkeypatch.delenv("SPARK_HOME")
+    assert not [*doctor.check_spark_home()]
+
+
 def test_worker_python_of_another_installation_is_a_warning_and_an_absent_one_a_problem(
     monkeypatch, tmp_path
 ):

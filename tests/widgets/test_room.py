@@ -225,6 +225,14 @@ def test_the_launcher_connects_to_logs_and_shows_no_password(tmp_path):
         door.room.end()
 
 
+def test_the_launcher_says_where_it_looked_for_a_mistyped_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    door = ControlRoomLauncher()
+    door.how.value, door.events.value = OWN, "ordres.jsonl"
+    door.start.click()
+    assert "ordres.jsonl is not there" in door.said.value and str(tmp_path) in door.said.value
+
+
 def test_the_launcher_plays_own_events_of_own_shape(tmp_path):
     events, schema = tmp_path / "orders.jsonl", tmp_path / "orders.toml"
     events.write_text("".join(f"{line}\n" for line in orders(500)))
