@@ -211,6 +211,7 @@ EXERCISES = {
             (([{0: 5, 1: 7}, {0: 2, 1: 1}], 0, 0), (15, 7), "both files have key-group 0"),
             (([{0: 5, 1: 7}, {2: 4, 3: 6}], 4, 9), (22, 0), "nothing is stored for these key-groups yet"),
             (([], 0, 15), (0, 0)),
+            (([{0: 1, 1: 2}] * 120, 1, 1), (360, 240)),
         ),
         right=_bytes_read,
         draw=_files_first_last,
