@@ -102,7 +102,7 @@ MORE_THAN_COMPILED = """
 import sys
 from numba.core.registry import CPUDispatcher
 from lab.engine.loop.inprocess import compile_kernels
-from tests.engine import whole
+from tests.engine.drawn import check
 
 def compiled():
     modules = [module for name, module in [*sys.modules.items()] if name.startswith("lab.engine")]
@@ -118,7 +118,7 @@ compile_kernels()
 before = compiled()
 assert before
 for seed in range(60):
-    whole.check(seed)
+    check(seed)
 print(*sorted(compiled() - before), sep="\\n")
 """
 
