@@ -120,7 +120,7 @@ def scan_lines(
             read &= is_shown | (values.states[number] != scan.PRESENT)
     read &= _is_one_event(text, values, latest, schema)
     if not read.all():
-        values = scan.Values(*(each[:, read] for each in values))
+        values = scan.Values(*(each.compress(read, axis=1) for each in values))
     columns, nan = {}, Counter[str]()
     is_present, is_nan = values.states == scan.PRESENT, values.states == scan.NOT_A_NUMBER
     for number, field in enumerate(schema.fields):
