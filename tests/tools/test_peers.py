@@ -94,7 +94,7 @@ def test_flink_evaluates_events_as_they_come(payments):
 
 def test_a_window_finds_the_alerts_in_it_and_is_wrong_without_any():
     alert = Alert.from_json(
-        '{"ruleId": 1, "ruleVersion": 1, "key": "{payeeId=1}", "aggregate": "2", "operator": "GREATER", "limit": "1",'
+        '{"ruleId": 1, "ruleVersion": 1, "key": "{payeeId=1}", "group": {"payeeId": 1}, "aggregate": "2", "operator": "GREATER", "limit": "1",'
         ' "eventId": 5, "eventTime": 100}'
     )
     exact = Exact([alert])
