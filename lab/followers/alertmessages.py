@@ -229,7 +229,8 @@ class TextBatch(Message):
     """Alerts for people: how many came, and the latest of each group, at most ten groups. `absences`: to say what did not come.
 
     >>> alert = Alert.from_json(
-    ...     '{"ruleId":1,"ruleVersion":2,"key":"{host=@all http://x}","aggregate":"51","operator":"GREATER","limit":"50",'
+    ...     '{"ruleId":1,"ruleVersion":2,"key":"{host=@all http://x}","group":{"host":"@all http://x"},"aggregate":"51",'
+    ...     '"operator":"GREATER","limit":"50",'
     ...     '"eventId":7,"eventTime":0}'
     ... )
     >>> batch = TextBatch(AlertReceiver("oncall", "slack://…"))

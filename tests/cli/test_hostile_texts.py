@@ -31,6 +31,7 @@ ALERT = {
     "ruleId": 1,
     "ruleVersion": 1,
     "key": "{ip=" + HOSTILE + "}",
+    "group": {"ip": HOSTILE},
     "aggregate": "1",
     "operator": "GREATER_EQUAL",
     "limit": "1",

@@ -103,7 +103,8 @@ def place(tmp_path, monkeypatch) -> FileLogs:
 
 def alert(number: int) -> str:
     limit = Decimal(50)
-    return Alert(1, 1, f"{{payeeId={number}}}", limit + 1, ">", limit, number, 0, log_time=number).to_json()
+    key, group = f"{{payeeId={number}}}", (("payeeId", number),)
+    return Alert(1, 1, key, limit + 1, ">", limit, number, 0, group=group, log_time=number).to_json()
 
 
 @contextmanager

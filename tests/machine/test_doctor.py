@@ -387,7 +387,7 @@ def test_the_table_is_in_the_readers_language_and_the_report_in_english(
     monkeypatch.setattr(speaking, "_chosen", [language])
     rows = doctor.run(quick=True)
     assert [row for row in rows if row.state != "ok" and not re.search(script, row.found)] == []
-    products = {"Python", ".venv", "Java", "PYSPARK_PYTHON", "jars", "PostgreSQL"}
+    products = {"Python", ".venv", "Java", "PYSPARK_PYTHON", "SPARK_HOME", "jars", "PostgreSQL"}
     assert {row.name for row in rows if not re.search(script, row.name)} <= products
     for line in next(row.fix for row in rows if row.name == "Java").splitlines():
         assert re.search(script, line) or "brew install" in line or "JAVA_HOME" in line
