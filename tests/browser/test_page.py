@@ -146,7 +146,7 @@ def test_a_line_whose_quote_is_not_closed_is_a_dead_letter(opened, tmp_path):
     opened.set_input_files("#file", tmp_path / "visits.csv")
     opened.click("text=Play them")
     opened.wait_for_selector("text=visits.csv is played: 20 records")
-    assert "1 dead letter" in opened.inner_text("#said")
+    assert "1 of 20 records are dead letters, the last: a row that is not CSV" in opened.inner_text("#said")
 
 
 def test_rules_are_written_judged_published_paused_and_deleted(opened):
