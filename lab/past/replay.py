@@ -267,7 +267,7 @@ def _in_process(
         logs = _new_logs(Path(name, "logs"), rules)
         places, long_lines = _logged(source, logs.log("events"), Event())
         settings = _with_batches(settings, logs, batches)
-        compile_kernels()
+        compile_kernels()  # before the clock starts: most of it is loading what the events need anyway
         stats, done, cuts, started = logs.log("stats").tail(), 0, 0, time.monotonic()
         with local_loop(logs, settings, str(Path(name, "checkpoint"))) as loop, loop.epoch() as running:
             while running.step():

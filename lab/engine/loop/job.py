@@ -1,7 +1,9 @@
 """Configuration shared by all processes of a running engine: driver, planners, tasks."""
 
+import os
 from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import uuid4
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
@@ -13,6 +15,11 @@ class EngineId(NamedTuple):
 
     checkpoint_id: str
     started_ms: int
+
+
+def new_start_id() -> str:
+    """Names a start of an engine; no other start has it."""
+    return f"{os.getpid()}-{uuid4().hex[:8]}"
 
 
 @dataclass(frozen=True)

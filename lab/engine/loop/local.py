@@ -1,18 +1,16 @@
 """The engine's loop in this process: without Spark, hence without Java."""
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from shutil import rmtree
-from uuid import uuid4
 
 from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, Logs, Outlet
 from lab.engine.loop.epochs import Epoch, running_epoch
-from lab.engine.loop.job import Job
+from lab.engine.loop.job import Job, new_start_id
 from lab.engine.loop.readahead import ReadAhead
 from lab.engine.windows import shared
 
@@ -35,7 +33,7 @@ class LocalLoop:
 @contextmanager
 def local_loop(logs: Logs, settings: Settings, checkpoint: str) -> Iterator[LocalLoop]:
     """The loop of a new engine with one task; its windows in memory go with the end of the `with`."""
-    start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
+    start_id = new_start_id()
     job = Job(settings, logs, checkpoint, start_id)
     events, control = map(logs.feed, READ)
     planner = Planner(events, control, job.folder, settings)

@@ -17,7 +17,6 @@ from lab.model.schema import MAX_ID, MAX_TIME, Schema
 from lab.model.times import (
     DIGITS,
     HOUR_MS,
-    NS_PER_MS,
     NUMBERS,
     STEP_DIGITS,
     STEP_SCALE,
@@ -79,9 +78,7 @@ def _field_row(field: Field, is_id: bool) -> tuple[int, ...]:
         multiplier = STEPS[field.unit] // 10**STEP_SCALE
     elif field.type == "time" and field.unit in NUMBERS:
         kind, allowed = scan.TIME_NUMBER, NUMBERS[field.unit]
-        finer = 10**allowed // NS_PER_MS  # ms in one, if it is not finer than ms
-        kept = len(str(finer)) - 1 if finer else 0
-        divisor = 1 if finer else NS_PER_MS // 10**allowed
+        kept, divisor = max(0, allowed - NUMBERS["ms"]), 10 ** max(0, NUMBERS["ms"] - allowed)
         digits = DIGITS - allowed + kept
     elif field.type == "time":
         kind = scan.TIME_TEXT if field.unit == "iso" else scan.DATE_OR_TIME_TEXT

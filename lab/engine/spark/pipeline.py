@@ -7,7 +7,6 @@ control ──┘  ledger folded, marks   a pure function of its work           
 With parallelism 1 all tasks are one, in the source's `read`; else envelopes travel from one stage to the other.
 """
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Self
-from uuid import uuid4
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -29,7 +27,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.codecache import writable_code_cache
 from lab.engine.loop.announcement import announce_schema
 from lab.engine.loop.ends import Logs, check_tasks_can_reach, check_transactions_possible
-from lab.engine.loop.job import EngineId, Job
+from lab.engine.loop.job import EngineId, Job, new_start_id
 from lab.engine.loop.restored import check_not_restored
 from lab.engine.spark import source
 from lab.engine.spark.runner import tell_to_stop, wait_for_end_of_loop
@@ -78,7 +76,7 @@ def start(
         check_not_restored(logs, folder, writer_id)
         if not once:  # of finished files nobody asks
             announce_schema(logs, settings.schema)
-        start_id = f"{os.getpid()}-{uuid4().hex[:8]}"
+        start_id = new_start_id()
         job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start_id), ignore_errors=True)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
