@@ -74,7 +74,7 @@ class RuleDesk(Panel):
         self._acks_seen, self._fired, self._suppressed, self._updates = 0, Counter(), Counter(), 0
         self._place = ""  # of what was published here last
         self._draft: Rule | None = None
-        # rule id -> the newest version that was chosen or published here: to replace it needs no question
+        # rule id -> the newest version that was chosen or published here since a new rule was begun: to replace it needs no question
         self._known: Counter[int] = Counter()
         columns = [say("rule"), say("state"), say("alerts when")]
         columns += [say("alerts")] * bool(publish)  # nothing fires without an engine
@@ -207,6 +207,7 @@ class RuleDesk(Panel):
 
     def _new(self) -> None:
         self.acks.value = ""
+        self._known.clear()  # a new rule is no next version of one that was looked at before
         self._propose()
         self.opens(say("New rule"))
 

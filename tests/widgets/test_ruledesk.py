@@ -267,6 +267,11 @@ def test_before_a_rule_is_replaced_that_was_not_chosen_the_desk_asks():
     desk.text.value = changed.replace("70", "80")
     desk.publish.click()
     assert len(sent) == 2  # published here: no question
+    desk.table.selected = "1"
+    desk.new.click()
+    desk.text.value = changed.replace("70", "90")
+    desk.publish.click()
+    assert len(sent) == 2 and "Rule 1 is in force" in desk.said.value  # a new rule with the id of one that was looked at
 
 
 def test_before_a_version_is_replaced_that_somebody_else_published_meanwhile_the_desk_asks(past):
