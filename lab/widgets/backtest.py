@@ -162,12 +162,14 @@ class Backtest(widgets.VBox):
             curve = self._counted_one_by_one(rule, at_any_limit) | {at[0]: alerts}
             limits, counts = sorted(curve), [curve[limit] for limit in sorted(curve)]
         is_wide = bool(counts) and max(counts) > 1000
+        # of a logarithmic axis only the powers of ten: there is no room for labels between them. The mode is told each time:
+        # in the page, plotly keeps it after a step, and a linear axis has then a tick at each alert, hundreds of them
+        axis = {"tickmode": "linear", "dtick": 1} if is_wide else {"tickmode": "auto", "dtick": None}
         with self.figure.batch_update():
             drawn = {"mode": "lines" if exact else "lines+markers", "line.shape": "hv" if exact else "linear"}
             self.figure.data[0].update(x=limits, y=counts, **drawn)
             self.figure.data[1].update(x=at, y=[alerts] * len(at))
-            # of a logarithmic axis only the powers of ten: there is no room for labels between them
-            self.figure.layout.yaxis.update(type="log" if is_wide else "linear", dtick=1 if is_wide else None)
+            self.figure.layout.yaxis.update(type="log" if is_wide else "linear", **axis)
         hide_axes_if_empty(self.figure)
 
     def _counted_one_by_one(self, rule: Rule, at_any_limit: Aggregates) -> dict[float, int]:

@@ -271,7 +271,9 @@ def test_before_a_rule_is_replaced_that_was_not_chosen_the_desk_asks():
     desk.new.click()
     desk.text.value = changed.replace("70", "90")
     desk.publish.click()
-    assert len(sent) == 2 and "Rule 1 is in force" in desk.said.value  # a new rule with the id of one that was looked at
+    assert (
+        len(sent) == 2 and "Rule 1 is in force" in desk.said.value
+    )  # a new rule with the id of one that was looked at
 
 
 def test_before_a_version_is_replaced_that_somebody_else_published_meanwhile_the_desk_asks(past):

@@ -161,6 +161,16 @@ def test_a_logarithmic_axis_has_labels_at_powers_of_ten_only(past):
     assert axis.type == "log" and axis.dtick == 1
 
 
+def test_an_axis_that_is_linear_again_says_so_for_plotly_keeps_the_steps_of_the_logarithmic_one(past):
+    """With a tick at each alert, hundreds of them, the room stood still for half a minute at each update."""
+    many = columnpast.Past(LOGINS)
+    many.add(b'{"eventId": %d, "eventTime": %d, "userId": 1}' % (n, n) for n in range(2_000))
+    desk = desk_of(many, "COUNT(events) per userId over 5 min > 4")
+    assert desk.backtest.figure.layout.yaxis.tickmode == "linear"
+    desk.text.value = "COUNT(events) per userId over 5 min = 4"
+    assert desk.backtest.figure.layout.yaxis.tickmode == "auto"
+
+
 @pytest.mark.parametrize("sentence", MULTIPLES)
 def test_a_multiple_has_a_range_of_multiples_and_never_zero(opened, sentence):
     desk = opened(sentence)
