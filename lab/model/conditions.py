@@ -14,7 +14,6 @@ from typing import NamedTuple, cast
 from lab.model.field import Field
 from lab.model.formatting import escape_control_characters, plain_text, short_json
 from lab.model.jsontext import BadRecord
-from lab.model.schema import Schema
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -160,32 +159,3 @@ def quote_if_needed(value: str | int | Decimal) -> str:
 def quote_text(text: str) -> str:
     """A text in quotes, as JSON has it: whatever is in it, it is one token that reads back as the text."""
     return escape_control_characters(json.dumps(text, ensure_ascii=False))
-
-
-def example_conditions(schema: Schema) -> str:
-    """Conditions that fit a schema, to show how they are written.
-
-    >>> from lab.model.schema import LOGINS
-    >>> example_conditions(LOGINS)
-    'action = login and country in (KR, CN)'
-    """
-    roles = (*schema.id_fields, schema.time_field)
-    texts = [field for field in schema.fields if field.name not in roles and not field.is_number_or_time]
-    known = [field for field in texts if field.examples]
-    parts = [f"{field.name} = {quote_if_needed(field.examples[0])}" for field in known[:1]]
-    parts += [
-        f"{f.name} in ({', '.join(map(quote_if_needed, f.examples[:2]))})"
-        for f in known[1:]
-        if f.examples[1:]
-    ]
-    if not parts:
-        field = next(iter(texts), schema.field(schema.id_fields[0]))
-        value = (
-            7
-            if field.is_number_or_time
-            else "true"
-            if field.type == "boolean"
-            else quote_if_needed("some text")
-        )
-        parts = [f"{field.name} = {value}"]
-    return " and ".join(parts[:2])

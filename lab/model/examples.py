@@ -3,7 +3,7 @@
 schema ──► a field that groups, one that is summed, one with texts ──► "SUM(amount) per userId over 1 h > 500", …
 """
 
-from lab.model.conditions import example_conditions, quote_if_needed
+from lab.model.conditions import quote_if_needed
 from lab.model.field import Field
 from lab.model.schema import Schema
 
@@ -68,6 +68,35 @@ def example_when(schema: Schema) -> str:
         parts.append(f"{text.name} in ({', '.join(map(quote_if_needed, values))})")
         parts += [f"{text.name} startsWith {quote_if_needed(values[0][:1])}", f"{text.name} is null"]
     return ", ".join(parts) or example_conditions(schema)
+
+
+def example_conditions(schema: Schema) -> str:
+    """Conditions that fit a schema, to show how they are written.
+
+    >>> from lab.model.schema import LOGINS
+    >>> example_conditions(LOGINS)
+    'action = login and country in (KR, CN)'
+    """
+    roles = (*schema.id_fields, schema.time_field)
+    texts = [field for field in schema.fields if field.name not in roles and not field.is_number_or_time]
+    known = [field for field in texts if field.examples]
+    parts = [f"{field.name} = {quote_if_needed(field.examples[0])}" for field in known[:1]]
+    parts += [
+        f"{f.name} in ({', '.join(map(quote_if_needed, f.examples[:2]))})"
+        for f in known[1:]
+        if f.examples[1:]
+    ]
+    if not parts:
+        field = next(iter(texts), schema.field(schema.id_fields[0]))
+        value = (
+            7
+            if field.is_number_or_time
+            else "true"
+            if field.type == "boolean"
+            else quote_if_needed("some text")
+        )
+        parts = [f"{field.name} = {value}"]
+    return " and ".join(parts[:2])
 
 
 def _others(schema: Schema) -> list[Field]:

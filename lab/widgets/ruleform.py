@@ -12,8 +12,13 @@ import ipywidgets as widgets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import ATTRIBUTES, carried_attributes
-from lab.model.conditions import BadConditions, example_conditions
-from lab.model.examples import example_further_conditions, example_limits, example_when
+from lab.model.conditions import BadConditions
+from lab.model.examples import (
+    example_conditions,
+    example_further_conditions,
+    example_limits,
+    example_when,
+)
 from lab.model.kinds import Carried, Text, Word
 from lab.model.language import say, translated
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lab.model.conditions import BadConditions, tokenize
-from lab.model.conditions import example_conditions as example_of
+from lab.model.examples import example_conditions as example_of
 from lab.model.field import Field
 from lab.model.rules import BadRule, parse_message, rule_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
