@@ -362,6 +362,20 @@ def test_one_task_after_two_holds_each_event_once():
         assert_same(stages.out, evaluate_log(LOGINS, log, key_groups=2))
 
 
+def test_memory_knows_of_each_file_the_key_groups_for_which_it_is_read():
+    """The file of one of two tasks has half of what the one task after them keeps."""
+    log = [count_rule(">", 0, "5m"), *(login(number, 100 + number, user=number) for number in range(9))]
+    with InProcessEngine(Settings(LOGINS, key_groups=2, parallelism=2)) as stages:
+        stages.run_batch(log[:6])
+        rescaled(stages, 1, "")
+        for entry in log[6:]:
+            stages.run_batch([entry])
+        memory = shared.private_folder(stages.job.start_id)
+        state = windowstate.open_windows(stages.job.settings, stages.job.folder, memory, 0, 1)
+        read = {(file.low_key_group, file.high_key_group, file.key_groups_to_read) for file in state.chain}
+        assert read == {(0, 0, (0,)), (1, 1, (1,)), (0, 1, (0, 1))}
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_events_that_tasks_before_a_rescale_gave_one_number_are_merged_in_slices_of_any_size(rows):
     """Each task numbers its events by itself, so a slice may end within the events of one number."""
