@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from lab.logs import partitions
-from lab.logs.cluster import Cluster, NotAllowed
+from lab.logs.cluster import Cluster, NoBroker, NotAllowed
 from lab.logs.partitions import PartitionReader
 
 TOPIC = "events"
@@ -97,6 +97,40 @@ def test_the_broker_is_asked_if_the_records_are_not_here_and_do_not_come(reader,
     assert reader.fetched_ends_before(150, {0: 5}, {0: 5 + partitions.SOON + 1}) is None, (
         "too many to wait for"
     )
+
+
+def test_nobody_is_asked_about_a_partition_to_which_nothing_came(reader, monkeypatch):
+    arriving(monkeypatch, [FakeMessage(5, 100), FakeMessage(6, 200)])
+    assert reader.wait_for_records({0: 5}, 1)
+    assert reader.fetched_ends_before(150, {0: 5, 1: 3}, {0: 7, 1: 3}) == {0: 6, 1: 3}
+
+
+def test_a_partition_without_a_start_is_read_from_its_first_record(reader, monkeypatch):
+    arriving(monkeypatch, [FakeMessage(0, 100), FakeMessage(1, 200)])
+    assert reader.wait_for_records({0: 0}, 1)
+    assert reader.fetched_ends_before(150, {}, {0: 2}) == {0: 1}
+
+
+def test_a_range_of_the_first_record_alone_has_that_record(reader, monkeypatch):
+    arriving(monkeypatch, [FakeMessage(0), FakeMessage(1)])
+    read = [[each.offset() for each in came] for _, came in reader.read({0: (0, 1)}, patience_s=0.3)]
+    assert read == [[0]]
+
+
+def test_what_waited_of_another_partition_is_fetched_again_from_its_first_record(reader, monkeypatch):
+    arriving(monkeypatch, [FakeMessage(5, number=1), FakeMessage(6, number=1)])
+    assert reader.wait_for_records({0: 3, 1: 5}, 1)
+    reader.wait_for_records({0: 9}, 0)
+    assert reader._consumer.assigned == [(0, 9), (1, 5)]
+
+
+def test_a_partition_that_ends_before_its_first_record_has_not_all_of_a_range(reader, monkeypatch):
+    arriving(monkeypatch, [end_at(0)])
+    reader.wait_for_records({0: 0}, 1)
+    assert reader.fetched_ends_before(150, {0: 0}, {0: 1}) is None
+    monkeypatch.setattr(Arriving, "looks", [[end_at(0)]])
+    with pytest.raises(NoBroker):
+        list(reader.read({0: (0, 1)}, patience_s=0.3))
 
 
 def test_offsets_without_records_at_the_end_of_a_partition_are_here(reader, monkeypatch):
