@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import OFFSET_END, KafkaError
 
 from lab.logs import partitions
 from lab.logs.cluster import Cluster, NoBroker, NotAllowed
@@ -21,6 +21,7 @@ class FakeMessage:
     log_time: int = 0
     number: int = 0
     code: int | None = None
+    of: str = TOPIC
 
     def offset(self) -> int:
         return self.at
@@ -29,7 +30,7 @@ class FakeMessage:
         return self.number
 
     def topic(self) -> str:
-        return TOPIC
+        return self.of
 
     def timestamp(self) -> tuple[int, int]:
         return 2, self.log_time
@@ -131,6 +132,17 @@ def test_a_partition_that_ends_before_its_first_record_has_not_all_of_a_range(re
     monkeypatch.setattr(Arriving, "looks", [[end_at(0)]])
     with pytest.raises(NoBroker):
         list(reader.read({0: (0, 1)}, patience_s=0.3))
+
+
+def test_a_record_of_another_topic_wakes_once_and_is_not_read(reader, monkeypatch):
+    wakes = (("control", 0),)
+    arriving(monkeypatch, [FakeMessage(7, of="control")])
+    assert reader.wait_for_records({0: 5}, 1, wakes)
+    assert reader._consumer.assigned == [(0, 5), (0, OFFSET_END)]
+    assert not reader.wait_for_records({0: 5}, 0, wakes)
+    arriving(monkeypatch, [FakeMessage(5), FakeMessage(8, of="control")])
+    assert [len(came) for _, came in reader.read({0: (5, 6)}, patience_s=1)] == [1]
+    assert not reader.wait_for_records({0: 6}, 0) and reader._consumer.assigned == [(0, 6)]
 
 
 def test_offsets_without_records_at_the_end_of_a_partition_are_here(reader, monkeypatch):
