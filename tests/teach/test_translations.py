@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 import lab
 from lab.contrast.restore import RestoreCosts
-from lab.machine.findings import Checks
+from lab.machine.doctor import Checks
 from lab.model import language as speaking
 from lab.model.alerts import Alert, AlertTable
 from lab.teach import NoExercise, exercise_of, lesson_and_exercise_titles, readme, translations

@@ -21,7 +21,7 @@ from tests.machine.test_java import look_in
 PACKAGE = Path(lab.__file__).parent
 FOR_LEARNERS = [  # modules whose sentences a learner reads
     *sorted((PACKAGE / "widgets").glob("*.py")),
-    *(PACKAGE / "machine" / f"{name}.py" for name in ("doctor", "findings", "surroundings")),
+    PACKAGE / "machine" / "doctor.py",
     *(
         PACKAGE / "teach" / f"{name}.py"
         for name in ("__init__", "board", "clock", "comparing", "judge", "learner", "progress", "rulejudge")
