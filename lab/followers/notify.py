@@ -151,7 +151,7 @@ def find_receiver(name: str, config: Config) -> AlertReceiver:
     return config.receivers[name]
 
 
-def _alone(log: Log, reader: str) -> AbstractContextManager[None]:
+def _alone(log: Log, reader: str) -> AbstractContextManager[bool]:
     """Raises Usage if another process sends the same alerts to the same target."""
     file = bookmark_file(log, reader).with_suffix(".lock")
     make_folder(file.parent)

@@ -1,4 +1,4 @@
-"""Permissions of the files that the kit writes, and checks of the files that it trusts.
+"""Permissions and locks of the files that the kit writes, and checks of the files that it trusts.
 
 New files are readable by their owner only, whatever the umask. A folder with the set-group-ID bit (`chmod g+s`) belongs to a
 team: new files in it get the permissions that its group has on the folder.
@@ -7,11 +7,14 @@ team: new files in it get the permissions that its group has on the folder.
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
+from typing import IO
 
+LOOK_S = 0.005  # how often it looks whether a lock is free
 GROUP, SET_GROUP_ID = 0o070, stat.S_ISGID
 
 
@@ -52,9 +55,32 @@ def private_file_opener(path: str, flags: int) -> int:
     return file
 
 
+def lock_file(file: IO | int, gives_up: Callable[[], bool] | None = None) -> bool:
+    """Locks an open file, for this process alone, until `unlock_file` or its death. Waits, or returns False once `gives_up` says so."""
+    while hasattr(fcntl, "flock"):  # not in a browser, which has one process
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if gives_up else 0))
+            break
+        except BlockingIOError:
+            if gives_up and gives_up():
+                return False
+            time.sleep(LOOK_S)
+    return True
+
+
+def unlock_file(file: IO | int) -> None:
+    """Unlocks a file. Closing does not, if a process was forked meanwhile."""
+    if hasattr(fcntl, "flock"):
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
 @contextmanager
-def file_lock(path: Path, error_if_busy: Exception | None = None) -> Iterator[None]:
-    """Holds a file's lock, which a dying process releases. Waits for the lock, or raises `error_if_busy` if another process has it.
+def file_lock(
+    path: Path, error_if_busy: Exception | None = None, gives_up: Callable[[], bool] | None = None
+) -> Iterator[bool]:
+    """Holds the lock of a file, which is created if it is missing: waits for it, or raises `error_if_busy` if another process has it.
+
+    Gives whether it has the lock: False if `gives_up` said so before that.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "lock")
@@ -63,19 +89,14 @@ def file_lock(path: Path, error_if_busy: Exception | None = None) -> Iterator[No
     Traceback (most recent call last):
     ValueError: taken
     """
-    with open(path, "ab", opener=private_file_opener) as lock:
-        if not hasattr(fcntl, "flock"):  # in a browser, which has one process
-            yield
-            return
+    with open(path, "ab", opener=private_file_opener) as file:
+        is_mine = lock_file(file, (lambda: True) if error_if_busy else gives_up)
+        if error_if_busy and not is_mine:
+            raise error_if_busy
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if error_if_busy else 0))
-        except BlockingIOError:
-            assert error_if_busy
-            raise error_if_busy from None
-        try:
-            yield
-        finally:  # closing does not unlock if a process was forked meanwhile
-            fcntl.flock(lock, fcntl.LOCK_UN)
+            yield is_mine
+        finally:
+            unlock_file(file)
 
 
 class NotTrusted(PermissionError):

@@ -67,7 +67,7 @@ class Writer:
         with suppress(FileNotFoundError), self._locked():
             pass
 
-    def _locked(self) -> AbstractContextManager[None]:
+    def _locked(self) -> AbstractContextManager[bool]:
         return file_lock(self._folder / "lock")
 
     def _mended(self) -> SegmentsSnapshot:

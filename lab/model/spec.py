@@ -344,7 +344,7 @@ def statistics_json_schema() -> Json:
                 "maxFutureMs": COUNT,
                 "exactlyOnce": {"type": "boolean"},
             },
-            "description": "its checkpoint's id, since when it runs, ms, and its settings, which earlier versions do not tell",
+            "description": "its checkpoint's id, since when it runs, ms, and its settings",
         },
         "cut": closed_object({"from": COUNT, "to": COUNT, "events": by_name, "control": by_name}, {})
         | {

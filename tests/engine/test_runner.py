@@ -24,6 +24,7 @@ from lab.engine.spark import runner
 from lab.engine.spark.pipeline import Engine
 from lab.engine.spark.source import LoopReader, MicroBatchReader, ReadingShare
 from lab.engine.windows import shared
+from lab.logs.access import file_lock
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login
 from tests.waiting import wait_until
@@ -186,7 +187,7 @@ def test_a_task_in_another_worker_goes_on_when_the_loop_has_ended(short_tasks, m
 
 def test_a_task_does_not_begin_while_a_loop_runs_in_another_worker(short_tasks, monkeypatch):
     monkeypatch.setattr(runner, "BATCH_S", inf)
-    with shared.locked(shared.private_folder(short_tasks.start_id) / runner.LOOP):
+    with file_lock(shared.private_folder(short_tasks.start_id) / runner.LOOP):
         task = Thread(target=runner.run_loop, args=(short_tasks, 0), daemon=True)
         task.start()
         time.sleep(1)

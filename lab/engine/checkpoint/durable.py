@@ -4,7 +4,6 @@ The engine reads and writes its own files in a checkpoint through it: each is wr
 there itself.
 """
 
-import fcntl
 import os
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lab.logs.access import make_folder, private_file_opener
+from lab.logs.access import lock_file, make_folder, private_file_opener, unlock_file
 from lab.model.formatting import file_named_in_errors
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class CheckpointFolder:
             make_folder(self.path)
             file = private_file_opener(path, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock_file(file)
             if not _has_size_and_ending(file, expected_size, expected_ending):
                 return False
             with file_named_in_errors(path):
@@ -149,8 +148,7 @@ class CheckpointFolder:
                     data, at = data[written:], at + written
             return True
         finally:
-            # closing does not unlock if a process was forked meanwhile
-            fcntl.flock(file, fcntl.LOCK_UN)
+            unlock_file(file)
             os.close(file)
 
     def has_size_and_ending(self, name: str, size: int, ending: bytes) -> bool:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from lab.logs.access import make_folder, private_file_opener
+from lab.logs.access import lock_file, make_folder, private_file_opener, unlock_file
 from lab.model.formatting import file_named_in_errors
 
 FILE = "lab.lock"
@@ -39,38 +39,27 @@ class FolderLock:
         make_folder(folder)
         descriptor = private_file_opener(str(folder / FILE), os.O_RDWR | os.O_CREAT)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
-        note = json.dumps({"pid": os.getpid(), "work": work})
+        deadline = time.monotonic() + LOOK_S
         try:
-            self._lock()
+            if not lock_file(self._file, lambda: time.monotonic() > deadline):
+                holder = _read(self._file)
+                self._file.close()
+                raise CheckpointInUse(
+                    f"{what} {folder} is in use by {holder.get('work', 'an engine')} "
+                    f"(process {holder.get('pid', 'unknown')}): stop that first"
+                )
+            note = json.dumps({"pid": os.getpid(), "work": work})
             # one call overwrites the old note, so that nobody reads half a note
             with file_named_in_errors(folder / FILE):
                 os.pwrite(descriptor, note.encode().ljust(128), 0)
-        except BlockingIOError:
-            holder = _read(self._file)
-            self._file.close()
-            raise CheckpointInUse(
-                f"{what} {folder} is in use by {holder.get('work', 'an engine')} "
-                f"(process {holder.get('pid', 'unknown')}): stop that first"
-            ) from None
         except OSError:  # such as a full disk
             self.release()
             raise
 
-    def _lock(self) -> None:
-        deadline = time.monotonic() + LOOK_S
-        while True:
-            try:
-                return fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(LOOK_S / 10)
-
     def release(self) -> None:
         """Releases the lock. A second call does nothing."""
         if not self._file.closed:
-            # closing does not unlock if a process was forked meanwhile
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            unlock_file(self._file)
             self._file.close()
 
     def __enter__(self) -> Self:

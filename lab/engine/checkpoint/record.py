@@ -86,9 +86,7 @@ def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
     found = json.loads(marks[0])
     if runs_loop(found):
         return found
-    return {"number": batch_id, "epoch": batch_id} | (
-        found if "ledger" in found else next(iter(found.values()))
-    )
+    return {"number": batch_id, "epoch": batch_id} | found
 
 
 def runs_loop(end: Mapping) -> bool:

@@ -77,7 +77,7 @@ class Settings:
         return fields
 
     def with_stats_fields(self, fields: Mapping[str, Any]) -> "Settings":
-        """These with what a line of the stats log tells; those of before that tell less change less."""
+        """These with those that a line of the stats log contains."""
         return replace(
             self, **{STATS_FIELDS[name]: value for name, value in fields.items() if name in STATS_FIELDS}
         )

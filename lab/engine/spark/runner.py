@@ -19,6 +19,7 @@ from lab.engine.loop.job import Job
 from lab.engine.loop.readahead import ReadAhead
 from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
+from lab.logs.access import file_lock
 from lab.model.times import now_ms
 
 BATCH_S = 600.0
@@ -90,7 +91,7 @@ class Loop(Thread):
         """Epochs, until the engine is told to stop, or no task follows."""
         try:
             (self._folder / NEXT).touch()
-            with shared.locked(self._folder / LOOP, self._is_over) as is_mine:
+            with file_lock(self._folder / LOOP, gives_up=self._is_over) as is_mine:
                 if is_mine:
                     (self._folder / NEXT).unlink(missing_ok=True)
                     self._run_epochs()
@@ -233,5 +234,5 @@ def tell_to_stop(job: Job) -> None:
 def wait_for_end_of_loop(job: Job, at_most_s: float) -> None:
     """Waits until no worker runs the loop, which goes on after its task; `tell_to_stop` first."""
     deadline = time.monotonic() + at_most_s
-    with shared.locked(shared.private_folder(job.start_id) / LOOP, lambda: time.monotonic() > deadline):
+    with file_lock(shared.private_folder(job.start_id) / LOOP, gives_up=lambda: time.monotonic() > deadline):
         pass

@@ -99,7 +99,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Mark, end: Mark) -> Sequence[InputPartition]:
         if runs_loop(end):  # an earlier start ran the loop
-            return [InputPartition(_number(end))]
+            return [InputPartition(end["batch"])]
         works = self._planner.plan_reading(self._mark(start), self._mark(end))
         return [ReadingShare(number, work) for number, work in enumerate(works)]
 
@@ -153,7 +153,7 @@ class LoopReader(DataSourceStreamReader):
         end_loop_of_another_start(self.job)
         start, end = partition.value
         if runs_loop(end):
-            run_loop(self.job, _number(end))
+            run_loop(self.job, end["batch"])
         else:  # planned by an engine that chose its cuts on the driver, and died
             number = BatchProgress.read(self.job.checkpoint).planned
             rerun_planned_cut(self.job, self._begin(start, end), {"number": number, "epoch": number} | end)
@@ -163,12 +163,7 @@ class LoopReader(DataSourceStreamReader):
         """The mark at which a cut that the driver chose begins; `start` is no mark if this source named it."""
         if not runs_loop(start):
             return start
-        return (_number(start) >= 0 and last_saved_mark(self.job.checkpoint)) or end.get("begin", end)
-
-
-def _number(end: dict) -> int:
-    """Of a micro-batch that runs the loop."""
-    return next(iter(end.values()))
+        return (start["batch"] >= 0 and last_saved_mark(self.job.checkpoint)) or end.get("begin", end)
 
 
 class ReadingShare(InputPartition):

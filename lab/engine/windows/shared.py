@@ -13,15 +13,16 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
 from random import sample
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from lab.logs.access import file_lock, lock_file
 from lab.model.formatting import file_named_in_errors
 
 Arrays = dict[str, np.ndarray]
@@ -33,7 +34,6 @@ GROWTH = 64  # an array can grow in place to so many times its first size; until
 ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the temporary folder serves
 
 YOUNG_S = 60.0  # a folder is made faster
-LOOK_S = 0.005  # whether a lock is free
 LOOKED_AT = 8  # mapped files, each time one more is mapped: are they still there?
 
 PREFIX = "lab-"
@@ -133,10 +133,8 @@ def _sweep(parent: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
             continue
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        except BlockingIOError:
-            pass
+            if lock_file(file, lambda: True):
+                shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(file)
 
@@ -237,29 +235,9 @@ def unmap_removed_arrays(looked_at: int | None = None) -> None:
 
 
 @contextmanager
-def locked(path: Path, gives_up: Callable[[], bool] = lambda: False) -> Iterator[bool]:
-    """Exclusive use of a file, across processes; a dead holder frees it. Says False if it gave up before that."""
-    with open(path, "ab") as lock:
-        while not (is_mine := _lock(lock)) and not gives_up():
-            time.sleep(LOOK_S)
-        try:
-            yield is_mine
-        finally:  # closing does not unlock if a process was forked meanwhile
-            fcntl.flock(lock, fcntl.LOCK_UN)
-
-
-def _lock(file: IO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-@contextmanager
 def locked_note(path: Path) -> Iterator["Note"]:
     """Exclusive use of a small note beside the arrays."""
-    with locked(path), open(path, "a+b") as file:
+    with file_lock(path), open(path, "a+b") as file:
         yield Note(file)
 
 
