@@ -31,7 +31,9 @@ WHENS = (
     *("amount > 2.50", "amount <= 0 or amount is null", "amount in (1, 2.5) and action = login"),
     *("amount not in (1, -3.25)", "amount < userId", "userId >= amount", "eventId != userId"),
     *("country not in (KR, CN)", 'country > "KR"', "country <= ip", 'country = "K,R" or country is null'),
-    *('ip startsWith "a;"', "ip not startsWith a", "ip in (10.0.0.0/8, ::1/128)", "ip not in 10.0.0.0/8"),
+    *('ip startsWith "a;" or ip contains (b, ".1.")', "ip not startsWith (a, 1) and ip not endsWith b"),
+    *("ip in (10.0.0.0/8, ::1/128) or country endsWith (R, '\"S', é)",),
+    *("ip not in 10.0.0.0/8 and country not contains N",),
     *(
         "hour(eventTime) = 2",
         'hour(eventTime, "-01:30") in (0, 1, 23)',

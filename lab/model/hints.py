@@ -142,4 +142,4 @@ def _of_required(pairs: FieldValues, so: str) -> Iterator[str]:
         texts = (value for value in values if isinstance(value, str))
         foreign = (text for text in texts if text.startswith(FOREIGN) or text[1:].endswith("*"))
         if text := next(foreign, ""):
-            yield f"{name} = {short_json(text)} is compared literally: there are no wildcards; say {name} != … or {name} startsWith …"
+            yield f"{name} = {short_json(text)} is compared literally: there are no wildcards; say {name} != …, or {name} startsWith, contains or endsWith …"

@@ -1,6 +1,6 @@
 """How a condition compares a field of an event: a row for each operator, with all that there is to know about it.
 
-    amount > 500        ip not in 10.0.0.0/8        name startsWith "A"        country is null
+    amount > 500        ip not in 10.0.0.0/8        name startsWith "A"        name contains ("B", "C")        country is null
 
 The reader, the truth of one event (`lab.model.when`) and of a column of events (`lab.engine.records.conditions`), refusals and
 the table in docs/rules.md take an operator from here; no other code names it. A comparison with null is false, also a negated one.
@@ -30,15 +30,16 @@ Numbers = Callable[[Any, Any, Any], Any]
 class Operator:
     """An operator, or its negation.
 
-    `takes`: "value" a value or another field, "text" one text (so it is for texts), "values" a list or networks, "nothing" nothing.
-    `holds`: whether it is true of a value and what it takes, neither of them null.
+    `takes`: "value" a value or another field, "texts" a text, or a list of which one is enough (so it is for texts), "values" a
+    list or networks, "nothing" nothing.
+    `holds`: whether it is true of a value and what it takes, one text of a list, neither of them null.
     `texts`: the same for a column of texts, from pyarrow.compute, the column and the operand; without it, each different text is
     looked at. `numbers`: for a column of numbers, from numpy; without it `holds` compares the column as it would a number.
     `negation`: the words of the operator that is true where this one is not. `examples`, `meaning`: a row of the documentation's table.
     """
 
     name: str
-    takes: Literal["value", "text", "values", "nothing"]
+    takes: Literal["value", "texts", "values", "nothing"]
     holds: Callable[[Any, Any], bool]
     negation: str = ""
     texts: Texts | None = None
@@ -64,12 +65,20 @@ class Operator:
     def compare(self, value: Any, operand: Any) -> bool:
         """Whether it is true of a field's value.
 
-        >>> [OPERATORS["not startsWith"].compare(text, "K") for text in ("KR", "US", None)]
+        >>> [OPERATORS["not startsWith"].compare(text, ("K", "C")) for text in ("KR", "US", None)]
         [False, True, False]
         """
         if self.takes == "nothing":
             return self.holds(value, None) != self.is_negated
-        return value is not None and operand is not None and self.holds(value, operand) != self.is_negated
+        return value is not None and operand is not None and self.holds_of(value, operand) != self.is_negated
+
+    def holds_of(self, value: Any, operand: Any) -> bool:
+        """The same without the negation, of a value and an operand that are not null."""
+        return any(self.holds(value, each) for each in self.alternatives(operand))
+
+    def alternatives(self, operand: Any) -> tuple:
+        """The operands of which one is enough."""
+        return operand if self.takes == "texts" and isinstance(operand, tuple) else (operand,)
 
 
 def with_negations(operators: Iterable[Operator]) -> dict[str, Operator]:
@@ -164,10 +173,22 @@ OPERATORS = with_negations(
             meaning="the value is, or is not, in the list, which has at most 1,000 values",
         ),
         Operator(
-            *("startsWith", "text", str.startswith, "not startsWith"),
+            *("startsWith", "texts", str.startswith, "not startsWith"),
             texts=lambda pc, column, text: pc.starts_with(column, text),
-            examples=('userAgent startsWith "curl"', 'userAgent not startsWith "curl"'),
-            meaning="the text begins, or does not begin, with this",
+            examples=('userAgent startsWith "curl"', 'userAgent not startsWith ("curl", "Wget")'),
+            meaning="the text begins, or does not begin, with this, or with one of these",
+        ),
+        Operator(
+            *("contains", "texts", compare.contains, "not contains"),
+            texts=lambda pc, column, text: pc.match_substring(column, text),
+            examples=('userAgent contains "bot"', 'userAgent not contains ("Headless", "bot")'),
+            meaning="this, or one of these, stands, or does not stand, anywhere in the text",
+        ),
+        Operator(
+            *("endsWith", "texts", str.endswith, "not endsWith"),
+            texts=lambda pc, column, text: pc.ends_with(column, text),
+            examples=('email endsWith "@example.com"', 'email not endsWith (".com", ".org")'),
+            meaning="the text ends, or does not end, with this, or with one of these",
         ),
         Operator(
             *("is null", "nothing", lambda value, _: value is None, "is not null"),

@@ -1,8 +1,9 @@
 """Reads a condition on an event: text ──parse_when──► the tree of `lab.model.when`, or why it cannot be read, and what was probably meant.
 
 any:   all {"or" all}            all: term {"and" term}            term: "(" any ")" | comparison
-comparison:  field ("=" | "!=" | "<" | "<=" | ">" | ">=") (value | field)     field ["not"] "startsWith" value
-             field ["not"] "in" (network | "(" value {"," value} ")")         field "is" ["not"] "null"
+comparison:  field ("=" | "!=" | "<" | "<=" | ">" | ">=") (value | field)     field "is" ["not"] "null"
+             field ["not"] "in" (network | "(" value {"," value} ")")
+             field ["not"] ("startsWith" | "contains" | "endsWith") (value | "(" value {"," value} ")")
 field: name | ("hour" | "weekday") "(" name of a time ["," zone] ")", which is compared with numbers
 
 hour(eventTime) between 22 and 6   ──►   write (hour(eventTime) >= 22 or hour(eventTime) <= 6)
@@ -95,6 +96,7 @@ class WhenReader(TokenReader):
         # the name of the field that was compared last, as a condition has it: `amount`, `hour(eventTime)`
         self.compared: Token | None = None
         self.last: tuple[Token, Token] | None = None  # such a name, and the last value of that comparison
+        self.texts_operator = ""  # the operator of that comparison, if it is one that takes texts
         self.comparisons, self.most_values = 0, MAX_VALUES
         self.too_many: Token | None = None  # the first comparison beyond those that a condition has
 
@@ -214,13 +216,14 @@ class WhenReader(TokenReader):
         operator = operator_named(f"not {sign.text}" if negated else sign.text)
         if operator is None or sign.kind not in ("word", "sign"):
             self.refuse_sign(name, sign, negated)
+        self.texts_operator = operator.words if operator.takes == "texts" else ""
         operand: Value | OtherField | tuple
         if operator.takes == "values":
             operand = self._values(field, name, operator.words)
-        elif operator.takes == "text":
+        elif operator.takes == "texts":
             if field.type != "string":
                 raise self.error_at(f"{name.text} is no text: {operator.name} is for texts", sign)
-            operand = self._value(field, self._one(name))
+            operand = self._texts(field, name)
         else:
             operand = self._operand(field, name, sign)
         return Comparison(field.name, operator.words, operand)
@@ -298,6 +301,21 @@ class WhenReader(TokenReader):
             return (self._exact_network(self.take_token()),)
         if not self.upcoming_token.is_sign("("):
             self.refuse_values(name, operator, field.type == "string")
+        tokens = self._listed(name, self.most_values)
+        bare = (token for token in tokens if token.kind == "word")
+        if field.type == "string" and any(_network(token.text) for token in bare):
+            networks = {self._exact_network(token) for token in tokens}
+            return tuple(sorted(networks, key=lambda each: (each.version, each)))
+        return tuple(sorted({self._value(field, token) for token in tokens}))
+
+    def _texts(self, field: Field, name: Token) -> Value | tuple:
+        """One text, or several in brackets of which one is enough; a list of one is that text."""
+        tokens = self._listed(name, MAX_VALUES) if self.upcoming_token.is_sign("(") else [self._one(name)]
+        texts = tuple(sorted({self._value(field, token) for token in tokens}))
+        return texts if len(texts) > 1 else texts[0]
+
+    def _listed(self, name: Token, most: int) -> list[Token]:
+        """The values between the brackets that come next."""
         self.take_token()
         tokens = [self._one(name)]
         while not (sign := self.take_token()).is_sign(")"):
@@ -306,13 +324,9 @@ class WhenReader(TokenReader):
                     "expected , or ) after a value; one with blanks or signs goes in quotes", sign
                 )
             tokens.append(self._one(name))
-            if len(tokens) > self.most_values:
+            if len(tokens) > most:
                 raise self.error_at(f"expected at most {MAX_VALUES:,} values", tokens[-1])
-        bare = (token for token in tokens if token.kind == "word")
-        if field.type == "string" and any(_network(token.text) for token in bare):
-            networks = {self._exact_network(token) for token in tokens}
-            return tuple(sorted(networks, key=lambda each: (each.version, each)))
-        return tuple(sorted({self._value(field, token) for token in tokens}))
+        return tokens
 
     def _exact_network(self, token: Token) -> Network:
         try:
@@ -345,7 +359,8 @@ class WhenReader(TokenReader):
             raise self.error_at(f"expected a condition after {before.text}, not {name.text}", name)
         if self.last and before.is_word("and", "or") and not _compares(self.upcoming_token):
             of, value = self.last
-            several = f"{of.text} in ({quote_if_needed(value.text)}, {quote_if_needed(name.text)})"
+            both = f"{quote_if_needed(value.text)}, {quote_if_needed(name.text)}"
+            several = f"{of.text} {self.texts_operator or 'in'} ({both})"
             raise self.error_at(
                 f"write and or or between two conditions; one of several values: {several}", name
             )
@@ -411,14 +426,15 @@ class WhenReader(TokenReader):
             raise self.error_at("expected and or or")
         name, value = self.last
         if sign.is_sign(",", ";", "|", "||", "&", "&&"):
-            several = f"{name.text} in ({quote_if_needed(value.text)}, …)"
+            several = f"{name.text} {self.texts_operator or 'in'} ({quote_if_needed(value.text)}, …)"
             raise self.error_at(f"write and or or between two conditions; one of several values: {several}")
         is_clock = "(" in name.text
         if is_clock or (name.text in self.schema.names and self.schema.field(name.text).is_number_or_time):
             raise self.error_at("expected and or or after a number, which has no unit")
         both = short_json(self.text[value.start :].strip())
+        such = f"{name.text} {self.texts_operator or '='} {both}"
         raise self.error_at(
-            f"expected and or or; a value with blanks or signs goes in quotes, such as {name.text} = {both}"
+            f"expected and or or; a value with blanks or signs goes in quotes, such as {such}"
         )
 
 

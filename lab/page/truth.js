@@ -43,7 +43,7 @@ function comparesText(field, operator, operand, columns) {
     const number = columns.texts.of(operand, false);
     return (row) => (pairs[2 * row] === number) !== negated;
   }
-  const test = bare === "startsWith" ? (text) => text.startsWith(operand) : operand.networks ? (text) => operand.networks.some((network) => isInside(addressOf(text), network))
+  const test = TEXTS[bare] ? (text) => (operand.values ?? [operand]).some((one) => TEXTS[bare](text, one)) : operand.networks ? (text) => operand.networks.some((network) => isInside(addressOf(text), network))
     : bare === "in" ? (text) => wanted.has(text) : (text) => RELATIONS[operator](byCodePoint(text, operand));
   return (row) => {
     const number = pairs[2 * row];

@@ -9,7 +9,9 @@ const SHOWS = { hour: [0n, 23n], weekday: [1n, 7n] }; // of clocks: the smallest
 const WHEN_EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null';
 // the first word of a clause of a rule's sentence, and the attribute that it gives
 const CLAUSES = { when: "when", at: "atMost", then: "action", severity: "severity", title: "title", labels: "labels", with: "eventFields" };
-const COMPARES = ["in", "not", "is", "startswith"]; // words
+// what compares a text with one text, or with a list of which one is enough
+const TEXTS = { startsWith: (text, one) => text.startsWith(one), contains: (text, one) => text.includes(one), endsWith: (text, one) => text.endsWith(one) };
+const COMPARES = ["in", "not", "is", ...Object.keys(TEXTS).map((name) => name.toLowerCase())]; // words
 const LIKE_NETWORK = /^[0-9A-Fa-f:.]{0,60}[:.][0-9A-Fa-f:.]{0,60}\/[0-9.]{1,20}$/;
 const AFTER_CONDITION = ["and", "or", "where", "per", "over", "within", ...Object.keys(CLAUSES)]; // in a rule's sentence
 const RELATIONS = {
@@ -58,7 +60,7 @@ function joinedParts(how, parts) {
 class WhenReader extends Reader {
   constructor(text, schema) {
     super(text);
-    Object.assign(this, { schema, mostValues: MOST_VALUES, comparisons: 0, tooMany: null, compared: null, given: null });
+    Object.assign(this, { schema, mostValues: MOST_VALUES, comparisons: 0, tooMany: null, compared: null, given: null, texts: "" });
   }
 
   /** A whole condition, as far as it goes. */
@@ -107,7 +109,7 @@ class WhenReader extends Reader {
 
   _comparison() {
     if (this.next.isWord("not") && !this.schema.byName.has(this.next.text) && ["word", "sign"].includes(this.after(1).kind))
-      throw this.refuse("not stands beside the comparison: write field not in (…), field not startsWith …, field != …, field is not null");
+      throw this.refuse("not stands beside the comparison: write field not in (…), field not startsWith …, field not contains …, field not endsWith …, field != …, field is not null");
     if (this.next.kind !== "word") {
       if (this.next.isSign(...Object.keys(RELATIONS))) this._refuseWithoutName(this.next);
       throw this.refuse(`expected the name of a field, as in ${WHEN_EXAMPLES}`);
@@ -126,7 +128,7 @@ class WhenReader extends Reader {
     const before = this.tokens[this.place - 2], goesOn = this.next.isSign(...Object.keys(RELATIONS)) || this.next.isWord(...COMPARES);
     if (before?.isWord("and", "or") && name.isWord(...AFTER_CONDITION)) throw this.refuse(`expected a condition after ${before.text}, not ${name.text}`, name);
     if (!this.given || goesOn || !before?.isWord("and", "or")) return;
-    const [of, value] = this.given, several = `${of.text} in (${written({}, value.text)}, ${written({}, name.text)})`;
+    const [of, value] = this.given, several = `${of.text} ${this.texts || "in"} (${written({}, value.text)}, ${written({}, name.text)})`;
     throw this.refuse(`write and or or between two conditions; one of several values: ${several}`, name);
   }
 
@@ -178,16 +180,18 @@ class WhenReader extends Reader {
     if (instead) throw this.refuse(`write ${instead}: ${name.text} ${instead} …`, sign);
     const negated = sign.isWord("not"), prefix = negated ? "not " : "";
     if (negated) sign = this.take();
+    const texts = Object.keys(TEXTS).find((each) => sign.isWord(each.toLowerCase()));
+    this.texts = texts ? `${prefix}${texts}` : "";
     if (sign.isWord("in")) return { field, operator: `${prefix}in`, operand: this._values(field, name, `${prefix}in`) };
-    if (sign.isWord("startswith")) {
-      if (field.type !== "string") throw this.refuse(`${name.text} is no text: startsWith is for texts`, sign);
-      return { field, operator: `${prefix}startsWith`, operand: this.valueOf(field, this._one(name)) };
+    if (texts) {
+      if (field.type !== "string") throw this.refuse(`${name.text} is no text: ${texts} is for texts`, sign);
+      return { field, operator: this.texts, operand: this._texts(field, name) };
     }
     if (sign.isWord("is") && !negated) return this._null(field, name);
     if (sign.kind === "sign" && sign.text in RELATIONS && !negated) return { field, operator: sign.text, operand: this._operand(field, name, sign) };
     if (sign.isWord("between")) throw this.refuse(`write ${this._between(name, field.range, negated)}`, sign);
-    if (negated) throw this.refuse(`expected in or startsWith after ${name.text} not`, sign);
-    throw this.refuse(`expected =, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null after ${name.text}`, sign);
+    if (negated) throw this.refuse(`expected in, startsWith, contains or endsWith after ${name.text} not`, sign);
+    throw this.refuse(`expected =, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, contains, not contains, endsWith, not endsWith, is null or is not null after ${name.text}`, sign);
   }
 
   /** What `between`, after which the reader stands, means; of a clock, 22 and 6 are the hours around midnight. */
@@ -247,16 +251,29 @@ class WhenReader extends Reader {
     const isNetwork = (token) => token.kind === "word" && field.type === "string" && networkOf(token.text) !== null;
     if (isNetwork(this.next)) return { networks: [this._network(this.take())] };
     if (!this.next.isSign("(")) this._refuseValues(field, name, operator);
+    const tokens = this._listed(name, this.mostValues);
+    if (!tokens.some(isNetwork)) return { values: sortedValues(field, tokens.map((token) => this.valueOf(field, token))) };
+    const networks = new Map(tokens.map((token) => this._network(token)).map((network) => [network.text, network]));
+    return { networks: [...networks.values()].sort((a, b) => a.version - b.version || byNumber(a.number, b.number) || a.prefix - b.prefix) };
+  }
+
+  /** One text, or several in brackets of which one is enough; a list of one is that text. */
+  _texts(field, name) {
+    const tokens = this.next.isSign("(") ? this._listed(name, MOST_VALUES) : [this._one(name)];
+    const values = sortedValues(field, tokens.map((token) => this.valueOf(field, token)));
+    return values.length > 1 ? { values } : values[0];
+  }
+
+  /** The values between the brackets that come next. */
+  _listed(name, most) {
     this.take();
     const tokens = [this._one(name)];
     for (let sign = this.take(); !sign.isSign(")"); sign = this.take()) {
       if (!sign.isSign(",")) throw this.refuse("expected , or ) after a value; one with blanks or signs goes in quotes", sign);
       tokens.push(this._one(name));
-      if (tokens.length > this.mostValues) throw this.refuse(`expected at most ${this.mostValues} values`, this.last);
+      if (tokens.length > most) throw this.refuse(`expected at most ${most} values`, this.last);
     }
-    if (!tokens.some(isNetwork)) return { values: sortedValues(field, tokens.map((token) => this.valueOf(field, token))) };
-    const networks = new Map(tokens.map((token) => this._network(token)).map((network) => [network.text, network]));
-    return { networks: [...networks.values()].sort((a, b) => a.version - b.version || byNumber(a.number, b.number) || a.prefix - b.prefix) };
+    return tokens;
   }
 
   /** Refuses what is neither a list nor a network after `in` or `not in`. */
@@ -284,7 +301,7 @@ class WhenReader extends Reader {
     if (!this.given) throw this.refuse("expected and or or");
     const [name, value] = this.given, field = this.schema.byName.get(name.text);
     if (sign.isSign(",", ";", "|", "||", "&", "&&"))
-      throw this.refuse(`write and or or between two conditions; one of several values: ${name.text} in (${written({}, value.text)}, …)`);
+      throw this.refuse(`write and or or between two conditions; one of several values: ${name.text} ${this.texts || "in"} (${written({}, value.text)}, …)`);
     if (name.text.includes("(") || (field && !["string", "boolean"].includes(field.type))) throw this.refuse("expected and or or after a number, which has no unit");
     throw this.refuse("expected and or or; a value with blanks or signs goes in quotes");
   }

@@ -82,7 +82,7 @@ def test_a_value_that_looks_like_an_operator_is_said(value):
     hint = hinted("COUNT", ">", 5, filter={"device": ["phone", value]})
     assert (
         hint
-        == f'device = "{value}" is compared literally: there are no wildcards; say device != … or device startsWith …'
+        == f'device = "{value}" is compared literally: there are no wildcards; say device != …, or device startsWith, contains or endsWith …'
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.model.conditions import BadConditions
-from lab.model.operators import RELATIONS
+from lab.model.operators import OPERATORS, RELATIONS
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import LOGINS
 from lab.model.when import AllOf, AnyOf, Comparison, LocalTimePart, OtherField, is_true, when_text
@@ -61,13 +61,14 @@ def conditions():
         )
         for name, of in values.items()
     ]
-    starts = st.sampled_from(["startsWith", "not startsWith"])
+    of_texts = st.sampled_from([words for words, each in OPERATORS.items() if each.takes == "texts"])
+    several_texts = st.sets(texts(), min_size=2, max_size=4).map(lambda some: tuple(sorted(some)))
     nulls = st.sampled_from(["is null", "is not null"])
     others = st.sampled_from([("userId", "amount"), ("country", "ip"), ("ip", "device")])
     one = st.one_of(
         *of_one,
         *of_some,
-        st.builds(Comparison, st.sampled_from(["ip", "device"]), starts, texts()),
+        st.builds(Comparison, st.sampled_from(["ip", "device"]), of_texts, texts() | several_texts),
         st.builds(Comparison, st.sampled_from(LOGINS.names), nulls),
         st.builds(lambda pair, by: Comparison(pair[0], by, OtherField(pair[1])), others, relation),
         st.builds(
@@ -127,6 +128,14 @@ TRUE = (
     *("amount >= 500", "amount = 500.00", "amount != 499.99", "amount < 500.01", "userId = eventId"),
     *("amount > userId", "country = KR", 'country = "KR"', "country in (KR, CN)", "country not in (US)"),
     *("country > CN", "device startsWith curl", 'device startsWith "curl/"', "device not startsWith x"),
+    *("device startsWith (curl, wget)", "device not startsWith (x, y)", "device not contains (x, y)"),
+    *(
+        "device contains rl",
+        'device contains ("bot", "url")',
+        "device not contains Curl",
+        "device contains ''",
+    ),
+    *("country endsWith R", "country endsWith (S, KR)", "country not endsWith (r, K)", "country endsWith ''"),
     *("ip in 10.0.0.0/8", "ip in (192.168.0.0/16, 10.1.2.3)", "ip in (10.1.2.3/32)", "ip not in 11.0.0.0/8"),
     *("ip not in ::/0", "device not in 10.0.0.0/8", "amount is not null", "country = KR OR country = CN"),
     *("amount > 500 or amount < 1 or userId IN (7)", "(amount > 500 or userId = 7) and country = KR"),
@@ -150,7 +159,8 @@ def test_a_comparison_with_null_is_false_whichever_it_is(name):
     ]
     compared += [f"{name} in ({value})", f"{name} not in ({value})"]
     if not numeric:
-        compared += [f"{name} startsWith K", f"{name} not startsWith K"]
+        of_texts = [words for words, each in OPERATORS.items() if each.takes == "texts"]
+        compared += [f"{name} {words} {texts}" for words in of_texts for texts in ("K", "(K, '')")]
         compared += [f"{name} in 10.0.0.0/8", f"{name} not in 10.0.0.0/8"]
     assert [text for text in compared if is_true(parse_when(text, LOGINS), event)] == []
     assert is_true(parse_when(f"{name} is null", LOGINS), event)

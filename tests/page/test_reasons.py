@@ -19,7 +19,9 @@ REFUSES = re.compile(
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|`([^`]*)`')
 INNERMOST = re.compile(r"\$\{[^{}]*\}")
 VALUE = "x7"
-OF_RULES = re.compile(r'"[^"]*"|\b(field|not|in|is|null|or|startsWith)\b')  # the same in every language
+OF_RULES = re.compile(
+    r'"[^"]*"|\b(field|not|in|is|null|or|startsWith|contains|endsWith)\b'
+)  # the same in every language
 
 
 def reasons() -> Iterator[str]:

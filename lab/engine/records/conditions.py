@@ -78,19 +78,20 @@ class ConditionEvaluator:
             true = _of_each_text(operator, column, operand)
         elif isinstance(operand, OtherField):
             true = operator.texts(pc, column, self._column(operand.name))
-        elif isinstance(operand, tuple):
+        elif operator.takes == "values":
             true = operator.texts(pc, column, pa.array(operand, column.type))
         elif operator.takes == "value":
             true = operator.texts(pc, column, pa.scalar(operand, column.type))
         else:
-            true = operator.texts(pc, column, operand)
+            each = (operator.texts(pc, column, text) for text in operator.alternatives(operand))
+            true = reduce(pc.or_, each)
         return pc.fill_null(true, False).to_numpy(zero_copy_only=False)
 
 
 def _of_each_text(operator: Operator, column: pa.Array, operand: Any) -> pa.Array:
     """Of which texts an operator holds: each different text is looked at once."""
     encoded = column.dictionary_encode()
-    holds = [operator.holds(text, operand) for text in encoded.dictionary.to_pylist()]
+    holds = [operator.holds_of(text, operand) for text in encoded.dictionary.to_pylist()]
     return pa.array(holds, pa.bool_()).take(encoded.indices)
 
 
