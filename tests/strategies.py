@@ -15,6 +15,21 @@ MINUTE = 60_000
 PAIRS = replace(LOGINS, name="pairs", id_fields=("country", "eventId"))  # the same events under another id
 # the same events, some of which take back others
 RETURNS = replace(LOGINS, name="returns", taken_back="action = returned")
+# what `tests.engine.randomlogs` says instead of a field, and how it is derived
+DERIVED_FOR = {"country": "place", "ip": "pair", "amount": "twice", "userId": "next"}
+DERIVED = (
+    ("day", 'date(eventTime, "-01:45")'),  # midnight is in the middle of a log
+    ("pair", "sorted(country, ip)"),
+    ("place", 'coalesce(country, before(ip, ";"), "nowhere")'),
+    ("twice", "amount * 2 - 1.5"),
+    ("next", "userId * 2 + 1"),
+    ("label", 'concat(day, "/", lower(place), "/", length(ip) + hour(eventTime))'),
+    ("rest", "(amount - userId) % 1.5"),
+)
+DERIVED_WHENS = (
+    *("twice > amount", 'pair startsWith "["', 'day = "1969-12-31"', "place != country and rest < 1"),
+    *("next >= userId", 'label > "1970-01-01/kr"', "twice in (0.5, 3.5) or rest is null"),
+)
 KEYS = (
     *([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"]),
     ["ip", "country"],

@@ -304,7 +304,7 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
             )
         return function, None, unique
     if AGGREGATES[function].argument_kind == "field" and not (field and field.is_number_or_time):
-        numeric = ", ".join(each.name for each in schema.fields if each.is_number_or_time)
+        numeric = ", ".join(schema.number_names)
         raise BadRule(
             expected_message("aggregateFieldName", name, f"a numeric field for {function}: {numeric}")
         )

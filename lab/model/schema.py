@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from lab.model.derived import Derivation, derive, expression_text, read_derivations
 from lab.model.field import Field, Id, Value, parse_time_text_or_ms
 from lab.model.formatting import expected_message, html_table, short_json, unknown_name_message
 from lab.model.jsontext import (
@@ -94,7 +95,8 @@ class Schema:
 
     `records`: what a record is: "json", an object; "csv", a line with the fields in their order; "either". `nan`: what NaN,
     Infinity and -Infinity are where a value is expected: "null", or the whole record a "dead letter". `taken_back`: a condition
-    in the language of `when`; a record of which it is true takes back the event with its id, time and group.
+    in the language of `when`; a record of which it is true takes back the event with its id, time and group. `derived`: names
+    and expressions of `lab.model.derived`: fields that are not in records, but computed from those that are.
 
     PAYMENTS is `com.ververica.field.dynamicrules.Transaction` of the Flink demo.
 
@@ -113,6 +115,7 @@ class Schema:
     records: str = "json"
     nan: str = "null"
     taken_back: str = ""
+    derived: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= len(set(self.id_fields)) == len(self.id_fields) <= MAX_ID_FIELDS:
@@ -123,10 +126,14 @@ class Schema:
         for name, value, known in (("records", self.records, RECORDS), ("nan", self.nan, NAN)):
             if value not in known:
                 raise ValueError(expected_message(name, value, " or ".join(map(short_json, known))))
-        if len(self._by_name) < len(self.fields):
-            raise ValueError(f"schema {self.name}: two fields have the same name: {', '.join(self.names)}")
+        recorded = [field.name for field in self.fields]
+        if len(set(recorded)) < len(recorded):
+            raise ValueError(f"schema {self.name}: two fields have the same name: {', '.join(recorded)}")
         ids = (("id", name, ID_TYPES) for name in self.id_fields)
         for role, name, types in (*ids, ("time", self.time_field, TIME_TYPES)):
+            if self.field(name).name not in recorded:
+                allowed = f"a field of the records as {role}, not a derived one"
+                raise ValueError(expected_message(role, name, allowed))
             if self.field(name).type not in types:
                 allowed = " or ".join(types)
                 raise ValueError(
@@ -138,12 +145,24 @@ class Schema:
                 raise ValueError(f"schema {self.name}: {name} and {below} cannot both be at {'.'.join(path)}")
 
     @cached_property
+    def derivations(self) -> tuple[Derivation, ...]:
+        """Its derived fields, and what each is computed from."""
+        return read_derivations(self.derived, self.fields, self.time_field)
+
+    @cached_property
     def _by_name(self) -> dict[str, Field]:
-        return {field.name: field for field in self.fields}
+        derived = (each.field for each in self.derivations)
+        return {field.name: field for field in (*self.fields, *derived)}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(field.name for field in self.fields)
+        """Of all fields of an event, the derived ones last."""
+        return tuple(self._by_name)
+
+    @property
+    def number_names(self) -> list[str]:
+        """Of the fields on which SUM and the like can work."""
+        return [name for name, field in self._by_name.items() if field.is_number_or_time]
 
     def field(self, name: str) -> Field:
         """The field of that name; raises ValueError naming the fields there are."""
@@ -167,8 +186,8 @@ class Schema:
         It is one event. Where events can be taken back, the envelope of a row that was updated is two: the row before, with `op`
         "d" as if it had been deleted, then the row as it is now; that of a row that was deleted is the row before.
 
-        All fields of the id and the time (ms since the epoch) are required, all else may be absent: None. `nan_as_null`
-        counts, by field, the NaN and the like that were read as null.
+        All fields of the id and the time (ms since the epoch) are required, all else may be absent: None. Derived fields are
+        added. `nan_as_null` counts, by field, the NaN and the like that were read as null.
 
         >>> fields = Field("id", "long", path=("after", "id")), Field("at", "long", path=("after", "at")), Field("op", "string")
         >>> rows = Schema("rows", fields, ("id",), "at", taken_back="op = d")
@@ -197,6 +216,7 @@ class Schema:
             )
             event |= dict.fromkeys(nans)
             self._check(event, values)
+            derive(event, self.derivations)
             if nans and nan_as_null is not None:
                 nan_as_null.update(nans)
         return found
@@ -263,7 +283,8 @@ class Schema:
             raise BadRecord(f"not a CSV line: {error}") from None
         cells = rows[0] if rows else []
         if len(cells) > len(self.fields):
-            raise BadRecord(f"{len(cells)} cells, at most {len(self.fields)}: {','.join(self.names)}")
+            names = ",".join(field.name for field in self.fields)
+            raise BadRecord(f"{len(cells)} cells, at most {len(self.fields)}: {names}")
         cells += [""] * (len(self.fields) - len(cells))
         return {
             field.name: self.parse_cell(field, cell) for field, cell in zip(self.fields, cells, strict=True)
@@ -296,13 +317,15 @@ class Schema:
             Field(**field | {name: tuple(field.get(name, ())) for name in ("path", "examples")})
             for field in given["fields"]
         )
-        return cls(**given | {"fields": tuple(fields), "id_fields": tuple(given["id_fields"])})
+        derived = tuple((name, text) for name, text in given.get("derived", ()))
+        ids = tuple(given["id_fields"])
+        return cls(**given | {"fields": tuple(fields), "id_fields": ids, "derived": derived})
 
     def incompatibility_with(self, before: "Schema") -> str | None:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
 
         A new field is compatible, it is null in earlier events, and so are other words: names of schemas, docs, units of
-        anything but times. `taken_back` may be new or different, but not removed: state has the records that took events back.
+        anything but times. A derived field is another one if its expression says something else. `taken_back` may be new or different, but not removed: state has the records that took events back.
 
         >>> PAYMENTS.incompatibility_with(LOGINS)
         'the id is transactionId, before it was eventId'
@@ -313,10 +336,17 @@ class Schema:
                 return f"the {role} is {mine}, before it was {old}"
         if before.taken_back and not self.taken_back:
             return f"there is no taken_back any more, it was {before.taken_back}"
-        for past in before.fields:
+        derivations = [
+            {each.field.name: expression_text(each.expression) for each in schema.derivations}
+            for schema in (self, before)
+        ]
+        for past in map(before.field, before.names):
             if past.name not in self._by_name:
                 return f"there is no field {past.name} any more"
             field = self.field(past.name)
+            derived, was_derived = (each.get(past.name, "a field of the records") for each in derivations)
+            if derived != was_derived:
+                return f"{past.name} is {derived}, before it was {was_derived}"
             for what, now, then in (
                 ("type", field.type, past.type),
                 ("path", ".".join(field.record_path), ".".join(past.record_path)),
@@ -330,7 +360,7 @@ class Schema:
         roles = dict.fromkeys(self.id_fields, "id") | {self.time_field: say("event time")}
         rows = [
             (field.name, field.type, roles.get(field.name, ""), translated(field.doc or field.unit))
-            for field in self.fields
+            for field in map(self.field, self.names)
         ]
         return html_table(say("Fields"), (say("field"), say("type"), say("role"), say("meaning")), rows)
 

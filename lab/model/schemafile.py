@@ -16,6 +16,9 @@ path = "order.placedAt"
 type = "time"
 unit = "iso"                 # of a time: s, ms, us, ns, m, h, d, iso, utc, or local with a zone = "Europe/Berlin"
 example = "2024-05-01T10:00:00+09:00"
+
+[derived]                    # fields that are computed from those of the record: see `lab.model.derived`
+day = 'date(placed, "Europe/Berlin")'
 """
 
 import json
@@ -33,8 +36,8 @@ from lab.model.whenreader import taken_back_condition
 MAX_BYTES = 256 << 10
 MAX_DOTS = 200  # of a line: names inside each other take TOML's reader the square of their number
 
-TOP = ("name", "id", "time", "fields", "records", "nan", "taken_back")
-OPTIONS = TOP[4:]
+TOP = ("name", "id", "time", "fields", "derived", "records", "nan", "taken_back")
+OPTIONS = TOP[5:]
 OF_A_FIELD = ("path", "type", "unit", "zone", "doc", "example", "examples")
 
 
@@ -80,8 +83,14 @@ def schema_from_toml(text: str) -> Schema:
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ValueError(expected_message("fields", tables, "a table [fields.NAME] for each field"))
     fields = tuple(_field(name, table) for name, table in tables.items())
+    derived = given.get("derived", {})
+    if type(derived) is not dict:
+        raise ValueError(
+            expected_message("derived", derived, 'a table [derived] with lines such as day = "date(time)"')
+        )
+    expressions = tuple((name, _text_at(derived, name, "derived.")) for name in derived)
     options = {key: _text_at(given, key) for key in OPTIONS if key in given}
-    schema = Schema(name, fields, _id_fields(given.get("id")), time_field, **options)
+    schema = Schema(name, fields, _id_fields(given.get("id")), time_field, derived=expressions, **options)
     if schema.taken_back:
         try:
             taken_back_condition(schema)
@@ -171,6 +180,8 @@ def schema_to_toml(
             lines.append(f"example = {_text(field.examples[0])}")
         elif field.examples:
             lines.append(f"examples = [{', '.join(map(_text, field.examples))}]")
+    if schema.derived:
+        lines += ["", "[derived]", *(f"{_key(name)} = {_text(text)}" for name, text in schema.derived)]
     return "\n".join(lines) + "\n"
 
 

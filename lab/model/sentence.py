@@ -420,7 +420,7 @@ class SentenceReader(WhenReader):
             AGGREGATES[function].argument_kind == "field"
             and not self.schema.field(names[0]).is_number_or_time
         ):
-            numeric = ", ".join(field.name for field in self.schema.fields if field.is_number_or_time)
+            numeric = ", ".join(self.schema.number_names)
             raise self.error_at(f"expected a numeric field for {function}: {numeric}", first)
         return {"aggregateFieldName": names[0]}
 

@@ -15,7 +15,7 @@ from lab.model.conditions import quote_if_needed, quote_text
 from lab.model.field import Value
 from lab.model.formatting import plain_text
 from lab.model.operators import OPERATORS, are_networks
-from lab.model.times import DAY_MS, HOUR_MS, check_zone, fixed_offset_ms, offset_ms
+from lab.model.times import DAY_MS, HOUR_MS, check_zone, offset_ms
 
 # -- clocks ------------------------------------------------------------------------------------------------------------
 # hour(eventTime) >= 22        hour(eventTime, "+09:00") < 6        weekday(eventTime, "Europe/Berlin") in (6, 7)
@@ -41,18 +41,9 @@ class LocalTimePart:
     def __post_init__(self) -> None:
         check_zone(self.zone)
 
-    @property
-    def fixed_offset_ms(self) -> int | None:
-        """The difference to UTC, None if it changes."""
-        return fixed_offset_ms(self.zone)
-
-    def offset_ms(self, time_ms: int) -> int:
-        """The difference to UTC at a time in ms since the epoch."""
-        return offset_ms(self.zone, time_ms)
-
     def value_at(self, time_ms: int) -> int:
         """What it shows at a time in ms since the epoch."""
-        return self.value_at_local(time_ms + self.offset_ms(time_ms))
+        return self.value_at_local(time_ms + offset_ms(self.zone, time_ms))
 
     def value_at_local(self, local_ms):
         """What it shows where clocks are so far, in ms: an integer, or a NumPy array of them."""

@@ -78,6 +78,7 @@ class SchemaProposal:
                 records=Schema.records,
                 nan=Schema.nan,
                 taken_back=Schema.taken_back,
+                derived=Schema.derived,
             )
             return schema_to_toml(cast(Schema, unfinished), head, notes)
         return schema_to_toml(self.schema, head, notes)

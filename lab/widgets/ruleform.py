@@ -187,7 +187,7 @@ class RuleForm(widgets.VBox):
     def _fit(self) -> None:
         """Offers the fields that the function takes, and shows the controls that mean something."""
         kind = TYPES[self.function.value]
-        numeric = [field for field in self.schema.fields if field.is_number_or_time]
+        numeric = map(self.schema.field, self.schema.number_names)
         names = [field.name for field in sorted(numeric, key=lambda field: not field.scale)]  # amounts first
         options = list(zip(names, names))
         if kind != "field":

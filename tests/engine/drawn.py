@@ -6,7 +6,7 @@ NUMBA_BOUNDSCHECK=1 every array index is checked.
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -26,11 +26,12 @@ from tests.engine.randomlogs import (
     crowded_log,
     random_log,
     with_absence,
+    with_derived,
     with_returns,
     with_rules_again,
 )
 from tests.engine.test_inprocess import Dated, assert_same
-from tests.strategies import LOG_STEPS, PAIRS, PAUSES, RETURNS
+from tests.strategies import DERIVED, LOG_STEPS, PAIRS, PAUSES, RETURNS
 
 
 @dataclass
@@ -69,6 +70,9 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     ahead = random.Random(f"{seed}/ahead")
     if ahead.random() < 0.4:
         log = with_events_ahead(ahead, log)
+    derived = random.Random(f"{seed}/derived")
+    if schema is not ROWS and derived.random() < 0.3:
+        log, schema = with_derived(derived, log), replace(schema, derived=DERIVED)
     settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),

@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS
-from tests.strategies import LOG_STEPS, WHENS
+from tests.strategies import DERIVED_FOR, DERIVED_WHENS, LOG_STEPS, WHENS
 
 Entry = tuple[str, bytes]
 
@@ -214,6 +214,32 @@ def with_absence(rng: random.Random, log: list[Entry]) -> list[Entry]:
         else (kind, text)
         for kind, text in log
     ]
+
+
+def with_derived(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with derived fields in some of its rules: for the fields that they name, and in conditions."""
+    found: list[Entry] = []
+    for kind, text in log:
+        if kind == "control" and b"window" in text:
+            rule = _with_derived(rng, json.loads(text))
+            if rng.random() < 0.15:
+                rule["groupingKeyNames"] = [*(rule["groupingKeyNames"] or ()), rng.choice(["day", "label"])]
+            for name in ("when", "where", "filter"):
+                if rng.random() < 0.2:
+                    rule[name] = rng.choice(DERIVED_WHENS)
+            text = json.dumps(rule).encode()
+        found.append((kind, text))
+    return found
+
+
+def _with_derived(rng: random.Random, said: Any) -> Any:
+    """What a rule says, with some names of fields replaced."""
+    match said:
+        case dict():
+            return {name: _with_derived(rng, value) for name, value in said.items()}
+        case list():
+            return [_with_derived(rng, value) for value in said]
+    return DERIVED_FOR[said] if said in DERIVED_FOR and rng.random() < 0.6 else said
 
 
 def log_times(rng: random.Random, count: int) -> list[int]:

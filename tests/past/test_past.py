@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from itertools import compress
@@ -20,8 +21,16 @@ from lab.past.replay import read_rules
 from lab.past.routehistory import RouteHistory
 from lab.stream.datasets import dataset
 from tests.engine.oddlogs import ROWS, with_odd_entries, with_rows
-from tests.engine.randomlogs import LIMITS, Entry, log_times, random_log, with_absence, with_returns
-from tests.strategies import RETURNS
+from tests.engine.randomlogs import (
+    LIMITS,
+    Entry,
+    log_times,
+    random_log,
+    with_absence,
+    with_derived,
+    with_returns,
+)
+from tests.strategies import DERIVED, RETURNS
 
 
 @pytest.fixture(params=[columnpast.Past, plainpast.Past], ids=["columns", "plain"])
@@ -314,6 +323,7 @@ def alone(reference: Reference, rule_text: str | bytes, lines: list[bytes], time
 
 
 SCHEMA_OF = {"file": LOGINS, "live": LOGINS, "returns": RETURNS, "odd": LOGINS, "rows": ROWS}
+SCHEMA_OF["derived"] = replace(LOGINS, derived=DERIVED)
 
 
 class RulesOfLog(NamedTuple):
@@ -332,6 +342,7 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
     log = with_absence(rng, random_log(rng, short=rng.random() < 0.9))
     log = with_returns(rng, log) if kind == "returns" else log
     log = with_rows(rng, log) if kind == "rows" else log
+    log = with_derived(rng, log) if kind == "derived" else log
     log = with_odd_entries(rng, log) if kind in ("odd", "rows") else log
     lines = [text for what, text in log if what == "event"]
     times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))

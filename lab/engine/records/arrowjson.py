@@ -30,12 +30,6 @@ UNNAMED = r'[\x00-\x1f"\\]'  # what no JSON string can hold as it is
 
 
 @cache
-def arrow_types(schema: Schema) -> dict[str, pa.DataType]:
-    """The Arrow types of an event's fields: text, or int64, which holds a decimal in minor units and a time in ms."""
-    return {field.name: pa.int64() if field.is_number_or_time else pa.string() for field in schema.fields}
-
-
-@cache
 def expected_members(schema: Schema) -> scan.Expected:
     """What records have, as tables for the compiled reader."""
     tree: dict = {}

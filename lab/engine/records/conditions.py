@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from lab.engine.records.columns import Columns, take_rows_in_order
 from lab.model.operators import OPERATORS, Operator, are_networks
 from lab.model.schema import Schema
-from lab.model.times import HOUR_MS
-from lab.model.when import AllOf, AnyOf, Comparison, LocalTimePart, OtherField, When
+from lab.model.times import HOUR_MS, fixed_offset_ms, offset_ms
+from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When
 
 
 class ConditionEvaluator:
@@ -61,7 +61,9 @@ class ConditionEvaluator:
     def _numbers(self, when: Comparison, operator: Operator) -> np.ndarray:
         values, scale = self._whole(when.field), self._schema.field(when.field).scale
         if when.local_time_part:
-            values = when.local_time_part.value_at_local(values + _offsets(when.local_time_part, values))
+            values = when.local_time_part.value_at_local(
+                values + zone_offsets(when.local_time_part.zone, values)
+            )
         wanted: Any
         match when.operand:
             case OtherField(name):
@@ -95,16 +97,16 @@ def _of_each_text(operator: Operator, column: pa.Array, operand: Any) -> pa.Arra
     return pa.array(holds, pa.bool_()).take(encoded.indices)
 
 
-def _offsets(clock: LocalTimePart, times: np.ndarray) -> np.ndarray | int:
-    """The difference to UTC at each time, ms. It is looked up once for an hour, unless it changes within."""
-    if clock.fixed_offset_ms is not None:
-        return clock.fixed_offset_ms
+def zone_offsets(zone: str, times: np.ndarray) -> np.ndarray | int:
+    """The difference of a zone to UTC at each time, ms. It is looked up once for an hour, unless it changes within."""
+    if (fixed := fixed_offset_ms(zone)) is not None:
+        return fixed
     hours, which = np.unique(times // HOUR_MS, return_inverse=True)
-    first = [clock.offset_ms(hour * HOUR_MS) for hour in hours.tolist()]
-    last = [clock.offset_ms((hour + 1) * HOUR_MS - 1) for hour in hours.tolist()]
+    first = [offset_ms(zone, hour * HOUR_MS) for hour in hours.tolist()]
+    last = [offset_ms(zone, (hour + 1) * HOUR_MS - 1) for hour in hours.tolist()]
     offsets = np.array(first, np.int64)[which]
     changing = np.flatnonzero((np.array(first) != np.array(last))[which])
-    offsets[changing] = [clock.offset_ms(time) for time in times[changing].tolist()]
+    offsets[changing] = [offset_ms(zone, time) for time in times[changing].tolist()]
     return offsets
 
 

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -11,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.records.arrowjson import arrow_types, quote_json, scan_lines
+from lab.engine.records.arrowjson import ScannedLines, quote_json, scan_lines
 from lab.engine.records.columns import ID, ID_TEXT, LOG_TIME, SOURCE, Columns
+from lab.engine.records.derived import derived_columns
 from lab.engine.records.feeds import Records
 from lab.engine.records.parallel import parallel_map
 from lab.model.deadletters import dead_letter, error_kind
+from lab.model.derived import stored_form
 from lab.model.field import Value
 from lab.model.jsontext import BadRecord
 from lab.model.schema import MAX_FUTURE_MS, MAX_TIME, Schema
@@ -99,6 +100,8 @@ def decode_records(
     starts, ends = lines.starts[lines.records], lines.ends[lines.records]
     is_json = schema.records != "csv"
     read, columns, nans = scan_lines(lines.text, starts, ends if is_json else starts, latest, schema)
+    if schema.derived:
+        read, columns, nans = _with_derived(ScannedLines(read, columns, nans), lines, schema)
     numbers, others = np.flatnonzero(read), list[int]()
     events: list[dict] = []
     bad: list[tuple[str, int]] = []
@@ -117,7 +120,7 @@ def decode_records(
     if events:
         numbers = np.append(numbers, others)
         order = np.argsort(numbers, kind="stable")
-        numbers, columns = numbers[order], _merged(columns, events, order, schema)
+        numbers, columns = numbers[order], _merged(columns, events, order)
     if nan_as_null is not None:
         nan_as_null.update(nans)
     if not schema.has_numeric_id:
@@ -128,15 +131,32 @@ def decode_records(
     return DecodedRecords(columns, numbers, bad_lines)
 
 
+def _with_derived(scanned: ScannedLines, lines: "RecordLines", schema: Schema) -> ScannedLines:
+    """Lines with their derived fields; those that have one that cannot be computed are left to be read one by one, for the reason."""
+    read, columns, nans = scanned
+    derived, computed = derived_columns(columns, schema)
+    columns |= derived
+    if not computed.all():
+        recorded = replace(schema, derived=())
+        for number in np.flatnonzero(read)[~computed].tolist():
+            uncounted = Counter[str]()
+            recorded.events(lines[lines.records[number]], uncounted)
+            nans -= uncounted
+            read[number] = False
+        kept = pa.array(computed)
+        columns = {name: column.filter(kept) for name, column in columns.items()}
+    return ScannedLines(read, columns, nans)
+
+
 def _merged(
-    columns: dict[str, pa.Array], events: list[dict[str, Value]], order: np.ndarray, schema: Schema
+    columns: dict[str, pa.Array], events: list[dict[str, Value]], order: np.ndarray
 ) -> dict[str, pa.Array]:
     """Columns and more events behind them, all in another order."""
-    types, order = arrow_types(schema), pa.array(order)
+    taken = pa.array(order)
     return {
         name: pa.concat_arrays(
-            [column, pa.array([_stored(event[name]) for event in events], types[name])]
-        ).take(order)
+            [column, pa.array([stored_form(event[name]) for event in events], column.type)]
+        ).take(taken)
         for name, column in columns.items()
     }
 
@@ -181,8 +201,3 @@ class RecordLines:
 
     def __getitem__(self, row: int) -> bytes:
         return self._values[row] if self._values else self._data[self.starts[row] : self.ends[row]]
-
-
-def _stored(value: Value) -> int | str | None:
-    """As columns hold it: a decimal in minor units."""
-    return int(value.scaleb(-int(value.as_tuple().exponent))) if isinstance(value, Decimal) else value
