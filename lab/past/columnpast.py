@@ -54,7 +54,7 @@ from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
 from lab.model.when import When, filter_of_values, required_values
 from lab.past.limits import without_limit
-from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
+from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 
@@ -263,13 +263,8 @@ class Past(PastEvents):
         """The log time that each event shows to be reached, ms; of a log that is not live, the newest event time until then."""
         return np.maximum.accumulate(arrival_times(self._columns(), self.schema))
 
-    def events_in_window(
-        self,
-        rule: Rule,
-        event_id: Id,
-        event_time: int | None = None,
-        counted_since_reset: int | None = None,
-        group: Group | None = None,
+    def _arrived_in_window(
+        self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
     ) -> list[dict]:
         if not self._parts:
             return []
@@ -307,11 +302,8 @@ class Past(PastEvents):
         def newest_event_times_before(log_time: int) -> list[int]:
             return newest_times(times[log_times < log_time].tolist())
 
-        arrived = [
-            of_group[int(rows[n])]
-            for n in self.history.window_event_numbers(rule, events, newest_event_times_before)
-        ]
-        return sorted_window_events(rule, arrived, schema, counted_since_reset)
+        numbers = self.history.window_event_numbers(rule, events, newest_event_times_before)
+        return [of_group[int(rows[n])] for n in numbers]
 
     def _key(self, rule: Rule, row: int) -> list:
         return [self._values(name, np.array([row]))[0] for name in rule.keys]

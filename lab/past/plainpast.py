@@ -23,7 +23,7 @@ from lab.model.when import When, passes_filter, required_values
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 from lab.past.limits import without_limit
-from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group, sorted_window_events
+from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
@@ -180,13 +180,8 @@ class Past(PastEvents):
         }
         return [(name, value, frequent[name]) for name, value in missing]
 
-    def events_in_window(
-        self,
-        rule: Rule,
-        event_id: Id,
-        event_time: int | None = None,
-        counted_since_reset: int | None = None,
-        group: Group | None = None,
+    def _arrived_in_window(
+        self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
     ) -> list[dict]:
         schema, time = self.schema, self.schema.time_field
         arrived = sorted(zip(self._log_times, self._events), key=lambda each: each[0])
@@ -214,11 +209,8 @@ class Past(PastEvents):
         def newest_event_times_before(before: int) -> list[int]:
             return newest_times(event[time] for log_time, event in arrived if log_time < before)
 
-        found = [
-            records[number][1]
-            for number in self.history.window_event_numbers(rule, events, newest_event_times_before)
-        ]
-        return sorted_window_events(rule, found, schema, counted_since_reset)
+        numbers = self.history.window_event_numbers(rule, events, newest_event_times_before)
+        return [records[number][1] for number in numbers]
 
 
 class _NotingReference(FastReference):

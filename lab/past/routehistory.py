@@ -135,16 +135,6 @@ def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> boo
     return dict(group) == dict(group_for_alert(rule.keys, values))
 
 
-def sorted_window_events(
-    rule: Rule, arrived: list[dict], schema: Schema, counted_since_reset: int | None
-) -> list[dict]:
-    """The events of a window in order of event time; with `counted_since_reset`, only this many that count, those that arrived last."""
-    if counted_since_reset is not None:
-        counting = [event for event in arrived if rule.aggregations[0].is_counted(event)]
-        arrived = counting[max(len(counting) - counted_since_reset, 0) :]
-    return sorted(arrived, key=lambda event: event[schema.time_field])
-
-
 class PastEvents(ABC):
     """What the two implementations of past events, with and without NumPy, have in common."""
 
@@ -167,15 +157,10 @@ class PastEvents(ABC):
         """Does what `add` says with lines that were checked."""
 
     @abstractmethod
-    def events_in_window(
-        self,
-        rule: Rule,
-        event_id: Id,
-        event_time: int | None = None,
-        counted_since_reset: int | None = None,
-        group: Group | None = None,
+    def _arrived_in_window(
+        self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
     ) -> list[dict]:
-        """All events of the group in the rule's window, also those that do not count: see `window`."""
+        """All events in memory of the group in the rule's window, in the order of arrival: see `window`."""
 
     def window(
         self,
@@ -184,16 +169,23 @@ class PastEvents(ABC):
         event_time: int | None = None,
         counted_since_reset: int | None = None,
         group: Group | None = None,
+        all_events: bool = False,
     ) -> list[dict]:
         """The events over which the rule's first aggregate was computed at an event, as {field: value}, in order of event time.
 
         These are the events that count in the window that ends with the event, which the engine stored at that time, as far as
         they are in memory. Empty if the event is not. `event_time`, `group`: which event is meant if several have the id; by
         default the newest. `counted_since_reset`: the value of a COUNT_WITH_RESET; returns only this many of the events that
-        count, those that arrived last.
+        count, those that arrived last. `all_events`: also those that do not count.
         """
-        events = self.events_in_window(rule, event_id, event_time, counted_since_reset, group)
-        own, text = rule.aggregations[0], event_id_text(event_id)
+        events, own = self._arrived_in_window(rule, event_id, event_time, group), rule.aggregations[0]
+        if counted_since_reset is not None:
+            counting = [event for event in events if own.is_counted(event)]
+            events = counting[max(len(counting) - counted_since_reset, 0) :]
+        events = sorted(events, key=lambda event: event[self.schema.time_field])
+        if all_events:
+            return events
+        text = event_id_text(event_id)
         judged = [n for n, event in enumerate(events) if event_id_text(self.schema.id_of(event)) == text]
         left_out = judged[-1:] if own.exclude_current else []
         return [event for n, event in enumerate(events) if own.is_counted(event) and n not in left_out]

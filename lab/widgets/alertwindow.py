@@ -159,7 +159,7 @@ class AlertWindow(widgets.VBox):
 
 
 def _window_of(alert: Alert, rule: Rule, past: Past, newest: int | None = None) -> list[dict]:
-    return past.events_in_window(rule, alert.event_id, alert.event_time, newest, alert.group)
+    return past.window(rule, alert.event_id, alert.event_time, newest, alert.group, all_events=True)
 
 
 def _rule_and_group(alert: Alert) -> tuple:

@@ -87,7 +87,7 @@ def test_the_window_behind_an_alert_is_that_of_the_notebook_in_its_words(opened)
         assert each["columns"] == widget.events.columns[2:]
         assert each["rows"] == [row[1:] for row in widget.events.rows]
         assert float(each["limit"].replace(",", "")) == widget.chart.data[2].y[0]
-        assert each["bars"] == len(past.events_in_window(rule, alert.event_id, alert.event_time))
+        assert each["bars"] == len(past.window(rule, alert.event_id, alert.event_time, all_events=True))
 
 
 def test_an_event_that_was_dropped_as_late_is_in_no_window(opened):

@@ -104,7 +104,7 @@ def test_a_window_has_only_the_events_that_count(kind):
     own = '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": 1, "window": "1h", "where": "action = \\"login\\""}'
     rule = parse_message(own, LOGINS).rule
     assert [event["eventId"] for event in past.window(rule, 3)] == [1, 3]
-    assert [event["eventId"] for event in past.events_in_window(rule, 3)] == [1, 2, 3]
+    assert [event["eventId"] for event in past.window(rule, 3, all_events=True)] == [1, 2, 3]
     without = parse_message(json.dumps(json.loads(own) | {"excludeCurrent": True}), LOGINS).rule
     assert [event["eventId"] for event in past.window(without, 3)] == [1]
     assert len(past.window(rule, 3)) == past.aggregates(rule).values.tolist()[-1]
