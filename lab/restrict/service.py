@@ -26,8 +26,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lab.logs.following import Sink, follow
 from lab.logs.positions import Record
-from lab.logs.reading import AT_ONCE
 from lab.model.formatting import plain_text
 from lab.model.jsontext import BadRecord
 from lab.model.times import now_ms
@@ -51,7 +51,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-class Enforcer(Thread):
+class Enforcer(Thread, Sink):
     """Follows a restriction log in its own thread. `log`: the restriction log."""
 
     def __init__(self, log):
@@ -67,15 +67,17 @@ class Enforcer(Thread):
                 with closing(self._log.tail()) as tail:
                     if not self.ready.is_set():
                         apply_new_messages(self._restrictions, tail, self._bad, end_of(self._log))
-                    while True:
-                        self.read_at, self.error = now_ms(), ""
-                        self.ready.set()
-                        if self._stopping.wait(POLL_S):
-                            return
-                        apply_messages(self._restrictions, tail.records(AT_ONCE), self._bad)
+                    follow(tail, self, self._stopping, poll_s=POLL_S)
             except Exception as error:  # noqa: BLE001  (continues with what it knows, and reports the error)
                 self.error = str(error) or type(error).__name__
                 self._stopping.wait(AGAIN_S)
+
+    def write_batch(self, records: Sequence[Record]) -> bool:
+        """Takes over the next messages of the log."""
+        apply_messages(self._restrictions, records, self._bad)
+        self.read_at, self.error = now_ms(), ""
+        self.ready.set()
+        return True
 
     def _bad(self, record: Record, reason: str) -> None:
         self.bad += 1
