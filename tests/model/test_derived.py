@@ -132,6 +132,7 @@ BIG = 9_223_372_036_854_775_807
         ("amount + n", {"amount": 1, "n": BIG}, f"x: {BIG + 1}.00, expected 18 digits as the value of amount + n"),
         ("amount * fine", {"amount": 9_999_999, "fine": 9_999}, "x: 99989990001.00000000, expected 18 digits"),
         ("concat(a, a)", {"a": "x" * 1_001}, "x: a text of 2,002 characters, expected at most 2,000"),
+        ('concat(a, "-")', {"a": "x" * MAX_TEXT}, "x: a text of 2,001 characters, expected at most 2,000"),
         ("sorted(a, giver)", {"a": "x" * MAX_TEXT, "giver": ""}, "x: a text of 2,007 characters"),
     ],
 )  # fmt: skip
