@@ -24,11 +24,10 @@ from lab.model.jsonschema import (
 )
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_DIVIDED_BY
-from lab.model.reference import LATE_POLICIES
-from lab.model.routestats import COUNTS, FATES, ROUTES_TOLD
 from lab.model.rules import CONTROLS, MAX_KEYS, OPERATORS, STATES
 from lab.model.schema import MAX_ID, Schema
 from lab.model.sentence import MAX_CONDITIONS
+from lab.model.statuslines import ALWAYS, SOMETIMES
 from lab.model.times import PATTERNS, TEXTS, expected_time
 
 LOGS = {  # name -> (does the engine send or receive it, what it is)
@@ -293,78 +292,9 @@ def dead_letter() -> Json:
 
 
 def statistics_json_schema() -> Json:
-    counts = dict.fromkeys(
-        (
-            *COUNTS,
-            "nanAsNull",
-            "alerts",
-            "suppressed",
-            "heldEvents",
-            "groups",
-            "memoryBytes",
-            "files",
-            "stateBytes",
-        ),
-        COUNT,
-    )
-    by_name = {"type": "object", "additionalProperties": COUNT}
-    properties = {
-        "batch": COUNT,
-        "keyGroups": {
-            "type": "array",
-            "prefixItems": [COUNT, COUNT],
-            "description": "the first and the last",
-        },
-        **counts,
-        "routes": {
-            "type": "object",
-            "additionalProperties": _route_json_schema(),
-            "maxProperties": ROUTES_TOLD,
-            "description": "of each route the lowest id and the number of its rules, and what became of its events: `routed` is the "
-            "sum of the others; with two duplicates as an example where they are more than 1 %. Of many routes those that lost most",
-        },
-        "otherRoutes": closed_object({}, dict.fromkeys(FATES, COUNT))
-        | {"description": "the sums of the routes that are not named"},
-        "alertsByRule": by_name
-        | {
-            "description": "by rule id and version, such as 1.3; of many rules those that alerted most, and `other`"
-        },
-        "suppressedByRule": by_name
-        | {"description": "alerts that were not given, as the rule says `atMost`; like alertsByRule"},
-        "deadLettersBy": by_name | {"description": "by what is bad: a field, or the record"},
-        "stored": by_name | {"description": "events that each key-group has stored"},
-        "engine": {
-            "type": "object",
-            "properties": {
-                "id": TEXT,
-                "since": COUNT,
-                "keyGroups": COUNT,
-                "latePolicy": {"enum": list(LATE_POLICIES)},
-                "maxOutOfOrdernessMs": COUNT,
-                "maxFutureMs": COUNT,
-                "exactlyOnce": {"type": "boolean"},
-            },
-            "description": "its checkpoint's id, since when it runs, ms, and its settings",
-        },
-        "cut": closed_object({"from": COUNT, "to": COUNT, "events": by_name, "control": by_name}, {})
-        | {
-            "description": "what the micro-batch took: up to these ends of each source; none of it counts as logged before `from`, ms"
-        },
-        "times": by_name | {"description": "when each stage began, and the end: ms since the epoch"},
+    return {
+        "type": "object",
+        "properties": ALWAYS | SOMETIMES,
+        "required": list(ALWAYS),
+        "additionalProperties": COUNT,
     }
-    return {"type": "object", "properties": properties, "required": ["batch", "keyGroups", "times"]}
-
-
-def _route_json_schema() -> Json:
-    """What became of a route's events, with examples of those that were lost."""
-    record = {"type": "object", "additionalProperties": {"type": ["string", "integer", "null"]}}
-    example = {"id": {"type": ["string", "integer"]}, "time": COUNT, "key": TEXT}
-    pair = {"type": "array", "items": record, "minItems": 2, "maxItems": 2}
-    newest = closed_object({"time": COUNT}, {"id": example["id"]})
-    examples = {
-        "example": closed_object(example | {"records": pair}, {}),
-        "lateExample": closed_object(example | {"newest": newest}, {}),
-    }
-    return closed_object(
-        {"rule": COUNT, "rules": COUNT, "routed": COUNT}, dict.fromkeys(FATES, COUNT) | examples
-    )

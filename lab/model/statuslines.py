@@ -1,22 +1,95 @@
 """Acknowledgements, dead letters and statistics of an engine, read as strictly as events: anybody may have written a line."""
 
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lab.model.formatting import expected_message, short_json
+from lab.model.jsonschema import COUNT, TEXT, Json, closed_object, is_as_schema_says
 from lab.model.reference import LATE_POLICIES
+from lab.model.routestats import COUNTS, FATES, ROUTES_TOLD
 from lab.model.schema import MAX_TIME, Schema
 
 STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
 SCHEMA_STATUS = "schema"  # the status of an announcement
-MOST = 1 << 63
 MOST_KEY_GROUPS = 1 << 15
-RULE = re.compile(r"[0-9]{1,19}\.[0-9]{1,19}|other")
-KEY_GROUP, PARTITION = re.compile(r"[0-9]{1,5}"), re.compile(r"[0-9]{1,10}")
-ANY = re.compile(".*", re.DOTALL)
-Check = Callable[[Any], bool]
+OBJECT: Json = {"type": "object"}
+COUNTS_BY_NAME: Json = OBJECT | {"additionalProperties": COUNT}
+
+
+def _counts_by(names: str) -> Json:
+    """The schema of counts with names that fit a pattern."""
+    return COUNTS_BY_NAME | {"propertyNames": {"pattern": f"^({names})$"}}
+
+
+def _routes() -> Json:
+    """What became of the events of each route, with examples of those that were lost."""
+    record = OBJECT | {"additionalProperties": {"type": ["string", "integer", "null"]}}
+    time = COUNT | {"maximum": MAX_TIME - 1}
+    example = {"id": {"type": ["string", "integer"]}, "time": time, "key": TEXT}
+    pair = {"type": "array", "items": record, "minItems": 2, "maxItems": 2}
+    newest = OBJECT | closed_object({"time": time}, {"id": example["id"]})
+    examples = {
+        "example": OBJECT | closed_object(example | {"records": pair}, {}),
+        "lateExample": OBJECT | closed_object(example | {"newest": newest}, {}),
+    }
+    always = {"rule": COUNT, "rules": COUNT, "routed": COUNT}
+    route = OBJECT | closed_object(always, dict.fromkeys(FATES, COUNT) | examples)
+    return OBJECT | {"additionalProperties": route, "maxProperties": ROUTES_TOLD}
+
+
+KEY_GROUP = COUNT | {"maximum": MOST_KEY_GROUPS - 1}
+POSITIONS, OF_RULES = _counts_by("[0-9]{1,10}"), _counts_by("[0-9]{1,19}\\.[0-9]{1,19}|other")
+MEASURES = ("nanAsNull", "alerts", "suppressed", "heldEvents", "groups", "memoryBytes", "files", "stateBytes")
+ALWAYS: dict[str, Json] = {  # what a line of the stats log has
+    "batch": COUNT,
+    "keyGroups": {
+        "type": "array",
+        "prefixItems": [KEY_GROUP, KEY_GROUP],
+        "minItems": 2,
+        "maxItems": 2,
+        "description": "the first and the last",
+    },
+    "times": COUNTS_BY_NAME | {"description": "when each stage began, and the end: ms since the epoch"},
+}
+SOMETIMES: dict[str, Json] = {
+    **dict.fromkeys((*COUNTS, *MEASURES), COUNT),
+    "routes": _routes()
+    | {
+        "description": "of each route the lowest id and the number of its rules, and what became of its events: `routed` is the "
+        "sum of the others; with two duplicates as an example where they are more than 1 %. Of many routes those that lost most"
+    },
+    "otherRoutes": OBJECT
+    | closed_object({}, dict.fromkeys(FATES, COUNT))
+    | {"description": "the sums of the routes that are not named"},
+    "alertsByRule": OF_RULES
+    | {
+        "description": "by rule id and version, such as 1.3; of many rules those that alerted most, and `other`"
+    },
+    "suppressedByRule": OF_RULES
+    | {"description": "alerts that were not given, as the rule says `atMost`; like alertsByRule"},
+    "deadLettersBy": COUNTS_BY_NAME | {"description": "by what is bad: a field, or the record"},
+    "stored": _counts_by("[0-9]{1,5}") | {"description": "events that each key-group has stored"},
+    "engine": OBJECT
+    | {
+        "properties": {
+            "id": TEXT,
+            "since": COUNT,
+            "keyGroups": COUNT | {"minimum": 1, "maximum": MOST_KEY_GROUPS},
+            "latePolicy": {"type": "string", "enum": list(LATE_POLICIES)},
+            "maxOutOfOrdernessMs": COUNT,
+            "maxFutureMs": COUNT,
+            "exactlyOnce": {"type": "boolean"},
+        },
+        "required": ["id", "since"],
+        "description": "its checkpoint's id, since when it runs, ms, and its settings",
+    },
+    "cut": OBJECT
+    | closed_object({"from": COUNT, "to": COUNT, "events": POSITIONS, "control": POSITIONS}, {})
+    | {
+        "description": "what the micro-batch took: up to these ends of each source; none of it counts as logged before `from`, ms"
+    },
+}
 
 
 def parse_ack(text: str) -> dict[str, Any]:
@@ -25,23 +98,22 @@ def parse_ack(text: str) -> dict[str, Any]:
     >>> parse_ack('{"status": "accepted", "ruleId": 1, "version": 2, "ruleState": "ACTIVE", "place": "control/0:7"}')["version"]
     2
     """
-    ack = _object(text, "an acknowledgement", {"status": _is_text})
+    ack = _object(text, "an acknowledgement", {"status": TEXT})
     if ack["status"] == SCHEMA_STATUS:
-        _checked(ack, {"events": _is_text, "schema": lambda schema: isinstance(schema, dict)})
+        _checked(ack, {"events": TEXT, "schema": OBJECT})
         try:
             return ack | {"schema": Schema.from_dict(ack["schema"])}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"schema: not one that an engine writes there: {error}") from None
-    _checked(ack, {"place": _is_text})
+    _checked(ack, {"place": TEXT})
     if ack["status"] == "rejected":
-        return _checked(ack, {"reason": _is_text})
-    times: dict[str, Check] = {"logTime": _is_count} if "logTime" in ack else {}
+        return _checked(ack, {"reason": TEXT})
+    times = {"logTime": COUNT} if "logTime" in ack else {}
     if "controlType" in ack:
-        deleted: dict[str, Check] = (
-            {"ruleIds": _are_counts} if ack["controlType"] == "DELETE_RULES_ALL" else {}
-        )
-        return _checked(ack, times | deleted | {"controlType": _is_text})
-    return _checked(ack, times | {"ruleId": _is_count, "version": _is_count, "ruleState": _is_text})
+        ids = {"ruleIds": {"type": "array", "items": COUNT}}
+        deleted = ids if ack["controlType"] == "DELETE_RULES_ALL" else {}
+        return _checked(ack, times | deleted | {"controlType": TEXT})
+    return _checked(ack, times | {"ruleId": COUNT, "version": COUNT, "ruleState": TEXT})
 
 
 def schema_announcement(schema: Schema, events: str) -> str:
@@ -51,7 +123,7 @@ def schema_announcement(schema: Schema, events: str) -> str:
 
 def parse_dead_letter(text: str) -> dict[str, Any]:
     """A dead letter with its reason and place. Raises ValueError."""
-    return _object(text, "a dead letter", {"reason": _is_text, "place": _is_text})
+    return _object(text, "a dead letter", {"reason": TEXT, "place": TEXT})
 
 
 def parse_stats(text: str) -> dict[str, Any]:
@@ -63,116 +135,28 @@ def parse_stats(text: str) -> dict[str, Any]:
     Traceback (most recent call last):
     ValueError: times: an object, which is not what an engine writes there
     """
-    always: dict[str, Check] = {"batch": _is_count, "keyGroups": _is_range, "times": _counts_by(ANY)}
-    stats = _object(text, "a line of statistics", always)
-    maps: dict[str, Check] = {
-        "alertsByRule": _counts_by(RULE),
-        "suppressedByRule": _counts_by(RULE),
-        "deadLettersBy": _counts_by(ANY),
-        "stored": _counts_by(KEY_GROUP),
-    }
-    maps |= {"otherRoutes": _counts_by(ANY), "routes": _are_routes}
-    others = stats.keys() - always.keys() - {"engine", "cut"}
-    _checked(stats, {name: maps.get(name, _is_count) for name in others})
-    if "engine" in stats:
-        _checked(stats, {"engine": lambda engine: isinstance(engine, dict)})
-        _checked(stats["engine"], {"id": _is_text, "since": _is_count})
-        _checked(stats["engine"], {name: SETTINGS[name] for name in SETTINGS.keys() & stats["engine"].keys()})
-    if "cut" in stats:
-        _checked(stats, {"cut": lambda cut: isinstance(cut, dict)})
-        positions = _counts_by(PARTITION)
-        _checked(
-            stats["cut"], {"from": _is_count, "to": _is_count, "events": positions, "control": positions}
-        )
+    stats = _object(text, "a line of statistics", ALWAYS)
+    _checked(stats, {name: SOMETIMES.get(name, COUNT) for name in stats.keys() - ALWAYS.keys()})
+    first, last = stats["keyGroups"]
+    _checked(stats, {"keyGroups": first <= last})
     if "start" in stats["times"]:  # one task has all
-        _checked(stats["times"], dict.fromkeys(STAGES, _is_count))
+        _checked(stats["times"], dict.fromkeys(STAGES, COUNT))
     return stats
 
 
-SETTINGS: dict[str, Check] = {
-    "keyGroups": lambda value: _is_count(value) and 1 <= value <= MOST_KEY_GROUPS,
-    "latePolicy": lambda value: value in LATE_POLICIES,
-    "maxOutOfOrdernessMs": lambda value: _is_count(value),
-    "maxFutureMs": lambda value: _is_count(value),
-}
-
-
-def _object(text: str, what: str, checks: Mapping[str, Check]) -> dict[str, Any]:
+def _object(text: str, what: str, schemas: Mapping[str, Json]) -> dict[str, Any]:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
         given = None
     if isinstance(given, dict):
-        return _checked(given, checks)
+        return _checked(given, schemas)
     raise ValueError(expected_message("the line", text, what))
 
 
-def _checked(given: dict[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
-    for name, check in checks.items():
-        if not check(given.get(name)):
-            value = "nothing" if name not in given else short_json(given[name])
+def _checked(given: dict[str, Any], schemas: Mapping[str, Json | bool]) -> dict[str, Any]:
+    for name, schema in schemas.items():
+        if name not in given or not is_as_schema_says(given[name], schema):
+            value = short_json(given[name]) if name in given else "nothing"
             raise ValueError(f"{name}: {value}, which is not what an engine writes there")
     return given
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < MOST
-
-
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_count, value))
-
-
-def _is_range(value: Any) -> bool:
-    return _are_counts(value) and len(value) == 2 and value[0] <= value[1] < MOST_KEY_GROUPS
-
-
-def _are_routes(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_route, value.values()))
-
-
-def _is_route(value: Any) -> bool:
-    """Whether it is what became of the events of a route, perhaps with examples of duplicates and of late events."""
-    if not isinstance(value, dict) or not {"rule", "rules"} <= value.keys():
-        return False
-    counts = (count for name, count in value.items() if name not in ("example", "lateExample"))
-    return (
-        all(map(_is_count, counts))
-        and ("example" not in value or _is_duplicate_example(value["example"]))
-        and ("lateExample" not in value or _is_late_example(value["lateExample"]))
-    )
-
-
-def _is_duplicate_example(value: Any) -> bool:
-    return (
-        _is_example(value)
-        and isinstance(records := value.get("records"), list)
-        and len(records) == 2
-        and all(isinstance(record, dict) for record in records)
-    )
-
-
-def _is_late_example(value: Any) -> bool:
-    return (
-        _is_example(value) and isinstance(value.get("newest"), dict) and _is_time(value["newest"].get("time"))
-    )
-
-
-def _is_example(value: Any) -> bool:
-    return isinstance(value, dict) and {"id", "key"} <= value.keys() and _is_time(value.get("time"))
-
-
-def _is_time(value: Any) -> bool:
-    return _is_count(value) and value < MAX_TIME
-
-
-def _counts_by(name: re.Pattern) -> Check:
-    """Whether it is an object of counts with such names."""
-    return lambda value: (
-        isinstance(value, dict)
-        and all(name.fullmatch(each) and _is_count(count) for each, count in value.items())
-    )

@@ -9,8 +9,8 @@ from typing import Any
 from lab.engine.checkpoint.record import VERSION, new_id_fields, read_record, write_record
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import MAX_FUTURE_MS, PAYMENTS, Schema
+from lab.model.statuslines import MOST_KEY_GROUPS
 
-MOST_KEY_GROUPS = 1 << 15
 # name in a line of the stats log -> field
 STATS_FIELDS = {
     "keyGroups": "key_groups",
