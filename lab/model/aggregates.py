@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 Exact = Decimal | Fraction | int
 PLACES = 6  # after the point, of a reported value that is not exact
+ARGUMENTS = {"events": "events", "field": "a numeric field", "unique": "one or more fields"}
 
 
 class Aggregate(NamedTuple):
@@ -24,7 +25,7 @@ class Aggregate(NamedTuple):
     one matters no longer: it is compiled, so it is simple arithmetic.
     `other_names`: in other languages. `resets`: it counts only since its rule fired. `instead`: the aggregate that stands for it in a
     limit, which is a multiple of what is measured. `least`: no value is below. `is_multiple`: of the field's last digit.
-    `result`, `maintained`: a row of the documentation's table.
+    `result`, `maintained`: for the documentation's tables.
     """
 
     name: str
@@ -52,6 +53,11 @@ class Aggregate(NamedTuple):
     def markdown_row(self) -> str:
         """Its row in docs/aggregates.md."""
         return f"| `{self.name}` | {self.result} | {self.maintained} |"
+
+    @property
+    def rules_markdown_row(self) -> str:
+        """Its row in docs/rules.md."""
+        return f"| `{self.name}` | {ARGUMENTS[self.argument_kind]} | {self.result} |"
 
 
 def mean(values: Sequence[Exact]) -> Fraction:

@@ -67,9 +67,10 @@ def check_sentences_and_refusals() -> None:
 
 
 def check_documentation() -> None:
-    table = (Path(__file__).parents[2] / "docs/aggregates.md").read_text()
-    missing = [each.name for each in AGGREGATES.values() if each.markdown_row not in table]
-    assert missing == [LAST.name] and "| `LAST` | the value of the last event" in LAST.markdown_row
+    for name, row in (("aggregates", "markdown_row"), ("rules", "rules_markdown_row")):
+        page = (Path(__file__).parents[2] / f"docs/{name}.md").read_text()
+        missing = [each.name for each in AGGREGATES.values() if getattr(each, row) not in page]
+        assert missing == [LAST.name] and "the value of the last event" in getattr(LAST, row)
 
 
 def check_database(folder: Path) -> None:

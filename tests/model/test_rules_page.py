@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import FUNCTIONS, OPERATORS
 from lab.model.attributes import ACTIONS, SEVERITIES, clause_attributes, clause_markdown_rows, markdown_rows
 from lab.model.messages import ATTRIBUTES, CONTROLS, COUNT_WORDS, OPERATOR_ALIASES, STATES, parse_message
@@ -94,6 +95,7 @@ def test_a_filter_in_a_sentence_stands_outside_the_brackets_and_differs_from_whe
     assert found == [([6, 8], 1), ([6, 7, 8], 0)]
 
 
-def test_the_tables_of_attributes_and_clauses_are_made_of_the_attributes():
-    for rows in (markdown_rows(), clause_markdown_rows()):
+def test_the_tables_of_attributes_clauses_and_functions_are_made_of_these():
+    functions = [each.rules_markdown_row for each in AGGREGATES.values()]
+    for rows in (markdown_rows(), clause_markdown_rows(), functions):
         assert "\n".join(rows) + "\n\n" in PAGE
