@@ -29,7 +29,6 @@ STEPS = {"m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}  # unit -> ms
 STEP_DIGITS, STEP_SCALE = 12, 3  # that a number of them has at most; how many of these after the point
 UNITS = (*NUMBERS, *STEPS, *TEXTS)
 DURATION_MS = {"ms": 1, "s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
-FINER_THAN_MS = r"(\.[0-9]{3})[0-9]+"
 
 _LARGEST_FIRST = tuple(reversed(DURATION_MS.items()))
 _WORDS = {"m": "min"}

@@ -223,7 +223,8 @@ def test_what_is_no_longer_held_never_counts(log, event_ids, lose_memory):
 
 
 @pytest.mark.parametrize("lose_memory", [False, True])
-def test_a_rule_deleted_and_added_again_counts_from_the_start(lose_memory):
+@pytest.mark.parametrize("at", [[], [4], [4, 6]])
+def test_a_rule_deleted_and_added_again_counts_from_the_start(at, lose_memory):
     rule = count_rule(">", 1, "5m")[1].replace(b'"COUNT"', b'"COUNT_WITH_RESET"')
     other = count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2')  # keeps the route's history
     log = [("control", rule), ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
@@ -231,7 +232,7 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start(lose_memory):
     reference = evaluate_log(LOGINS, log)
     assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
     with InProcessEngine(Settings(LOGINS)) as stages:
-        for entries in batches(log, [4, 6]):
+        for entries in batches(log, at):
             stages.run_batch(entries)
             if lose_memory:
                 stages.lose_memory()

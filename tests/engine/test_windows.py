@@ -26,22 +26,6 @@ def with_reset(rule: Entry) -> Entry:
     return "control", rule[1].replace(b'"COUNT"', b'"COUNT_WITH_RESET"')
 
 
-def test_a_rule_deleted_and_added_again_between_two_events_counts_from_the_start():
-    rule, other = (
-        with_reset(count_rule(">", 1, "5m")),
-        count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2'),
-    )
-    log = [rule, ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
-    log += [("control", b'{"ruleId": 1, "ruleState": "DELETE"}'), rule, login(3, 120)]
-    reference = evaluate_log(LOGINS, log)
-    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
-    for at in ([], [4], [4, 6]):
-        with InProcessEngine(Settings(LOGINS)) as stages:
-            for entries in batches(log, at):
-                stages.run_batch(entries)
-            assert_same(stages.out, reference)
-
-
 def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_batch():
     """
                   W = 5 min, then 1 s

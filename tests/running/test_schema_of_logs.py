@@ -18,7 +18,6 @@ from lab.running.target import Usage, locate, schema_of_events, target_of_existi
 from tests.topics import topics
 
 LOGIN_RULE = '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": 5, "window": "1h"}'
-PAYMENT_RULE = LOGIN_RULE.replace("userId", "payeeId")
 LOGIN = '{"eventId": 1, "eventTime": 5, "userId": 7, "action": "login"}'
 
 
