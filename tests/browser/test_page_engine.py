@@ -3,6 +3,7 @@
 import base64
 import json
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -224,6 +225,14 @@ def test_a_filter_of_values_names_any_number_of_fields_and_any_other_has_a_hundr
     )
     assert found == [RuleBook(MANY).apply(rule).get("reason") for rule in of_rules]
     assert [reason is None for reason in found] == [True] * 4 + [False]
+
+
+def test_a_schema_with_derived_fields_is_refused(opened):
+    schema = replace(LOGINS, derived=(("day", "date(eventTime)"), ("twice", "amount * 2")))
+    refused = "(schema) => { try { schemaOf(schema); } catch (error) { return error.message; } }"
+    found = opened.evaluate(refused, schema.to_dict())
+    assert found == "schema logins: the page computes no derived fields (day, twice); lab replay does"
+    assert opened.evaluate(refused, LOGINS.to_dict()) is None
 
 
 def test_logins_are_judged_as_by_the_reference(opened):

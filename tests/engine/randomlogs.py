@@ -221,15 +221,19 @@ def with_derived(rng: random.Random, log: list[Entry]) -> list[Entry]:
     found: list[Entry] = []
     for kind, text in log:
         if kind == "control" and b"window" in text:
-            rule = _with_derived(rng, json.loads(text))
-            if rng.random() < 0.15:
-                rule["groupingKeyNames"] = [*(rule["groupingKeyNames"] or ()), rng.choice(["day", "label"])]
-            for name in ("when", "where", "filter"):
-                if rng.random() < 0.2:
-                    rule[name] = rng.choice(DERIVED_WHENS)
-            text = json.dumps(rule).encode()
+            text = json.dumps(derived_rule(rng, json.loads(text))).encode()
         found.append((kind, text))
     return found
+
+
+def derived_rule(rng: random.Random, rule: dict) -> dict:
+    """The rule with derived fields for some that it names, and perhaps in its keys and conditions."""
+    rule = _with_derived(rng, rule)
+    if rng.random() < 0.15:
+        rule["groupingKeyNames"] = [*(rule["groupingKeyNames"] or ()), rng.choice(["day", "label"])]
+    return rule | {
+        name: rng.choice(DERIVED_WHENS) for name in ("when", "where", "filter") if rng.random() < 0.2
+    }
 
 
 def _with_derived(rng: random.Random, said: Any) -> Any:

@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 from lab.model.reference import LATE_POLICIES
-from tests.engine.randomlogs import AMOUNTS, MINUTE, USERS, absent, random_change, random_rule
+from tests.engine.randomlogs import AMOUNTS, MINUTE, USERS, absent, derived_rule, random_change, random_rule
 
 BEGIN = 1_000_000_000  # log time of the first record, ms
 BAD = (
@@ -120,6 +120,7 @@ def random_history(seed: int, loop: bool = False) -> History:
     habits = Habits(rng, settings)
     # of a generator of its own, and added when the others have been used, for the same reason
     settings["slice"] = random.Random(f"{of}/slice").choice([1, 1, 3, 8192])
+    settings["derived"] = not settings["rows"] and random.Random(f"{of}/derived").random() < 0.3
     settings["witnesses"] = random.Random(f"{of}/witnesses").choice([1, 1, 2, 4])
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
@@ -165,6 +166,7 @@ class Habits:
         self.returned = self.returns.choice([0.2, 0.7])
         self.filters = random.Random(f"{settings}/filters")
         self.made: list[dict] = []  # events that may be taken back
+        self.derived = random.Random(f"{settings}/derived")
         self.ahead = random.Random(f"{settings}/ahead")
         self.dated_ahead = self.ahead.choice(AHEAD)
         self.last: dict[int, dict] = {}  # rule id -> its rule as it was given last
@@ -198,7 +200,7 @@ class Habits:
             given |= self.alike
             if self.alike == RESETTING:
                 given["limit"] = self.rng.choice(["1", "2", "2", "3"])
-        return self.control(given)
+        return self.control(derived_rule(self.derived, given) if self.settings["derived"] else given)
 
     def change(self) -> list[Action]:
         """Control messages that come together."""

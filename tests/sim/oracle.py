@@ -15,7 +15,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of
 from lab.model.reference import COUNTS, Reference
 from lab.model.routestats import RouteTallies, bounded_route_id
-from lab.model.schema import LOGINS
+from lab.model.schema import Schema
 from lab.state.read import StateReader
 from tests.sim.protocol import Shop
 from tests.sim.topics import EXPIRED
@@ -221,7 +221,9 @@ def _state(shop: Shop, reference: Reference) -> list[str]:
     wanted: Counter = Counter()
     for (route, group), held in reference.stored_events.items():
         for event in (event for event in held if not event.taken_back):
-            fields = _numbers({name: value for name, value in event.fields.items() if value is not None})
+            fields = _numbers(
+                {name: value for name, value in event.fields.items() if value is not None}, reference.schema
+            )
             event_id = event.id if isinstance(event.id, int) else _id_digest(event.id)
             wanted[route.id, key_group_of(group, reference.key_groups), event_id, event.time, fields] += 1
     got: Counter = Counter()
@@ -239,10 +241,10 @@ def _id_digest(event_id: Id) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def _numbers(fields: dict) -> tuple:
+def _numbers(fields: dict, schema: Schema) -> tuple:
     numbers = []
     for name, value in fields.items():
-        scale = None if name.startswith(WHERE) else LOGINS.field(name).scale
+        scale = None if name.startswith(WHERE) else schema.field(name).scale
         whole = digest(value) if isinstance(value, str) else [int(value.scaleb(scale)) if scale else value]
-        numbers += zip(transport_columns(LOGINS, name), map(int, np.array(whole, np.int64)))
+        numbers += zip(transport_columns(schema, name), map(int, np.array(whole, np.int64)))
     return tuple(sorted(numbers))

@@ -30,7 +30,7 @@ from tests.sim.oracle import differences
 from tests.sim.protocol import Driver, Shop, Sink, Stuck, new_id, new_parallelism
 from tests.sim.topics import EXPIRED, SimLogs
 from tests.sim.world import World
-from tests.strategies import PAIRS, RETURNS
+from tests.strategies import DERIVED, PAIRS, RETURNS
 
 SCHEMAS = {"pairs": PAIRS, "returns": RETURNS, "rows": ROWS}
 LONGEST_WAIT_MS = 31 * MINUTE  # a little longer than the widest window of a history
@@ -67,6 +67,7 @@ class Simulation:
             "max_batch_records",
         )
         schema = next((schema for name, schema in SCHEMAS.items() if given[name]), LOGINS)
+        schema = replace(schema, derived=DERIVED) if given["derived"] else schema
         settings = Settings(schema, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
