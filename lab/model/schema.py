@@ -216,7 +216,8 @@ class Schema:
             )
             event |= dict.fromkeys(nans)
             self._check(event, values)
-            derive(event, self.derivations)
+            if self.derived:
+                derive(event, self.derivations)
             if nans and nan_as_null is not None:
                 nan_as_null.update(nans)
         return found

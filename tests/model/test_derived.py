@@ -120,6 +120,18 @@ def test_a_text_without_the_part_gives_null():
     assert value('after(email, "@")', email="ann") is None is value('before(email, "@")', email="ann")
 
 
+def test_a_day_is_a_group_to_which_a_late_event_of_before_midnight_still_belongs():
+    reference = Reference(replace(LOGINS, derived=(("day", 'date(eventTime, "Europe/Berlin")'),)))
+    reference.control("1: SUM(amount) per userId, day over 25 h > 10")
+    hour, midnight = 3_600_000, 1_714_514_400_000  # 2024-05-01 00:00 in Berlin
+    times = (midnight - hour, midnight - 3, midnight, midnight + 1, midnight - 2, midnight + 23 * hour)
+    for number, (time, amount) in enumerate(zip(times, (6, 4, 5, 5, 1, 1), strict=True)):
+        event = {"eventId": number, "eventTime": time, "userId": 1, "amount": amount}
+        reference.event(json.dumps(event).encode())
+    said = [(alert.event_id, alert.key, alert.aggregate) for alert in reference.alerts]
+    assert said == [(4, "{userId=1;day=2024-04-30}", 11), (5, "{userId=1;day=2024-05-01}", 11)]
+
+
 BIG = 9_223_372_036_854_775_807
 
 
