@@ -392,7 +392,7 @@ def test_parquet_of_any_type_is_exact(name, tmp_path):
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.floats(width=32) | st.floats(), min_size=1))
 def test_a_double_is_the_shortest_text_that_gives_it_back(numbers):
-    from lab.sources.parquet import _float
+    from lab.sources.arrowrows import _float
 
     for number in numbers:
         assert np.array_equal(float(_float(number)), number, equal_nan=True)
