@@ -275,7 +275,9 @@ def _rules(commands: Subparsers) -> None:
     example = f"example:\n  lab rules add '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)'\n\n{RULES_FORMAT}"
 
     def add(options: argparse.Namespace) -> None:
-        rules = control.read_rules_argument(options.rule)
+        from lab.past.replay import read_rules_argument
+
+        rules = read_rules_argument(options.rule)
         if options.store:
             rulestorecli.import_storedrules().store_rules(
                 rulestorecli.open_rule_store(options), rules, options.timeout

@@ -109,7 +109,7 @@ def _schema_of_options(options: argparse.Namespace) -> Iterator[None]:
 
 def backtest(options: argparse.Namespace) -> None:
     """Backtests the rules that the options name."""
-    from lab.running.control import read_rules_argument
+    from lab.past.replay import read_rules_argument
     from lab.running.replayreport import print_backtest
 
     rules = read_rules_argument(options.rule)

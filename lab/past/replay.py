@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,11 +32,13 @@ from lab.model.deadletters import line_batches as batches_of
 from lab.model.formatting import html_table
 from lab.model.jsontext import LongLine
 from lab.model.language import say, translated
+from lab.model.messages import SENTENCE
 from lab.model.reference import Reference
 from lab.model.routestats import COUNTS, RouteTallies
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import Schema
-from lab.sources.sources import EventSource, source_at
+from lab.sources.rows import source_of
+from lab.sources.sources import EventSource
 
 ENGINES = ("local", "spark", "reference")
 LINES_AT_ONCE = 50_000
@@ -108,7 +110,7 @@ class Replayed:
 
 
 def replay(
-    events: Path | str | EventSource,
+    events: Any,
     rules: Rules,
     *,
     engine: str | None = None,
@@ -117,7 +119,8 @@ def replay(
     spark=None,
     progress: Progress | None = None,
 ) -> Replayed:
-    """Evaluates a file of events (JSON, CSV or Parquet, also gzip), the folder of an events log, or a topic: kafka://HOST:PORT/TOPIC.
+    """Evaluates a file of events (JSON, CSV or Parquet, also gzip), the folder of an events log, or a topic: kafka://HOST:PORT/TOPIC;
+    or rows in memory, as `lab.alerts` takes them: a DataFrame, or a list of dicts.
 
     `engine`: "local", in this process, with one task and without Java; "spark", with any number of tasks; "reference", one event at a
     time. Unless said, it is Spark if a session is given or `settings` ask for several tasks, otherwise local.
@@ -138,7 +141,7 @@ def replay(
             "or make both with one schema"
         )
     check_rules(rules, settings.schema)
-    source = events if isinstance(events, EventSource) else source_at(events, schema=settings.schema)
+    source = source_of(events, settings.schema)
     if source.texts:
         raise ValueError(
             f"the source is {source.format} without a schema, so its cells have no types: lab.source_at(path, schema=…)"
@@ -184,6 +187,18 @@ def read_rules(path: Path | str) -> list[str]:
     except (json.JSONDecodeError, RecursionError) as error:
         raise BadRule(f"{path} is not a JSON list of rules: {error}") from None
     return [rule if isinstance(rule, str) else json.dumps(rule) for rule in rules]
+
+
+def read_rules_argument(text: str) -> list[str]:
+    """The argument itself, or what is in the file of that name."""
+    path = Path(text)
+    try:
+        is_file = path.is_file()
+    except OSError:  # longer than any name of a file
+        is_file = False
+    # a sentence without its id has a bracket and then a word; the parser says that the id is missing
+    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text or ") " in text or SENTENCE.match(text)
+    return [text] if is_rule and not is_file else read_rules(path)
 
 
 def _is_json_object(text: str) -> bool:
@@ -260,14 +275,13 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
 def _in_process(
     source: EventSource, rules: Rules, settings: Settings, batches: int | None, progress: Progress
 ) -> Replayed:
-    from lab.engine.loop.inprocess import compile_kernels
     from lab.engine.loop.local import local_loop
 
     with TemporaryDirectory(prefix="lab-replay-") as name:
         logs = _new_logs(Path(name, "logs"), rules)
         places, long_lines = _logged(source, logs.log("events"), Event())
         settings = _with_batches(settings, logs, batches)
-        compile_kernels()  # before the clock starts: most of it is loading what the events need anyway
+        _compile_once()  # before the clock starts: most of it is loading what the events need anyway
         stats, done, cuts, started = logs.log("stats").tail(), 0, 0, time.monotonic()
         with local_loop(logs, settings, str(Path(name, "checkpoint"))) as loop, loop.epoch() as running:
             while running.step():
@@ -276,6 +290,13 @@ def _in_process(
                 progress(done, len(source))
             seconds = time.monotonic() - started
         return _read_results("local", logs, source, places, long_lines, cuts, seconds)
+
+
+@cache
+def _compile_once() -> None:
+    from lab.engine.loop.inprocess import compile_kernels
+
+    compile_kernels()
 
 
 def _on_spark(

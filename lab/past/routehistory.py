@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from io import IOBase
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
@@ -24,6 +24,7 @@ from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import Schema
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
+from lab.sources.rows import RowSource, check_rows, is_table, source_of
 
 FORGET_AT = 1_000  # changes of rules
 
@@ -140,13 +141,14 @@ class PastEvents(ABC):
 
     schema: Schema
 
-    def add(self, lines: Iterable[str | bytes], log_times: Sequence[int] | None = None) -> int:
+    def add(self, lines: Any, log_times: Sequence[int] | None = None) -> int:
         """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
 
+        They may also be the rows of a DataFrame, a list of dicts or the `Path` of a file, as `lab.alerts` takes them.
         `log_times`: of each record; None: the log is not live, and a warning says if all are dead letters. Raises TypeError
-        for what is no list of lines.
+        for what is none of these.
         """
-        given = check_lines(lines)
+        given = lines_of(lines, self.schema)
         new = self._add(given, log_times)
         if not new and log_times is None:
             warn_if_nothing_was_read(given, self.schema)
@@ -191,26 +193,17 @@ class PastEvents(ABC):
         return [event for n, event in enumerate(events) if own.is_counted(event) and n not in left_out]
 
 
-def check_lines(lines: Iterable[str | bytes]) -> list[str | bytes]:
-    """The lines as a list. Raises TypeError, which says what to pass, for what would give no lines: a table, an open file, one text."""
-    if isinstance(lines, str | bytes):
-        raise TypeError("one text, expected a list of lines, as in a log: text.splitlines()")
-    if isinstance(lines, IOBase):
+def lines_of(given: Any, schema: Schema) -> list[str | bytes]:
+    """Lines as a list, also those of a table, of dicts or of a file. Raises TypeError, which says what to pass."""
+    if isinstance(given, str):
         raise TypeError(
-            "an open file, expected a list of lines; the beginning of a file decides its format: lab.source_at(path, schema=…)"
+            "one text, expected a list of lines, as in a log: text.splitlines(); or Path(name) of a file"
         )
-    if hasattr(lines, "columns"):
-        name = type(lines).__name__
-        raise TypeError(
-            f"a {name}, expected a list of lines: table.to_json(orient='records', lines=True).splitlines()"
-        )
-    found = list(lines)
-    for line in found:
-        if not isinstance(line, str | bytes):
-            raise TypeError(
-                f"{type(line).__name__} in place of a line, expected JSON as text: json.dumps(event)"
-            )
-    return found
+    if isinstance(given, Path) or is_table(given):
+        return list(source_of(given, schema))
+    check_rows(given)
+    found = list(given)
+    return found if all(isinstance(line, str | bytes) for line in found) else list(RowSource(found, schema))
 
 
 def warn_if_nothing_was_read(lines: Sequence[str | bytes], schema: Schema) -> None:

@@ -5,7 +5,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TextIO
 
 from lab.engine.loop.ends import Logs
@@ -14,11 +13,9 @@ from lab.logs.reading import POLL_S, SkippedLines, parse_records
 from lab.model.alerts import Alert
 from lab.model.formatting import escape_control_characters, plain_text
 from lab.model.hints import condition_hints
-from lab.model.messages import SENTENCE
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
 from lab.model.statuslines import parse_ack
-from lab.past.replay import read_rules
 from lab.running.target import Target
 
 ANSWER_S = 15.0  # how long to wait for the engine's answer
@@ -72,18 +69,6 @@ def read_rules_in_force(logs: Logs, schema: Schema) -> RuleBook:
         reason = escape_control_characters(refused[0])
         print(f"{some} refused for {schema.name}: {reason}", file=sys.stderr)
     return book
-
-
-def read_rules_argument(text: str) -> list[str]:
-    """The argument itself, or what is in the file of that name."""
-    path = Path(text)
-    try:
-        is_file = path.is_file()
-    except OSError:  # longer than any name of a file
-        is_file = False
-    # a sentence without its id has a bracket and then a word; the parser says that the id is missing
-    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text or ") " in text or SENTENCE.match(text)
-    return [text] if is_rule and not is_file else read_rules(path)
 
 
 def compaction_key(message: str, schema: Schema) -> str:

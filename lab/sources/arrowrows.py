@@ -21,6 +21,7 @@ from lab.model.schema import Schema
 from lab.model.times import NUMBERS
 
 ROWS, AT_ONCE = 10_000, 1 << 26  # rows, and about bytes, in memory
+REPEATED = 1 << 22  # bytes of texts that a dictionary has once, written out for all rows
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second
 ESCAPED = r'["\\\x00-\x1f]'  # what a JSON string has an escape for
 TEXT = pa.large_string()
@@ -108,8 +109,8 @@ class ArrowRows:
 
     def _dictionary_column(self, values: pa.DictionaryArray, path: tuple[str, ...]) -> pa.Array | None:
         used = values.indices.drop_null().unique()
-        texts = self._text_column(values.dictionary.take(used), path)
-        if texts is None or len(values) * (pc.max(pc.binary_length(texts)).as_py() or 0) > AT_ONCE:
+        texts = self._text_column(_taken(values, used), path)
+        if texts is None or len(values) * (pc.max(pc.binary_length(texts)).as_py() or 0) > REPEATED:
             return None  # a text is in memory once, however often it comes
         return texts.take(pc.index_in(values.indices, used)).fill_null("null")
 
@@ -143,7 +144,7 @@ class ArrowRows:
             return column.to_pylist()
         if pa.types.is_dictionary(kind):
             used = values.indices.drop_null().unique()
-            texts = dict(zip(used.to_pylist(), self._texts(values.dictionary.take(used), path)))
+            texts = dict(zip(used.to_pylist(), self._texts(_taken(values, used), path)))
             return (texts.get(number, "null") for number in values.indices.to_pylist())
         if pa.types.is_struct(kind):
             inside = [(kind.field(number).name, each) for number, each in enumerate(values.flatten())]
@@ -180,6 +181,12 @@ class ArrowRows:
 def list_bytes(values: int) -> int:
     """How many bytes a list of so many values has as text at least: a character and a comma for each."""
     return 2 * values
+
+
+def _taken(values: pa.DictionaryArray, used: pa.Array) -> pa.Array:
+    """The values of a dictionary with these numbers."""
+    words = values.dictionary
+    return (words.cast(TEXT) if pa.types.is_string_view(words.type) else words).take(used)
 
 
 def _quoted(texts: pa.Array, ending: str = "") -> pa.Array:

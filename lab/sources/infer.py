@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from lab.model.alerts import utc_text
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
@@ -23,6 +23,7 @@ from lab.model.times import NUMBERS, check_zone, is_shown_twice, local_to_utc_ms
 from lab.sources.csvcolumns import ColumnStyle
 from lab.sources.idandtime import IdAndTimeChooser
 from lab.sources.inferredfields import NO_ZONE, InferredField, Path, infer_type_and_unit, split_name
+from lab.sources.rows import are_rows, source_of
 from lab.sources.sampledrecords import SampledRecords, read_sample, sampled_values
 
 FEW_VALUES = 20
@@ -85,7 +86,7 @@ class SchemaProposal:
 
 
 def infer(
-    lines: Iterable[bytes],
+    lines: Any,
     name: str,
     *,
     texts: bool = False,
@@ -95,13 +96,13 @@ def infer(
     zone: str = "",
     styles: Mapping[str, ColumnStyle] = {},
 ) -> SchemaProposal:
-    """Proposes a schema for JSON lines, from the first 50,000. Raises ValueError if none is a record.
-
+    """Proposes a schema for JSON lines, or the rows of a DataFrame or a list of dicts, from the first 50,000. Raises ValueError if none is a record.
     `texts`: all values are texts, as the cells of CSV are; `styles`: how its columns are written, by name; `id`, `time`: the fields of
     the id and of the event time, by name or path; `zone`: of the clocks that times without a zone are on.
     """
     if zone:
         check_zone(zone)
+    lines = source_of(lines) if are_rows(lines) else lines
     read = read_sample(lines, texts)
     found, records = read.fields, read.record_count
     if not records:

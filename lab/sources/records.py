@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lab.sources.csvcolumns import ColumnStyle
 
+# what holds events, for errors
+TAKEN = "a DataFrame of pandas, polars or Spark, a table of pyarrow, a list of dicts, a path, or lab.source_at(path)"
+
 
 class UnreadableFile(ValueError):
     """A file that is not read; the message has a way that works."""

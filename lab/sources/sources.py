@@ -57,6 +57,10 @@ class EventSource(ABC):
     def place(self, index: int) -> str:
         """Where line `index` of the last reading stands, for people."""
 
+    def for_schema(self, schema: Schema) -> "EventSource":
+        """The same events, read for a schema."""
+        return self
+
 
 def source_at(where: Path | str, config: Config | None = None, schema: Schema | None = None) -> EventSource:
     """The events at a place, of a schema: a file (also gzip), the folder of a log, or kafka://HOST:PORT/TOPIC.
@@ -76,7 +80,7 @@ class Source(EventSource):
 
     def __init__(self, path: Path, schema: Schema | None = None):
         self._files: list[tuple[Format, str]]
-        self.schema = schema
+        self._path, self.schema = path, schema
         if path.exists() and not path.is_dir() and not path.is_file():
             raise UnreadableFile(
                 f"{path} is a pipe or a device, which can be read only once: save it to a file, and name that file"
@@ -118,6 +122,9 @@ class Source(EventSource):
         file, name = self._files[number]
         return f"{name}:{file.place(index - self._starts[number])}"
 
+    def for_schema(self, schema: Schema) -> EventSource:
+        return Source(self._path, schema)
+
 
 class TopicSource(EventSource):
     """The records of all partitions of a topic, or another log that is no folder, that are there when it is made, in the order of the log."""
@@ -148,3 +155,6 @@ class TopicSource(EventSource):
     def place(self, index: int) -> str:
         """`events/3:17`."""
         return self._log.place_of(self._partitions[index], self._offsets[index])
+
+    def for_schema(self, schema: Schema) -> EventSource:
+        return TopicSource(self._log, schema)

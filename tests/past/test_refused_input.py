@@ -4,6 +4,8 @@ import json
 import warnings
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import lab
@@ -39,10 +41,10 @@ def test_a_past_refuses_what_is_no_lines(kind, tmp_path):
     past, file = kind(LOGINS), tmp_path / "events.csv"
     file.write_text("eventId,eventTime\n1,5\n")
     for given, said in (
-        (DataFrame(), "to_json"),
+        (DataFrame(), "to_pandas"),
         (LOGINS_OF_TWO[0], "a list of lines"),
         (b"{}", "a list of lines"),
-        ([{"eventId": 1}], "json.dumps"),
+        ([5], "row 0: int, expected a dict or a line of JSON"),
     ):
         with pytest.raises(TypeError, match=said):
             past.add(given)
@@ -51,6 +53,29 @@ def test_a_past_refuses_what_is_no_lines(kind, tmp_path):
     with file.open("rb") as opened, pytest.raises(TypeError, match="lab.source_at"):
         past.add(opened)
     assert len(past) == 0
+
+
+@pytest.mark.parametrize("kind", PASTS)
+def test_a_past_and_a_replay_take_rows_as_well_as_lines(kind, tmp_path):
+    rows, file = [json.loads(line) for line in LOGINS_OF_TWO], tmp_path / "events.jsonl"
+    file.write_text("\n".join(LOGINS_OF_TWO))
+    rule = parse_message(RULE, LOGINS).rule
+    for given in (rows, pd.DataFrame(rows), pa.Table.from_pylist(rows), file):
+        past = kind(LOGINS)
+        assert past.add(given) == 3
+        assert [event["eventId"] for event in past.window(rule, 3)] == [1, 2, 3]
+        found = replay(given, [RULE], engine="reference", settings=Settings(LOGINS))
+        assert found.alert_count == 3 and not found.dead_letters
+
+
+def test_a_bad_row_is_a_dead_letter_with_its_number():
+    rows = [*map(json.loads, LOGINS_OF_TWO), {"eventId": "x", "eventTime": 4000}]
+    for engine in ("reference", "local"):
+        for given in (rows, pd.DataFrame(rows[:3]).assign(userId=["x", "7", "7"])):
+            letters = replay(given, [RULE], engine=engine, settings=Settings(LOGINS)).dead_letters
+            places = [letter["place"] for letter in letters]
+            assert places == (["row 3"] if given is rows else ["row 0", "row 1", "row 2"])
+            assert '"x"' in letters[0]["reason"]
 
 
 @pytest.mark.parametrize("kind", PASTS)

@@ -1,0 +1,223 @@
+"""`lab.alerts`: rules over the events of a table, and their alerts as a table of the same library.
+
+DataFrame ──► schema, proposed if there is none ──► replay in this process ──► a row for each alert ──► DataFrame
+"""
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.engine.checkpoint.settings import Settings
+from lab.model import schemafile
+from lab.model.alerts import WITHDRAWN_LINE, Alert, event_and_group_hash, parse_alert_line
+from lab.model.messages import lacks_id
+from lab.model.rules import BadRule, Rule, parse_message
+from lab.model.schema import Schema
+from lab.model.when import condition_fields
+from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, read_rules_argument, replay
+from lab.sources.infer import infer
+from lab.sources.inferredfields import NO_ZONE
+from lab.sources.rows import is_table, source_of
+from lab.sources.sources import EventSource
+
+SHOWN = 3  # bad rows in an error
+BAD_ROWS = ("raise", "warn")
+
+
+class BadRows(UserWarning):
+    """Rows that are no events: their windows lack them."""
+
+
+def alerts(
+    events: Any,
+    rules: Any,
+    schema: Schema | str | Path | None = None,
+    *,
+    bad_rows: str = "raise",
+) -> Any:
+    """The alerts that rules raise at the events of a table, as a table of the same library: a row for each.
+
+    They are those of `lab.replay`, in the order of event time, event id and rule id. It needs no Java, unless the DataFrame is Spark's.
+
+    `events`: a DataFrame of pandas, polars or Spark (batch; its rows come to this process), a table of pyarrow or whatever else gives
+    Arrow's C stream, a list or iterator of dicts, or a path as `lab.replay` takes it. The order of the rows is the order in which they
+    arrived: an event that comes after newer ones of its group is late, so sort by time what is not sorted. The table is not changed.
+    `rules`: a sentence, a message of JSON, a dict, a `Rule`, a path to a file of rules, or a list of them. A sentence without an id
+    gets its place in the list as its id.
+    `schema`: a Schema, the name of one ("payments"), or a path; None: as `lab infer` proposes it for the first 50,000 rows, with a
+    warning if the choice of the id or the time is doubtful.
+    `bad_rows`: "raise": a row that is no event is a ValueError; "warn": it is left out, with a warning (`BadRows`).
+
+    The columns have the names of an alert's JSON: alertId, ruleId, ruleVersion, key, `group.NAME` for each grouping field, aggregate,
+    operator, limit, what the rules' alerts carry (severity, title, `labels.NAME`, conditions, `event.NAME`), eventId (of several
+    fields `eventId.NAME`), eventTime and, if events can be taken back, withdrawn. Amounts are exact decimals; times are in UTC.
+    A list of dicts gives a list of dicts, which are the JSON; a path gives a pandas DataFrame.
+
+    >>> events = [{"id": n, "at": 1714557600000 + n, "card": "a", "amount": 30 * n} for n in range(1, 4)]
+    >>> [(alert["eventId"], alert["aggregate"]) for alert in alerts(events, "SUM(amount) per card over 1 h > 80")]
+    [(2, '90'), (3, '180')]
+    """
+    if bad_rows not in BAD_ROWS:
+        raise ValueError(f"bad_rows: {bad_rows!r}, expected {' or '.join(map(repr, BAD_ROWS))}")
+    source, known = _with_schema(events, schema)
+    if known is None:
+        return _as_given(events, [], (), None)
+    messages = rule_messages(rules, known)
+    in_force = check_rules(messages, known).sorted()
+    _warn_of_missing_columns(source, in_force)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingRead)  # `_tell_bad_rows` says it
+        result = replay(source, messages, engine="local", settings=Settings(known))
+    _tell_bad_rows(result, bad_rows)
+    for warning in result.routes.warnings():
+        warnings.warn(
+            f"{warning}; the order of the rows counts: sort them by {known.time_field}", stacklevel=2
+        )
+    return _as_given(events, result.alert_lines, in_force, known)
+
+
+# -- what is given -----------------------------------------------------------------------------------------------------
+
+
+def rule_messages(rules: Any, schema: Schema) -> list[str]:
+    """Rules in whatever form as messages; a sentence without an id gets its place as its id. Raises BadRule, OSError.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> rule_messages(["COUNT(events) over 1 h > 5", {"ruleId": 7, "ruleState": "PAUSE"}], PAYMENTS)[1]
+    '{"ruleId": 7, "ruleState": "PAUSE"}'
+    """
+    given = [message for rule in _as_list(rules) for message in _messages_of(rule)]
+    ids = [0 if lacks_id(text) else parse_message(text, schema).rule_id for text in given]
+    for place, text in enumerate(given, 1):
+        if not ids[place - 1]:
+            if place in ids:
+                raise BadRule(
+                    f'rule {place} of {len(given)} has no id, and another one has the id {place}: give it one: "99: {text}"'
+                )
+            rule = parse_message(text, schema, place).rule
+            given[place - 1] = json.dumps(rule.to_dict()) if rule else text
+    return given
+
+
+def _as_list(rules: Any) -> list:
+    if isinstance(rules, str | bytes | Path | dict | Rule):
+        return [rules]
+    try:
+        return list(rules)
+    except TypeError:
+        raise TypeError(
+            f"rules: a {type(rules).__name__}, expected a sentence, a dict, a Rule, a path, or a list of them"
+        ) from None
+
+
+def _messages_of(rule: Any) -> list[str]:
+    match rule:
+        case Rule():
+            return [json.dumps(rule.to_dict())]
+        case dict():
+            return [json.dumps(rule, default=str)]
+        case Path():
+            return read_rules(rule)
+        case bytes():
+            return [rule.decode(errors="surrogateescape")]
+        case str():
+            return read_rules_argument(rule)
+    raise TypeError(
+        f"a {type(rule).__name__} in place of a rule, expected a sentence, a dict, a Rule or a path"
+    )
+
+
+def _with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSource, Schema | None]:
+    """The events as those of a schema: the given one, or one that is proposed; None if there are no events to propose one for."""
+    if given is not None:
+        schema = given if isinstance(given, Schema) else schemafile.schema(given)
+        return source_of(events, schema), schema
+    source = source_of(events)
+    if source.schema or not len(source):
+        return source, source.schema
+    name = re.sub(r"(\.[A-Za-z]+)*$", "", Path(events).name) if isinstance(events, str | Path) else "events"
+    proposal = infer(source, name, texts=source.texts, format=source.format, styles=source.styles)
+    if proposal.missing:
+        raise ValueError(
+            f"no schema was given, and none can be proposed: {'; '.join(proposal.missing)}. In Python: "
+            'schema=lab.infer(events, "events", id=["NAME"], time="NAME").schema'
+        )
+    schema = proposal.schema
+    chosen = ("", *schema.id_fields, schema.time_field)
+    if doubts := [doubt for name in chosen for doubt in proposal.doubts.get(name, ()) if doubt != NO_ZONE]:
+        warnings.warn(
+            f"the schema is proposed (id {', '.join(schema.id_fields)}, time {schema.time_field}), with doubts: {'; '.join(doubts)}. "
+            "schema=… says what is right",
+            stacklevel=3,
+        )
+    return source.for_schema(schema), schema
+
+
+def _warn_of_missing_columns(source: EventSource, rules: Iterable[Rule]) -> None:
+    """Warns of fields that rules name and the table lacks: they are null."""
+    columns = getattr(source, "columns", None)
+    if columns is None or source.schema is None:
+        return
+    in_records = {field.name for field in source.schema.fields}
+    for name in dict.fromkeys(name for rule in rules for name in _fields_of(rule) if name in in_records):
+        if (column := source.schema.field(name).record_path[0]) not in columns:
+            warnings.warn(
+                f"no column {column}, which rules name: it counts as null in each row", stacklevel=3
+            )
+
+
+def _fields_of(rule: Rule) -> Iterator[str]:
+    """The fields of events that a rule names."""
+    yield from (*rule.keys, *rule.event_fields, *condition_fields(rule.when), *condition_fields(rule.filter))
+    for each in rule.aggregations:
+        yield from (*each.unique, *([each.field] if each.field else []), *condition_fields(each.where))
+
+
+def _tell_bad_rows(result: Replayed, bad_rows: str) -> None:
+    """Raises ValueError, or warns, if rows are no events."""
+    letters = result.dead_letters
+    if not letters:
+        return
+    some = "; ".join(f"{letter['place']}: {letter['reason']}" for letter in letters[:SHOWN])
+    said = f"{len(letters):,} of {result.events:,} rows are no events: {some}{'; …' if len(letters) > SHOWN else ''}"
+    if bad_rows == "raise":
+        raise ValueError(f'{said}. bad_rows="warn" leaves them out, schema=… says what is right')
+    warnings.warn(f"{said}. They are left out", BadRows, stacklevel=3)
+
+
+# -- what comes out ----------------------------------------------------------------------------------------------------
+
+
+def _as_given(events: Any, lines: Sequence[str], rules: Sequence[Rule], schema: Schema | None) -> Any:
+    """Alerts as whatever the events came in."""
+    standing = [line for line in lines if not line.startswith(WITHDRAWN_LINE)]
+    withdrawn = _withdrawn(lines) if schema and schema.taken_back else None
+    if not is_table(events) and not isinstance(events, str | Path | EventSource):
+        rows = [json.loads(line) for line in standing]
+        return (
+            [row | {"withdrawn": was} for row, was in zip(rows, withdrawn)] if withdrawn is not None else rows
+        )
+    from lab.past.alertcolumns import alert_columns  # which loads pyarrow
+    from lab.sources.tables import table_like
+
+    ids = [f"eventId.{name}" for name in schema.id_fields] if schema else []
+    found = alert_columns(standing, rules, schema, withdrawn)
+    return table_like(events, found, ("ruleId", "ruleVersion", "eventId", *ids))
+
+
+def _withdrawn(lines: Iterable[str]) -> list[bool]:
+    """Of each alert among the lines, whether its event was taken back afterwards."""
+    withdrawn: list[bool] = []
+    before: dict[bytes, list[int]] = {}
+    for line in map(parse_alert_line, lines):
+        at = event_and_group_hash(line)
+        if isinstance(line, Alert):
+            before.setdefault(at, []).append(len(withdrawn))
+            withdrawn.append(False)
+            continue
+        for number in before.pop(at, ()):
+            withdrawn[number] = True
+    return withdrawn

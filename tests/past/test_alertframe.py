@@ -1,0 +1,343 @@
+"""`lab.alerts` gives the alerts of a replay, as a table of the library that the events came in."""
+
+import json
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lab
+from lab.engine.checkpoint.settings import Settings
+from lab.model.alerts import WITHDRAWN_LINE
+from lab.model.rules import BadRule, parse_message
+from lab.model.schema import LOGINS, Schema
+from lab.past.alertframe import BadRows, alerts
+from lab.past.replay import replay
+from tests.examples import examples
+from tests.strategies import PAIRS, RETURNS, rules
+
+try:
+    import polars
+except ImportError:
+    polars = None  # type: ignore[assignment]
+
+START = 1_714_557_600_000
+TYPES = pa.schema(
+    [
+        *[("eventId", pa.int64()), ("eventTime", pa.int64()), ("userId", pa.int64())],
+        *[("action", pa.dictionary(pa.int8(), pa.string())), ("ip", pa.string()), ("country", pa.string())],
+        ("amount", pa.decimal128(18, 2)),
+    ]
+)
+IN_PANDAS = {pa.int64(): pd.Int64Dtype()}.get
+
+
+def records_of_pandas(table: pd.DataFrame) -> list[dict]:
+    plain = table.astype(object).where(table.notna(), None)
+    return plain.to_dict("records")  # type: ignore[return-value]
+
+
+KINDS: dict[str, tuple[Callable[[list[dict]], Any], Callable[[Any], list[dict]]]] = {
+    "pandas": (lambda rows: arrow(rows).to_pandas(types_mapper=IN_PANDAS), records_of_pandas),
+    "pandas with gaps as NaN": (lambda rows: arrow(rows).to_pandas(), records_of_pandas),
+    "pyarrow": (lambda rows: arrow(rows), pa.Table.to_pylist),
+    "a batch": (lambda rows: arrow(rows).combine_chunks().to_batches()[0], pa.Table.to_pylist),
+    "a data set": (lambda rows: pyarrow.dataset.dataset(arrow(rows)), pa.Table.to_pylist),
+    "an iterator": (iter, list),
+    "dicts": (list, list),
+}
+if polars:
+    KINDS["polars"] = (lambda rows: polars.from_arrow(arrow(rows)), lambda found: found.to_dicts())
+
+
+def arrow(rows: list[dict]) -> pa.Table:
+    return pa.Table.from_pylist(rows, TYPES)
+
+
+@st.composite
+def logins(draw) -> list[dict]:
+    rows, time = [], START
+    for _ in range(draw(st.integers(1, 25))):
+        time += draw(st.sampled_from([0, 1, 1_000, 30_000, 61_000, -400_000]))
+        action = draw(st.sampled_from(["login", "pay", "returned"]))
+        again = action == "returned" and rows
+        row = {
+            "eventId": draw(st.integers(0, 40)),
+            "eventTime": time,
+            "userId": draw(st.sampled_from([1, 1, 1, 2, None])),
+            "action": action,
+            "ip": draw(st.sampled_from(["a", "10.1.2.3", 'a;"\\', "é", None])),
+            "country": draw(st.sampled_from(["KR", "CN", "K,R"])),
+            "amount": draw(
+                st.sampled_from([None, *map(Decimal, ("0.01", "2.50", "-3.25", "9999999999999999.99"))])
+            ),
+        }
+        rows.append(draw(st.sampled_from(rows)) | {"action": action} if again else row)
+    return rows
+
+
+def lines_of(rows: list[dict]) -> list[str]:
+    """Rows as JSON, written without the code that is tested."""
+    numbers = [row | {"amount": row["amount"] and f"#{row['amount']}#"} for row in rows]
+    return [json.dumps(row).replace('"#', "").replace('#"', "") for row in numbers]
+
+
+def flat(alert: dict, schema: Schema) -> dict:
+    """An alert's JSON as a row of a table without its gaps."""
+    row: dict = {}
+    for name, value in alert.items():
+        if name == "eventId" and len(schema.id_fields) > 1:
+            row |= {f"eventId.{field}": part for field, part in zip(schema.id_fields, value)}
+        elif isinstance(value, dict):
+            row |= {f"{name}.{inner}": each for inner, each in value.items() if each is not None}
+        else:
+            row[name] = value
+    return row
+
+
+def as_json(row: dict) -> dict:
+    """A row of a table without its gaps, with the values of an alert's JSON."""
+
+    def plain(value):
+        match value:
+            case Decimal():
+                return f"{value.normalize():f}"
+            case datetime():
+                return round(value.timestamp() * 1000)
+            case dict():
+                return {name: plain(each) for name, each in value.items()}
+        return (
+            [plain(each) for each in value]
+            if hasattr(value, "__len__") and not isinstance(value, str)
+            else value
+        )
+
+    return {name: plain(value) for name, value in row.items() if value is not None}
+
+
+def normalized(value, name: str = ""):
+    """JSON whose amounts are in their shortest form."""
+    if isinstance(value, dict):
+        return {key: normalized(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [normalized(each) for each in value]
+    if name in ("aggregate", "limit", "group.amount", "event.amount") and value is not None:
+        return f"{Decimal(value).normalize():f}"
+    return value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=examples(24), deadline=None)
+@given(logins(), st.lists(rules(), min_size=1, max_size=4), st.sampled_from([LOGINS, PAIRS, RETURNS]))
+def test_a_table_raises_the_alerts_of_a_replay_of_its_rows_as_json_lines(
+    tmp_path_factory, kind, rows, of, schema
+):
+    events = tmp_path_factory.mktemp("events") / "events.jsonl"
+    events.write_text("\n".join(lines_of(rows)))
+    make, read = KINDS[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is late or a duplicate
+        try:
+            wanted = replay(events, of, engine="reference", settings=Settings(schema))
+        except BadRule:  # such as to pause a rule that is not there
+            with pytest.raises(BadRule):
+                alerts(make(rows), of, schema)
+            return
+        found = read(alerts(make(rows), of, schema))
+    lines = [line for line in wanted.alert_lines if not line.startswith(WITHDRAWN_LINE)]
+    if kind in ("dicts", "an iterator"):
+        assert [{name: row[name] for name in row if name != "withdrawn"} for row in found] == list(
+            map(json.loads, lines)
+        )
+        return
+    expected = [normalized(flat(json.loads(line), schema)) for line in lines]
+    without = [{name: row[name] for name in row if name != "withdrawn"} for row in found]
+    assert [normalized(as_json(row)) for row in without] == expected
+
+
+PURCHASES = [
+    {
+        "id": f"A-{n}",
+        "at": datetime(2024, 5, 1, tzinfo=UTC) + timedelta(minutes=n),
+        "card": n % 3,
+        "amount": n / 4,
+    }
+    for n in range(60)
+]
+RULE = "SUM(amount) per card over 1 h > 100"
+
+
+def test_a_table_needs_a_rule_and_no_more():
+    frame = pd.DataFrame(PURCHASES)
+    before = frame.copy()
+    found = lab.alerts(frame, RULE)
+    assert list(found.columns) == [
+        *(
+            "alertId",
+            "ruleId",
+            "ruleVersion",
+            "key",
+            "group.card",
+            "aggregate",
+            "operator",
+            "limit",
+            "eventId",
+        ),
+        "eventTime",
+    ]
+    assert len(found) > 5 and found["aggregate"].min() > 100 and set(found["ruleId"]) == {1}
+    joined = frame.merge(found, left_on=["id", "at"], right_on=["eventId", "eventTime"])
+    assert len(joined) == len(found) and (joined["card"] == joined["group.card"]).all()
+    assert frame.equals(before)
+
+
+def test_rules_come_in_any_form(tmp_path):
+    rows, schema = PURCHASES, lab.infer(PURCHASES, "events").schema
+    rule = parse_message(f"1: {RULE}", schema).rule
+    file = tmp_path / "rules.txt"
+    file.write_text(f"1: {RULE}\n")
+    wanted = alerts(rows, RULE, schema)
+    assert wanted
+    message = rule.to_dict()
+    for form in (
+        f"1: {RULE}",
+        message,
+        json.dumps(message),
+        json.dumps(message).encode(),
+        rule,
+        file,
+        str(file),
+    ):
+        assert alerts(rows, form, schema) == alerts(rows, [form], schema) == wanted
+    both = alerts(rows, [RULE, f"7: {RULE}", RULE], schema)
+    assert {alert["ruleId"] for alert in both} == {1, 3, 7}
+    with pytest.raises(BadRule, match="rule 1 of 2 has no id, and another one has the id 1"):
+        alerts(rows, [RULE, f"1: {RULE}"], schema)
+    with pytest.raises(BadRule, match="cards"):
+        alerts(rows, "SUM(amount) per cards over 1 h > 100", schema)
+    with pytest.raises(TypeError, match="a int in place of a rule"):
+        alerts(rows, [5], schema)
+    with pytest.raises(TypeError, match="rules: a int"):
+        alerts(rows, 5, schema)  # type: ignore[arg-type]
+
+
+def test_a_schema_is_one_or_a_name_or_a_file_or_is_proposed(tmp_path):
+    proposal, file = lab.infer(PURCHASES, "events"), tmp_path / "events.toml"
+    file.write_text(proposal.toml())
+    wanted = alerts(PURCHASES, RULE)
+    for schema in (proposal.schema, file, str(file)):
+        assert alerts(PURCHASES, RULE, schema) == wanted
+    rows = [{"transactionId": 1, "eventTime": 5, "payeeId": 7, "paymentAmount": 3}]
+    assert len(alerts(rows, "COUNT(events) per payeeId over 1 h > 0", "payments")) == 1
+    with pytest.raises(ValueError, match=r"no schema was given, and none can be proposed: no id.*lab\.infer"):
+        alerts([{"at": START, "x": 1}] * 20, "COUNT(events) over 1 h > 0")
+    with pytest.warns(UserWarning, match=r"the schema is proposed \(id id, time at\), with doubts"):
+        alerts(
+            [
+                {"id": 1, "at": 1 + START},
+                {"id": 1, "at": START},
+                *({"id": n, "at": START + n} for n in range(2, 30)),
+            ],
+            "COUNT(events) over 1 h > 100",
+        )
+
+
+def test_a_path_gives_a_pandas_frame(tmp_path):
+    frame = pd.DataFrame(PURCHASES)
+    wanted = alerts(frame, RULE)
+    frame.to_parquet(parquet := tmp_path / "events.parquet")
+    frame.to_csv(csv := tmp_path / "events.csv", index=False)
+    frame.to_json(lines := tmp_path / "events.jsonl", orient="records", lines=True, date_unit="ms")
+    for path in (parquet, csv, lines, str(csv), lab.source_at(parquet)):
+        pd.testing.assert_frame_equal(alerts(path, RULE), wanted)
+
+
+def test_no_rows_and_no_alerts_have_the_columns_of_alerts():
+    frame, of = (
+        pd.DataFrame(PURCHASES),
+        [f"{RULE}, labels team = a, with at of the event", "COUNT(events) over 1 h > 9"],
+    )
+    schema = lab.infer(frame, "events").schema
+    some, none = alerts(frame, of, schema), alerts(frame[:0], of, schema)
+    assert len(some) and not len(none)
+    assert some.dtypes.to_dict() == none.dtypes.to_dict()
+    assert alerts([], of, schema) == alerts([], of) == []
+    few = alerts(frame[:0], of)  # no rows tell what the fields of a group are
+    assert list(few.columns) == [name for name in some.columns if "." not in name]
+    assert (
+        alerts(arrow([]), "COUNT(events) over 1 h > 9", LOGINS).schema
+        == alerts(arrow([{"eventId": 1, "eventTime": 1}]), "COUNT(events) over 1 h > 0", LOGINS).schema
+    )
+
+
+def test_a_row_that_is_no_event_is_an_error_or_a_warning():
+    rows = [*PURCHASES, {"id": None, "at": PURCHASES[-1]["at"], "card": 1, "amount": 3}]
+    for table in (rows, pd.DataFrame(rows)):
+        schema = lab.infer(PURCHASES, "events").schema
+        with pytest.raises(
+            ValueError, match=r'1 of 61 rows are no events: row 60: id: nothing.*bad_rows="warn"'
+        ):
+            alerts(table, RULE, schema)
+        with pytest.warns(BadRows, match="1 of 61 rows are no events: row 60"):
+            found = alerts(table, RULE, schema, bad_rows="warn")
+        assert len(found) == len(alerts(PURCHASES, RULE, schema))
+    with pytest.raises(ValueError, match="bad_rows: 'skip', expected 'raise' or 'warn'"):
+        alerts(PURCHASES, RULE, bad_rows="skip")
+
+
+def test_rows_that_come_late_and_columns_that_are_not_there_are_told():
+    frame = pd.DataFrame([row | {"at": row["at"] + timedelta(hours=n)} for n, row in enumerate(PURCHASES)])
+    schema = lab.infer(frame, "events").schema
+    with pytest.warns(UserWarning, match="dropped.*the order of the rows counts: sort them by at"):
+        alerts(frame[::-1], RULE, schema)
+    with pytest.warns(UserWarning, match="no column card, which rules name: it counts as null in each row"):
+        assert alerts(frame.drop(columns="card"), RULE, schema).empty
+
+
+def test_alerts_whose_event_was_taken_back_say_so():
+    row = {"eventId": 1, "eventTime": 5, "userId": 7, "action": "pay"}
+    rows = [row, row | {"action": "returned"}, row | {"eventId": 2}]
+    rule = "COUNT(events) per userId over 1 h > 0"
+    assert [alert["withdrawn"] for alert in alerts(rows, rule, RETURNS)] == [True, False]
+    assert alerts(pd.DataFrame(rows), rule, RETURNS)["withdrawn"].tolist() == [True, False]
+
+
+def test_the_squares_of_the_largest_numbers_stay_exact():
+    rows = [
+        {"eventId": n, "eventTime": n, "amount": Decimal("9999999999999999.99") * (-1) ** n} for n in range(3)
+    ]
+    rule, wanted = "VARIANCE(amount) over 1 h > 0", Decimal("99999999999999999800000000000000.0001")
+    assert Decimal(alerts(rows, rule, LOGINS)[0]["aggregate"]) == wanted
+    assert alerts(pd.DataFrame(rows), rule, LOGINS)["aggregate"][0] == wanted
+    assert alerts(arrow(rows), rule, LOGINS)["aggregate"][0].as_py() == wanted
+    if polars:
+        assert Decimal(alerts(polars.from_arrow(arrow(rows)), rule, LOGINS)["aggregate"][0]) == wanted
+
+
+@pytest.mark.slow
+def test_a_dataframe_of_spark_gives_one_of_spark(spark):
+    frame = spark.createDataFrame(pd.DataFrame(PURCHASES))
+    found = alerts(frame, RULE)
+    wanted = alerts(pd.DataFrame(PURCHASES), RULE)
+    assert found.columns == list(wanted.columns)
+    rows = [(row["eventId"], row["aggregate"], row["group.card"]) for row in found.collect()]
+    assert rows == list(zip(wanted["eventId"], wanted["aggregate"], wanted["group.card"]))
+    assert alerts(frame.limit(0), RULE, lab.infer(PURCHASES, "events").schema).schema == found.schema
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(TypeError, match="a streaming DataFrame, expected one of finished events"):
+        alerts(stream, RULE)
+
+
+def test_other_files_stay_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    alerts(PURCHASES, RULE)
+    assert list(Path().iterdir()) == []
