@@ -244,6 +244,11 @@ Started again with the same checkpoint, the engine continues where it stopped: n
         action="store_true",
         help="topics only: deliver in transactions, so that readers of committed records get each alert once, some tens of ms later",
     )
+    command.add_argument(
+        "--power-safe",
+        action="store_true",
+        help="topics only: each save waits for the disk, so that a power failure loses no alert, some tens of ms every 2 s",
+    )
     add_engine_options(command, live=True)
     add_service_options(command)
 

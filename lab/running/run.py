@@ -53,7 +53,11 @@ class ServiceOptions:
 
 def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
     """Runs the engine until Ctrl-C, SIGTERM or SIGHUP; prints a line per second while something happens."""
-    from lab.engine.loop.ends import check_tasks_can_reach, check_transactions_possible
+    from lab.engine.loop.ends import (
+        check_power_safe_possible,
+        check_tasks_can_reach,
+        check_transactions_possible,
+    )
     from lab.machine.session import is_spark_submitted, session
 
     logs, checkpoint = target.logs, target.checkpoint
@@ -61,6 +65,8 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
     check_tasks_can_reach(logs, place, service.spark_master or "local")
     if settings.exactly_once:
         check_transactions_possible(logs, place)
+    if settings.power_safe:
+        check_power_safe_possible(logs, place)
     say = MessagePrinter(service.messages_as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())

@@ -90,8 +90,8 @@ def test_a_torn_record_is_no_cut_and_the_next_one_takes_its_place(tmp_path, lost
     assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [5, 7]
 
 
-def test_damage_before_the_last_record_is_an_error_that_names_the_file(tmp_path):
-    attempt(tmp_path).add(mark(5))
+def test_damage_before_a_save_is_an_error_that_names_the_file(tmp_path):
+    saved(tmp_path)
     file = tmp_path / FOLDER / "000000000.jsonl"
     file.write_bytes(file.read_bytes().replace(b'"number": 0', b'"number": 1', 1))
     with pytest.raises(ValueError, match="000000000.jsonl is damaged at byte 0: restore the checkpoint"):

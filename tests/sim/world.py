@@ -259,7 +259,13 @@ def _remove(folder: CheckpointFolder, name: str) -> None:
 
 
 def _append(
-    folder: CheckpointFolder, name: str, size: int, whole: int, data: bytes, ending: bytes = b""
+    folder: CheckpointFolder,
+    name: str,
+    size: int,
+    whole: int,
+    data: bytes,
+    ending: bytes = b"",
+    kept: bool = False,
 ) -> bool:
     world = World.current
     world.step("before an append")
@@ -310,6 +316,7 @@ def installed() -> Iterator[None]:
             (CheckpointFolder, "write", _write),
             (CheckpointFolder, "remove", _remove),
             (CheckpointFolder, "names", _names),
+            (CheckpointFolder, "keep_names", lambda _: None),  # this disk forgets nothing
             (CheckpointFolder, "append_if_unchanged", _append),
             (CheckpointFolder, "has_size_and_ending", _is_as),
             (shared, "create_arrays", _create),

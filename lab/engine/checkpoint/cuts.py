@@ -9,6 +9,10 @@ file's size and last record show. So an attempt can add nothing after another on
 written before the epoch's state file; `saved` is written after that file. An attempt of an earlier start (`lab.engine.checkpoint.lease`)
 is refused. A driver that chooses the cuts itself first closes the epoch after the loop's last one, so that no task adds cuts to it. A line
 begins with its checksum: a torn last line is not a record, and no result of its cut is visible.
+
+The `end` and `saved` wait for the disk, with all that the cuts before them need; a cut waits for no disk. So after a power failure the
+newest epoch that has an `end` is carried out again, or what came after its beginning is cut anew: no alert is lost, some come twice,
+with the same `alertId`.
 """
 
 import json
@@ -22,6 +26,7 @@ from lab.model.times import now_ms
 FOLDER = "cuts"
 # how much of a file's end identifies it: more than an `attempt` record, and each of these is unique
 ENDING_BYTES = 200
+WAIT_FOR_DISK = ("end", "saved")
 Mark = dict  # `lab.engine.loop.cut.Mark`
 
 
@@ -147,7 +152,8 @@ class CutLog:
     def _add(self, record: dict) -> None:
         line, size, ending = _line(record), self._size, self._ending
         self._size, self._ending = size + len(line), line
-        if not self._folder.append_if_unchanged(_name(self.epoch), size, size, line, ending):
+        kept = not record.keys().isdisjoint(WAIT_FOR_DISK)
+        if not self._folder.append_if_unchanged(_name(self.epoch), size, size, line, ending, kept):
             raise self._taken_over()
 
     def _taken_over(self) -> TakenOver:
@@ -170,6 +176,7 @@ class CutLog:
         if not self.ended:
             end = self.mark | {"stopped": now_ms()}
             self._add({"end": end, "number": self.number})
+            self._folder.keep_names()
             self._take_end(end)
 
     def _take_end(self, end: Mark) -> None:
@@ -302,12 +309,16 @@ def _record(line: bytes) -> dict | None:
 
 
 def _records(data: bytes, where: str) -> tuple[list[dict], int]:
-    """The records of a file, and how many bytes they are; a torn tail is ignored. Raises ValueError for any other damage.
+    """The records of a file, and how many bytes they are. Raises ValueError if what the disk had to keep is damaged.
+
+    A tail is ignored that is torn, or of which a power failure has left pieces: no `saved` comes after the damage.
 
     >>> data = _line({"attempt": 0}) + _line({"attempt": 1})
     >>> _records(data[:-1], "…")
     ([{'attempt': 0}], 24)
-    >>> _records(data[1:], "cuts/000000000.jsonl")
+    >>> _records(_line({"attempt": 0}) + bytes(20) + data + _line({"end": {}}), "…")
+    ([{'attempt': 0}], 24)
+    >>> _records(data[1:] + _line({"saved": True}), "cuts/000000000.jsonl")
     Traceback (most recent call last):
     ValueError: cuts/000000000.jsonl is damaged at byte 0: restore the checkpoint
     """
@@ -316,7 +327,7 @@ def _records(data: bytes, where: str) -> tuple[list[dict], int]:
     for number, line in enumerate(lines[:-1]):
         record = _record(line)
         if record is None:
-            if number == len(lines) - 2 and not lines[-1]:
+            if not any(later and "saved" in later for later in map(_record, lines[number + 1 :])):
                 break
             raise ValueError(f"{where} is damaged at byte {at}: restore the checkpoint")
         records.append(record)

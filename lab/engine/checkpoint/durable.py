@@ -2,8 +2,12 @@
 
 The engine reads and writes its own files in a checkpoint through it: each is written completely or not at all. Spark writes its logs
 there itself.
+
+A machine that loses its power forgets what the disk was not made to keep: the content of a file, and its name. A folder that is
+`power_safe` keeps no name without its content; who relies on a name, or on what was appended, waits for the disk (`keep_names`, `kept`).
 """
 
+import errno
 import os
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -33,15 +37,15 @@ class CheckpointFolder:
     (['1.json'], b'{}', None)
     """
 
-    def __init__(self, where: Path | str):
-        self.where = str(where)
+    def __init__(self, where: Path | str, power_safe: bool = False):
+        self.where, self.power_safe = str(where), power_safe
         if not self.is_on_this_machine and not self.where.startswith((SHARED, *STORES)):
             raise ValueError(
                 f"checkpoint {where}: expected a folder, file:///… for one that machines share, or s3a://BUCKET/…"
             )
 
     def __truediv__(self, name: str) -> "CheckpointFolder":
-        return CheckpointFolder(f"{self.where.rstrip('/')}/{name}")
+        return CheckpointFolder(f"{self.where.rstrip('/')}/{name}", self.power_safe)
 
     def __str__(self) -> str:
         return self.where
@@ -99,26 +103,56 @@ class CheckpointFolder:
         try:
             self._write_local(aside, data)
         except FileNotFoundError:
-            make_folder(folder)
+            self._make()
             self._write_local(aside, data)
         os.replace(aside, f"{folder}/{name}")
 
-    @staticmethod
-    def _write_local(path: str, data: bytes | bytearray) -> None:
+    def _make(self) -> None:
+        make_folder(self.path)
+        if self.power_safe:
+            _keep_names(self.path.parent)
+
+    def _write_local(self, path: str, data: bytes | bytearray) -> None:
         try:
             with file_named_in_errors(path), open(path, "wb", opener=private_file_opener) as file:
                 file.write(data)
+                if self.power_safe:
+                    file.flush()
+                    keep_content(file.fileno())
         except OSError:  # a part of it would stay on a full disk
             with suppress(OSError):
                 os.unlink(path)
             raise
 
+    def keep_names(self) -> None:
+        """Waits until a power failure forgets no file that was written or replaced in this folder."""
+        if self.power_safe:
+            _keep_names(self.path)
+
+    def keep_everything(self) -> None:
+        """Waits until a power failure forgets nothing that is in this folder, whoever wrote it."""
+        for folder, _, names in os.walk(self.path) if self.power_safe else ():
+            for name in names:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    file = os.open(f"{folder}/{name}", os.O_RDONLY)
+                    try:
+                        keep_content(file)
+                    finally:
+                        os.close(file)
+            _keep_names(Path(folder))
+
     def append_if_unchanged(
-        self, name: str, expected_size: int, kept_bytes: int, data: bytes, expected_ending: bytes = b""
+        self,
+        name: str,
+        expected_size: int,
+        kept_bytes: int,
+        data: bytes,
+        expected_ending: bytes = b"",
+        kept: bool = False,
     ) -> bool:
         """Writes data after the first `kept_bytes` of a file if the file `has_size_and_ending` as expected; returns whether it did.
 
-        Only for a local folder. A file that does not exist has 0 bytes.
+        `kept`: if it is power-safe, waits until a power failure forgets nothing of the content. Only for a local folder. A file that does not exist has 0 bytes.
 
         >>> import tempfile
         >>> folder = CheckpointFolder(tempfile.mkdtemp())
@@ -134,7 +168,7 @@ class CheckpointFolder:
         try:
             file = os.open(path, os.O_RDWR)
         except FileNotFoundError:
-            make_folder(self.path)
+            self._make()
             file = private_file_opener(path, os.O_RDWR | os.O_CREAT)
         try:
             lock_file(file)
@@ -146,6 +180,8 @@ class CheckpointFolder:
                 while data:
                     written = os.pwrite(file, data, at)
                     data, at = data[written:], at + written
+                if kept and self.power_safe:
+                    keep_content(file)
             return True
         finally:
             unlock_file(file)
@@ -191,6 +227,28 @@ class CheckpointFolder:
             system.delete_file(f"{folder}/{name}")
         except FileNotFoundError:
             pass
+
+
+def _keep_names(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        keep_folder(folder)
+    finally:
+        os.close(folder)
+
+
+def keep_content(file: int) -> None:
+    """Waits until the disk has what was written to an open file, by its descriptor."""
+    getattr(os, "fdatasync", os.fsync)(file)
+
+
+def keep_folder(folder: int) -> None:
+    """Waits until the disk has the names in a folder, by its descriptor."""
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that keeps them without being asked
+            raise
 
 
 def _has_size_and_ending(file: int, size: int, ending: bytes) -> bool:

@@ -218,6 +218,7 @@ def save_ledger(
     number = _number(previous_name) + 1
     name = _name(number, data)
     (folder / FOLDER).write(name, data)
+    (folder / FOLDER).keep_names()  # before a cut has its name
     if number % KEPT == 0:
         oldest = number - KEPT + 1
         if oldest_needed is not None:

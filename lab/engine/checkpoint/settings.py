@@ -39,6 +39,7 @@ class Settings:
     max_batch_records: int = 500_000
     short_batches: bool = True  # is a short micro-batch worth more than a high rate?
     exactly_once: bool = False  # is each cut delivered in a transaction of Kafka?
+    power_safe: bool = False  # does each save wait for the disk?
 
     def __post_init__(self) -> None:
         for name, most in (
@@ -56,6 +57,16 @@ class Settings:
             raise ValueError(
                 f"--exactly-once with parallelism {self.parallelism}: several tasks would need several transactions for one cut; "
                 "use parallelism 1, or leave it out and drop repeated alerts by alertId"
+            )
+        if self.power_safe and self.parallelism > 1:
+            raise ValueError(
+                f"--power-safe with parallelism {self.parallelism}: Spark's own files wait for no disk, and several tasks need them; "
+                "use parallelism 1"
+            )
+        if self.power_safe and self.exactly_once:
+            raise ValueError(
+                "--power-safe with --exactly-once: after a power failure the newest cuts are taken anew, so alerts come again; "
+                "leave one of them out, and drop repeated alerts by alertId"
             )
         if self.late_policy not in LATE_POLICIES:
             raise ValueError(f"late_policy: {self.late_policy!r}, expected one of {', '.join(LATE_POLICIES)}")

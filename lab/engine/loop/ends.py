@@ -202,6 +202,20 @@ def check_tasks_can_reach(logs: Logs, checkpoint: CheckpointFolder, master: str)
         )
 
 
+def check_power_safe_possible(logs: Logs, checkpoint: CheckpointFolder, stops_at_end: bool = False) -> None:
+    """Raises ValueError if a power failure could take more than the saved state of an engine is made to stand."""
+    if not logs.has_transactions:
+        raise ValueError(
+            "--power-safe is for topics: these logs are folders, of which a power failure may take the last lines, whatever the "
+            "engine keeps; leave it out"
+        )
+    if stops_at_end or not checkpoint.is_on_this_machine:
+        other = "an engine that stops when it has read all" if stops_at_end else f"checkpoint {checkpoint}"
+        raise ValueError(
+            f"--power-safe with {other}: use a running engine and the checkpoint's folder on this machine"
+        )
+
+
 def check_transactions_possible(logs: Logs, checkpoint: CheckpointFolder, stops_at_end: bool = False) -> None:
     """Raises ValueError if an engine with one task cannot deliver its cuts in transactions; `stops_at_end`: when it has read all."""
     if not logs.has_transactions:

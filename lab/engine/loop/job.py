@@ -51,4 +51,4 @@ class Job:
 
     @property
     def folder(self) -> CheckpointFolder:
-        return CheckpointFolder(self.checkpoint)
+        return CheckpointFolder(self.checkpoint, self.settings.power_safe)

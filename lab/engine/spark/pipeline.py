@@ -26,7 +26,12 @@ from lab.engine.checkpoint.record import BatchProgress
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.codecache import writable_code_cache
 from lab.engine.loop.announcement import announce_schema
-from lab.engine.loop.ends import Logs, check_tasks_can_reach, check_transactions_possible
+from lab.engine.loop.ends import (
+    Logs,
+    check_power_safe_possible,
+    check_tasks_can_reach,
+    check_transactions_possible,
+)
 from lab.engine.loop.job import EngineId, Job, new_start_id
 from lab.engine.loop.restored import check_not_restored
 from lab.engine.spark import source
@@ -67,6 +72,8 @@ def start(
     check_tasks_can_reach(logs, folder, master)
     if settings.exactly_once:
         check_transactions_possible(logs, folder, once)
+    if settings.power_safe:
+        check_power_safe_possible(logs, folder, once)
     writable_code_cache()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))

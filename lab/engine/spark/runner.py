@@ -103,6 +103,7 @@ class Loop(Thread):
     def _run_epochs(self) -> None:
         job = self.job
         planner = _planner(job)
+        job.folder.keep_everything()  # also what Spark has written
         cuts = CutLog(job.folder, _before(job, planner, self.batch_id), job.lease)
 
         def check() -> None:

@@ -406,9 +406,10 @@ class StateFiles:
         return self.put(file, encoder.finish(), summary)
 
     def put(self, file: StateFile, content: bytearray, summary: RowSummary) -> StateFile:
-        """Writes a file with this content; returns it with how much it holds."""
+        """Writes a file with this content, which the disk has then; returns it with how much it holds."""
         file = file._replace(size_bytes=len(content), event_count=summary.events.total())
         self.folder.write(file.name, content)
+        self.folder.keep_names()
         return file
 
 
