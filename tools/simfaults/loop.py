@@ -48,7 +48,7 @@ def an_epoch_that_runs_again_takes_other_cuts():
 def a_twin_adds_cuts_and_delivers():
     append = CheckpointFolder.append_if_unchanged
 
-    def mutated(self, name, size, whole, data, ending=b""):
+    def mutated(self, name, size, whole, data, ending=b"", kept=False):
         now = len(self.read(name) or b"")
         return append(self, name, now, whole + now - size, data)
 
