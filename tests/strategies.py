@@ -74,6 +74,21 @@ PAUSES = (1, 1_001, 61_000, 7 * MINUTE)  # before a cut, ms
 COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK")
 
 
+def with_windows_of_functions(rule: dict) -> dict:
+    """A rule, or a part of one, in which an aggregate of the judged event alone has no window but the shortest."""
+    parts: dict[str, object] = {}
+    if rule.get("limitOf"):
+        parts |= {"limitOf": with_windows_of_functions(rule["limitOf"])}
+    for joined in ("and", "or"):
+        parts |= (
+            {joined: [with_windows_of_functions(each) for each in rule[joined]]} if joined in rule else {}
+        )
+    counts = rule.get("aggregateFieldName") in COUNTING
+    if not counts and not AGGREGATES[rule["aggregatorFunctionType"]].has_window:
+        parts |= {"window": "1s", "excludeCurrent": None}
+    return rule | parts
+
+
 def amounts():
     return st.sampled_from(["0", "1", "2.5", "-3.25", "0.01", "9999999999999999.99", "-9999999999999999.99"])
 
@@ -141,6 +156,7 @@ def rules(draw, absence: bool = False):
         rule |= {"atMost": {"alerts": draw(st.sampled_from([1, 1, 2, 5])), "per": per}}
     if draw(st.integers(0, 2)) == 0:
         rule |= draw(more_said(rule["aggregatorFunctionType"]))
+    rule = with_windows_of_functions(rule)
     if absence and draw(st.integers(0, 5)) == 0:
         same = ("ruleId", "ruleState", "groupingKeyNames", "filter", "window", "when", "where")
         rule = {name: rule[name] for name in same if name in rule} | {"absence": True}

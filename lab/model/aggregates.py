@@ -21,7 +21,7 @@ class Aggregate(NamedTuple):
     `argument_kind`: what the aggregate uses of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields.
     `unit_power`: the power of the field's unit in the measure: 0 for a count, 1 for a sum in euros, 2 for a variance in euros².
     `measure`: from the list of these, in order of time, to the exact result. `measure ⋛ to_compared_limit(limit)` decides; an alert shows `to_reported(measure)`.
-    `kept_as`: the form in which an engine maintains it. As "queue", `beats` says of a value and one of an older event whether the older
+    `kept_as`: the form in which an engine maintains it; "nothing" if it has no window, as it is of the judged event alone. As "queue", `beats` says of a value and one of an older event whether the older
     one matters no longer: it is compiled, so it is simple arithmetic.
     `other_names`: in other languages. `resets`: it counts only since its rule fired. `instead`: the aggregate that stands for it in a
     limit, which is a multiple of what is measured. `least`: no value is below. `is_multiple`: of the field's last digit.
@@ -48,6 +48,11 @@ class Aggregate(NamedTuple):
     def is_root(self) -> bool:
         """Whether an alert shows the root of what is compared."""
         return self.to_reported is square_root_to_6_places
+
+    @property
+    def has_window(self) -> bool:
+        """Whether it is of a window, and not of the judged event alone."""
+        return self.kept_as != "nothing"
 
     @property
     def markdown_row(self) -> str:
@@ -157,6 +162,12 @@ AGGREGATES = {
                 "To decide exactly, the engine compares the variance with the square of the limit"
             ),
             maintained="the same, shared with `VARIANCE`",
+        ),
+        Aggregate(
+            *("VALUE", "field", 1, lambda values: values[-1], "nothing"),
+            is_multiple=True,
+            result="the value of the event itself; it has no window",
+            maintained="nothing",
         ),
         Aggregate(
             *("COUNT", "events", 0, len, "count"),

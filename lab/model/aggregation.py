@@ -36,6 +36,7 @@ class Aggregation:
     """`function` of `field` over the last `window_ms` of a group. `field` None: it counts; `unique` is for UNIQUE_COUNT only.
 
     `where`: which events of the group count for it, all if None. `exclude_current`: the event that is judged does not.
+    Without `has_window`, it is of the judged event alone, and `window_ms` is the shortest.
     """
 
     function: str
@@ -44,6 +45,11 @@ class Aggregation:
     window_ms: int
     where: When | None = None
     exclude_current: bool = False
+
+    @property
+    def has_window(self) -> bool:
+        """Whether it is of a window, and not of the judged event alone."""
+        return AGGREGATES[self.function].has_window
 
     @property
     def resets(self) -> bool:
@@ -92,10 +98,9 @@ class Aggregation:
         }
 
     def describe(self, per: str = "") -> str:
+        over = f" over {duration_words(self.window_ms)}" if self.has_window else ""
         without = " without the current event" if self.exclude_current else ""
-        return (
-            f"{self.function}{self.describe_arguments()}{per} over {duration_words(self.window_ms)}{without}"
-        )
+        return f"{self.function}{self.describe_arguments()}{per}{over}{without}"
 
     def describe_arguments(self) -> str:
         """What it is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lab.model.aggregates import aggregates_of
+from lab.model.aggregates import AGGREGATES, aggregates_of
 from lab.model.aggregation import FUNCTIONS, OPERATORS, SYMBOLS
 from lab.model.jsontext import compact_json
 from lab.model.kinds import (
@@ -41,6 +41,8 @@ ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that f
 SEVERITIES = ("low", "medium", "high", "critical")
 MAX_KEYS = 16  # grouping keys; see MAX_TEXT
 MAX_EVENT_FIELDS = 16
+_WITHOUT_WINDOW = ", ".join(f"`{row.name}`" for row in AGGREGATES.values() if not row.has_window)
+WINDOW_NEEDED = f"one of them, unless for {_WITHOUT_WINDOW}"
 
 
 class Clause(NamedTuple):
@@ -107,7 +109,7 @@ ATTRIBUTES = rows_by_name(
             "aggregateFieldName",
             EventField(tuple(COUNT_WORDS)),
             "a numeric field: `long`, `decimal` or `time`, which counts in milliseconds. Instead of a field, it may be `COUNT`, `COUNT_FLINK`, `COUNT_WITH_RESET` or `COUNT_WITH_RESET_FLINK`; then the rule counts events, whatever the function is",
-            needed="for `SUM`, `AVG`, `MIN`, `MAX`, `VARIANCE`, `STDDEV`",
+            needed=f"for {', '.join(f'`{name}`' for name in aggregates_of('field'))}",
             column="aggregate_field_name",
         ),
         Attribute(
@@ -132,9 +134,11 @@ ATTRIBUTES = rows_by_name(
             column="limit_value",
         ),
         Attribute(
-            "window", Duration(), "see *Windows and durations*", needed="one of them", column="window_seconds"
+            *("window", Duration(), "see *Windows and durations*"),
+            needed=WINDOW_NEEDED,
+            column="window_seconds",
         ),
-        Attribute("windowMinutes", Duration(), "see *Windows and durations*", needed="one of them"),
+        Attribute("windowMinutes", Duration(), "see *Windows and durations*", needed=WINDOW_NEEDED),
         Attribute(
             "filter",
             EventFilter(),

@@ -43,6 +43,7 @@ AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
 LIMIT_OF = (*AGGREGATION, "dividedBy", "plus")
 JOINED = ("and", "or")
+WINDOWS, SHORTEST_MS = ("windowMinutes", "window"), 1_000
 MAX_MULTIPLE, MAX_DIVIDED_BY = 1_000_000, 1_000_000
 ABSENCE = {"aggregatorFunctionType": "COUNT", "limitOperatorType": "EQUAL", "limit": 0}
 AT_MOST = ("alerts", "per")
@@ -192,7 +193,7 @@ def _condition(given: dict, schema: Schema) -> Condition:
     """The condition that a rule has itself, or one of those in `and` or `or`."""
     function, field, unique = _aggregation(given, schema)
     operator = read_one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
-    limit, window_ms = read_decimal("limit", given), read_window_ms(given)
+    limit, window_ms = read_decimal("limit", given), _window_ms(function, given)
     of = Aggregation(function, field, unique, window_ms, *_which_events(given, schema))
     if given.get("limitOf") is None:
         return Condition(of, operator, limit)
@@ -203,6 +204,17 @@ def _condition(given: dict, schema: Schema) -> Condition:
         instead = AGGREGATES[function].instead
         raise BadRule(f"limitOf: not for {function}, a root that cannot be compared exactly; take {instead}")
     return Condition(of, operator, limit, *_inside("limitOf", given["limitOf"], LIMIT_OF, _limit_of, schema))
+
+
+def _window_ms(function: str, given: dict) -> int:
+    """The window of an aggregation; of one that is of the judged event alone the shortest, which need not be given."""
+    if AGGREGATES[function].has_window:
+        return read_window_ms(given)
+    if given.get("excludeCurrent"):
+        raise BadRule(f"excludeCurrent: not for {function}, which is of the current event")
+    if any(given.get(name) is not None for name in WINDOWS) and read_window_ms(given) != SHORTEST_MS:
+        raise BadRule(f"window: not for {function}, which is of the event itself: leave it out")
+    return SHORTEST_MS
 
 
 def _which_events(given: dict, schema: Schema) -> tuple[When | None, bool]:
@@ -236,7 +248,7 @@ def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int, Decimal]:
                 "aggregatorFunctionType", function, "another function: a limit is no multiple of this one"
             )
         )
-    of = Aggregation(function, field, unique, read_window_ms(given), *_which_events(given, schema))
+    of = Aggregation(function, field, unique, _window_ms(function, given), *_which_events(given, schema))
     divided_by = given.get("dividedBy")
     if divided_by is not None and (type(divided_by) is not int or not 0 < divided_by <= MAX_DIVIDED_BY):
         raise BadRule(
@@ -406,7 +418,7 @@ def read_decimal(name: str, given: dict) -> Decimal:
 
 
 def read_window_ms(given: dict) -> int:
-    names = [name for name in ("windowMinutes", "window") if given.get(name) is not None]
+    names = [name for name in WINDOWS if given.get(name) is not None]
     if not names:
         raise BadRule(expected_message("window", None, _WINDOW_ALLOWED))
     if len(seconds := {read_duration_seconds(name, given[name]) for name in names}) > 1:

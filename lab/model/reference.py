@@ -282,6 +282,7 @@ class Reference:
             if current.time - of.window_ms <= other.time <= current.time
             and self._counts(rule, of, group, other)
             and not (of.exclude_current and other is current)
+            and (of.has_window or other is current)
         ]
         return of.measure([other.fields for other in sorted(window, key=lambda each: each.time)])
 

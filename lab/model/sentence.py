@@ -11,7 +11,8 @@ clause:      "when" when | "at" "most" number "per" duration | "then" action "fo
 joined:      "and" condition {"and" condition} | "or" condition {"or" condition}
 condition:   aggregation operator limit          limit: number | [number "×"] aggregation ["÷" number] ["+" | "-" number]
 aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
-             "over" duration ["without the current event"]          filter and per: of the first condition
+             ["over" duration ["without the current event"]]        filter and per: of the first condition
+             VALUE, the event's own value, has no window; every other function has one
 absence:     "NO" "(" "events" ["where" when] ")" ["where" filter] ["per" field {"," field}] "within" duration "after"
 
 What it gives is the attributes of a message, conditions on events as the trees that were read; `lab.model.messages` checks them all.
@@ -330,7 +331,7 @@ class SentenceReader(WhenReader):
         is_comparison = name in self.schema.names and self.is_comparison_ahead()
         if is_comparison and self.schema.field(name).is_number_or_time and self._is_aggregate_ahead():
             raise self.error_at(
-                f"to compare an event with an aggregate write MAX({name}) per … over 1 s > 3 × AVG({name}) over 30 d without the current event"
+                f"to compare an event with an aggregate write VALUE({name}) per … > 3 × AVG({name}) over 30 d without the current event"
             )
         if is_comparison or self.upcoming_token.is_word("when"):
             raise self.error_at(
@@ -363,13 +364,14 @@ class SentenceReader(WhenReader):
             "where", "per", "over", "within"
         )
 
-    def _of_route(self) -> dict[str, Any]:
-        """The filter and the keys."""
+    def _of_route(self, has_window: bool = True) -> dict[str, Any]:
+        """The filter and the keys. Without a window, a sign that compares may follow them."""
         of: dict[str, Any] = {}
         if self.upcoming_token.is_word("where"):
             self.take_token()
             of["filter"] = self.read_filter()
-            if not self.upcoming_token.is_word("per", "over", "within"):
+            is_end = self.upcoming_token.is_sign(*NAMES) and not has_window
+            if not (is_end or self.upcoming_token.is_word("per", "over", "within")):
                 self.raise_for_rest()
         if self.upcoming_token.is_word("per"):
             self.take_token()
@@ -392,9 +394,14 @@ class SentenceReader(WhenReader):
         self._sign("(", f"expected ( after {function}, as in {function}({argument})")
         of: dict[str, Any] = {"aggregatorFunctionType": function} | self._of(function)
         of |= self._inside_brackets()
+        has_window = AGGREGATES[function].has_window
         if with_route:
-            of |= self._of_route()
+            of |= self._of_route(has_window)
         self.refuse_route()
+        if not has_window:
+            if self.upcoming_token.is_word("over", "without"):
+                raise self.error_at(f"{function} is of the event itself: it has no window")
+            return of
         expected = "expected over and a window, such as over 10 min"
         if with_route and "groupingKeyNames" not in of:
             expected = "expected per and fields, or over and a window, such as over 10 min"

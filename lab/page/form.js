@@ -77,8 +77,8 @@ function openForm(title, given) {
   function writeSentence() {
     fit();
     const value = (name) => (Array.isArray(controls[name].value) ? controls[name].value.join(", ") : controls[name].value.trim()), after = (word, name) => (value(name) ? ` ${word} ${value(name)}` : "");
-    const of = LAYOUT.running[controls.function.value].of === "unique" ? value("unique") : value("field");
-    controls.sentence.value = `${value("function")}(${of})${after("where", "filter")}${after("per", "keys")} over ${value("window")} ${value("operator")} ${value("limit")}${value("when") && ","}${after("when", "when")}${then}`;
+    const running = LAYOUT.running[controls.function.value], of = running.of === "unique" ? value("unique") : value("field");
+    controls.sentence.value = `${value("function")}(${of})${after("where", "filter")}${after("per", "keys")}${running.hasWindow ? ` over ${value("window")}` : ""} ${value("operator")} ${value("limit")}${value("when") && ","}${after("when", "when")}${then}`;
     judge();
   }
 

@@ -59,6 +59,7 @@ def _aggregate(name: str) -> dict[str, Any]:
         "kind": accumulator.kind,
         "lanes": accumulator.lanes,
         "of": row.argument_kind,
+        "hasWindow": row.has_window,
         "power": row.unit_power,
         "squared": row.to_compared_limit is signed_square,
         "reported": reported,

@@ -205,7 +205,7 @@ function readTruth(name, given, schema) {
 function readAggregation(given, schema) {
   const measured = readMeasured(given, schema), where = readTruth("where", given, schema), whereName = where && WHERE + whenText(where);
   const needs = [...measured.unique, measured.field, whereName].filter((name) => name !== null);
-  return { ...measured, windowMs: windowMs(given), where, whereName, excludes: isGiven("excludeCurrent", given), needs };
+  return { ...measured, windowMs: windowOf(measured.function, given), where, whereName, excludes: isGiven("excludeCurrent", given), needs };
 }
 
 function readMeasured(given, schema) {
@@ -224,8 +224,18 @@ function readMeasured(given, schema) {
   return { function: called, field: field?.name ?? null, unique: [] };
 }
 
+/** The window of an aggregation; of one that is of the judged event alone the shortest, which need not be given. */
+function windowOf(called, given) {
+  if (LAYOUT.running[called].hasWindow) return windowMs(given);
+  if (isGiven("excludeCurrent", given)) throw new Bad(`excludeCurrent: not for ${called}, which is of the current event`);
+  if (WINDOWS.some((name) => has(given, name)) && windowMs(given) !== SHORTEST_MS) throw new Bad(`window: not for ${called}, which is of the event itself: leave it out`);
+  return SHORTEST_MS;
+}
+
+const WINDOWS = ["windowMinutes", "window"], SHORTEST_MS = 1000;
+
 function windowMs(given) {
-  const windows = ["windowMinutes", "window"].filter((name) => has(given, name)).map((name) => seconds(name, given.get(name)));
+  const windows = WINDOWS.filter((name) => has(given, name)).map((name) => seconds(name, given.get(name)));
   if (!windows.length) throw new Bad(expected("window", null, WINDOW_ALLOWED));
   if (windows.some((each) => each !== windows[0])) throw new Bad("window and windowMinutes differ, expected one of them or the same in both");
   return 1000 * windows[0];

@@ -81,7 +81,7 @@ class SentenceReader extends WhenReader {
   _refuseConditionAlone() {
     const isComparison = this.schema.byName.has(this.next.text) && this.isComparisonAhead;
     const { text: name } = this.next, { numeric } = this.schema.byName.get(name) ?? {};
-    if (isComparison && numeric && this._isAggregateAhead) throw this.refuse(`to compare an event with an aggregate write MAX(${name}) per … over 1 s > 3 × AVG(${name}) over 30 d without the current event`);
+    if (isComparison && numeric && this._isAggregateAhead) throw this.refuse(`to compare an event with an aggregate write VALUE(${name}) per … > 3 × AVG(${name}) over 30 d without the current event`);
     if (isComparison || this.next.isWord("when")) throw this.refuse("for a condition on the event alone write COUNT(events) over 1 s >= 1, when …");
   }
 
@@ -124,13 +124,14 @@ class SentenceReader extends WhenReader {
     return of;
   }
 
-  /** The filter and the keys. */
-  _ofRoute() {
+  /** The filter and the keys. Without a window, a sign that compares may follow them. */
+  _ofRoute(hasWindow = true) {
     const of = [];
     if (this.next.isWord("where")) {
       this.take();
       of.push(["filter", whenText(this.filter())]);
-      if (!this.next.isWord("per", "over", "within")) this.refuseRest();
+      const isEnd = !hasWindow && this.next.isSign(...Object.keys(RELATIONS));
+      if (!isEnd && !this.next.isWord("per", "over", "within")) this.refuseRest();
     }
     if (this.next.isWord("per")) {
       this.take();
@@ -148,8 +149,12 @@ class SentenceReader extends WhenReader {
       throw this.refuse(isOther ? `here it is called ${LAYOUT.otherNames[called]}; there are ${known}` : `expected a function with what it is of, as in SUM(amount) per userId over 1 h > 500; there are ${known}`, name);
     }
     this._sign("(", `expected ( after ${called}, as in ${called}(${LAYOUT.running[called].of === "events" ? "events" : "…"})`);
-    const of = [["aggregatorFunctionType", called], ...this._of(called), ...this._insideBrackets(), ...(first ? this._ofRoute() : [])];
+    const of = [["aggregatorFunctionType", called], ...this._of(called), ...this._insideBrackets(), ...(first ? this._ofRoute(LAYOUT.running[called].hasWindow) : [])];
     this.refuseRoute();
+    if (!LAYOUT.running[called].hasWindow) {
+      if (this.next.isWord("over", "without")) throw this.refuse(`${called} is of the event itself: it has no window`);
+      return of;
+    }
     const noKeys = first && !of.some(([attribute]) => attribute === "groupingKeyNames");
     this._words(noKeys ? "expected per and fields, or over and a window, such as over 10 min" : "expected over and a window, such as over 10 min", "over");
     of.push(["window", this.duration()]);
@@ -473,7 +478,8 @@ function ofText({ unique, field, where }) {
 }
 
 function aggregationText(of, per = "") {
-  return `${of.function}${ofText(of)}${per} over ${durationText(of.windowMs)}${of.excludes ? " without the current event" : ""}`;
+  const over = LAYOUT.running[of.function].hasWindow ? ` over ${durationText(of.windowMs)}` : "";
+  return `${of.function}${ofText(of)}${per}${over}${of.excludes ? " without the current event" : ""}`;
 }
 
 function conditionText(condition, per, number = limitText(condition.limit)) {

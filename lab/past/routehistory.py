@@ -181,6 +181,8 @@ class PastEvents(ABC):
         count, those that arrived last. `all_events`: also those that do not count.
         """
         events, own = self._arrived_in_window(rule, event_id, event_time, group), rule.aggregations[0]
+        if not own.has_window:
+            events = events[-1:]  # the event itself came last
         if counted_since_reset is not None:
             counting = [event for event in events if own.is_counted(event)]
             events = counting[max(len(counting) - counted_since_reset, 0) :]

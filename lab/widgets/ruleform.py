@@ -301,7 +301,7 @@ class RuleForm(widgets.VBox):
             "unique": list(self.unique.value) or None,
             "limitOperatorType": self.operator.value,
             **limit,
-            "window": _duration(self.window.value),
+            "window": _duration(self.window.value) if AGGREGATES[self.function.value].has_window else None,
             "where": self.where.value.strip() or None,
             "excludeCurrent": self.exclude.value or None,
             "absence": self.absence.value or None,

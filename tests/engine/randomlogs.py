@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS
-from tests.strategies import DERIVED_FOR, DERIVED_WHENS, LOG_STEPS, WHENS
+from tests.strategies import DERIVED_FOR, DERIVED_WHENS, LOG_STEPS, WHENS, with_windows_of_functions
 
 Entry = tuple[str, bytes]
 
@@ -61,7 +61,7 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
             rule["limit"] = rng.choice(MULTIPLES)
             if function == "STDDEV":
                 rule["aggregatorFunctionType"] = "VARIANCE"
-    return json.dumps(rule).encode()
+    return json.dumps(with_windows_of_functions(rule)).encode()
 
 
 def absent(rng: random.Random, rule: dict) -> dict:

@@ -155,6 +155,22 @@ def test_an_average_is_compared_exactly_and_told_with_six_places():
     assert aggregates([rule(1, "AVG", "amount", **at_limit | {"limitOperatorType": "="}), *thirds]) == []
 
 
+def test_the_value_of_an_event_is_its_own():
+    more_than_usual = rule(
+        *(1, "VALUE", "amount"),
+        limitOperatorType=">",
+        limit=2,
+        window=None,
+        where="country != CN",
+        limitOf={"aggregatorFunctionType": "AVG", "aggregateFieldName": "amount"}
+        | {"window": "10m", "excludeCurrent": True},
+    )
+    amounts = [("2", "KR"), ("5", "KR"), ("4", "KR"), ("100", "CN"), (None, "KR"), ("100", "KR"), ("9", "KR")]
+    log = [login(n, 20, amount=amount, country=country) for n, (amount, country) in enumerate(amounts, 1)]
+    late = [login(8, 19, amount="1"), login(9, 19, amount="7", country="KR")]
+    assert aggregates([more_than_usual, *log, *late]) == [(2, 5), (6, 100), (9, 7)]
+
+
 def test_a_deviation_is_compared_by_the_variance_and_told_rounded():
     two = [login(1, 20, amount="0"), login(2, 21, amount="2"), login(3, 22, amount="2")]
     limit: dict[str, Any] = {"limitOperatorType": ">", "limit": "0.942809"}  # the deviation is 0.94280904…

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import Aggregation, Condition
 from lab.model.deadletters import SHOWN
 from lab.model.field import Field
@@ -334,7 +335,7 @@ rules = st.builds(
     groupingKeyNames=st.lists(st.sampled_from(["userId", "ip", "device"]), unique=True),
     filter=filters | st.just({"amount": ["1.50", 2]}),
     aggregateFieldName=st.sampled_from(["amount", "COUNT_FLINK"]),
-    aggregatorFunctionType=st.sampled_from(FUNCTIONS),
+    aggregatorFunctionType=st.sampled_from([name for name in FUNCTIONS if AGGREGATES[name].has_window]),
     unique=st.just(None) | st.just(["ip", "device"]),
     limitOperatorType=st.sampled_from(OPERATORS),
     limit=st.decimals(-1000, 1000, places=3).map(str) | st.integers(-(10**24) + 1, 10**24 - 1),

@@ -186,6 +186,7 @@ class WindowsOfAlerts(Reference):
             for each in held
             if current.time - own.window_ms <= each.time <= current.time
             if self._counts(rule, own, group, each) and not (own.exclude_current and each is current)
+            if own.has_window or each is current
         ]
         super()._evaluate(rule, group, held, current, event)
         for alert in self.alerts_and_withdrawals[before:]:

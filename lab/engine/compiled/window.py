@@ -11,7 +11,7 @@ time order (`lab.engine.compiled.groups`), and each distinct aggregate of the ru
 
 import numpy as np
 
-from lab.engine.compiled.aggregates.counted import COUNT_SINCE, has_values
+from lab.engine.compiled.aggregates.counted import COUNT_SINCE, OWN_VALUE, has_values, own_value
 from lab.engine.compiled.aggregates.forms import enter_window, measure_of_accumulator
 from lab.engine.compiled.conditions import (
     append_alerts_of_conditions,
@@ -212,6 +212,22 @@ def append_alerts_of_aggregate(
     )
     if not is_counted and not is_compared:
         return alert_rows
+    if rules.aggregates[aggregate].kind == OWN_VALUE:
+        measure = own_value(store, rules, aggregate, event)
+    else:
+        measure = move_window_and_measure(store, rules, aggregate, group, event, horizon_ms)
+    if is_compared:
+        save_measure(rules, aggregate, measure)
+    if is_counted:
+        alert_rows = append_alerts_of_measure(
+            store, rules, batch, aggregate, group, event, measure, row, alerts, alert_rows
+        )
+    return alert_rows
+
+
+@njit_without_allocation
+def move_window_and_measure(store, rules, aggregate, group, event, horizon_ms):
+    """Moves the running window of a group to an event, unless it is late, and measures the window that ends with the event."""
     offset = find_or_allocate_accumulator(store, rules, aggregate, group)
     accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate].width]
     newest = store.groups[group, NEWEST]
@@ -222,16 +238,8 @@ def append_alerts_of_aggregate(
         enter_window(store, rules, aggregate, accumulator, event)
         evict_before(store, rules, aggregate, accumulator, start)
     if is_kept and event == newest and not rules.aggregates[aggregate].excludes:
-        measure = measure_of_accumulator(store, rules, aggregate, accumulator)
-    else:
-        measure = measure_at_event(store, rules, aggregate, accumulator, group, event, horizon_ms)
-    if is_compared:
-        save_measure(rules, aggregate, measure)
-    if is_counted:
-        alert_rows = append_alerts_of_measure(
-            store, rules, batch, aggregate, group, event, measure, row, alerts, alert_rows
-        )
-    return alert_rows
+        return measure_of_accumulator(store, rules, aggregate, accumulator)
+    return measure_at_event(store, rules, aggregate, accumulator, group, event, horizon_ms)
 
 
 @njit_without_allocation

@@ -11,6 +11,7 @@ from lab.engine.compiled.layout import (
 from lab.engine.compiled.limits import Measure
 
 COUNT_SINCE = 0  # the kind that is reset when its rule fires
+OWN_VALUE = -1  # the kind that keeps nothing: the value of the event that is judged
 
 
 @njit_without_allocation
@@ -40,6 +41,14 @@ def measure_of_value(value, numerator, denominator):
 def no_measure():
     """Of no event that counts."""
     return Measure(np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+
+
+@njit_without_allocation
+def own_value(store, rules, aggregate, event):
+    """The value of an event, if it counts."""
+    if not has_values(store, rules, aggregate, event):
+        return no_measure()
+    return measure_of_value(store.events[event, rules.aggregates[aggregate].column], 0, 1)
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------

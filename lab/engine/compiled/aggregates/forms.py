@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lab.engine.compiled.aggregates.counted import COUNT_SINCE, count, is_counted, measure_of_count
+from lab.engine.compiled.aggregates.counted import (
+    COUNT_SINCE,
+    OWN_VALUE,
+    count,
+    is_counted,
+    measure_of_count,
+)
 from lab.engine.compiled.aggregates.distinct import count_value
 from lab.engine.compiled.aggregates.queues import (
     BEATS,
@@ -74,6 +80,8 @@ class AccumulatorLayout(NamedTuple):
 
     @classmethod
     def of(cls, aggregate: Aggregate) -> "AccumulatorLayout":
+        if not aggregate.has_window:
+            return cls(OWN_VALUE, 0)
         if aggregate.beats:
             return cls(FIRST_QUEUE + BEATS.index(aggregate.beats), QUEUE_LANES)
         return cls.of_form(aggregate.kept_as)
