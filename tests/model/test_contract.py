@@ -165,10 +165,19 @@ def test_the_value_of_an_event_is_its_own():
         limitOf={"aggregatorFunctionType": "AVG", "aggregateFieldName": "amount"}
         | {"window": "10m", "excludeCurrent": True},
     )
-    amounts = [("2", "KR"), ("5", "KR"), ("4", "KR"), ("100", "CN"), (None, "KR"), ("100", "KR"), ("9", "KR")]
+    amounts = [
+        ("2", "KR"),
+        ("5", "KR"),
+        ("4", "KR"),
+        ("100", "CN"),
+        (None, "KR"),
+        ("100", "KR"),
+        (None, "KR"),
+        ("9", "KR"),
+    ]
     log = [login(n, 20, amount=amount, country=country) for n, (amount, country) in enumerate(amounts, 1)]
-    late = [login(8, 19, amount="1"), login(9, 19, amount="7", country="KR")]
-    assert aggregates([more_than_usual, *log, *late]) == [(2, 5), (6, 100), (9, 7)]
+    late = [login(9, 19, amount="1"), login(10, 19, amount="7", country="KR")]
+    assert aggregates([more_than_usual, *log, *late]) == [(2, 5), (6, 100), (10, 7)]
 
 
 def test_a_deviation_is_compared_by_the_variance_and_told_rounded():
