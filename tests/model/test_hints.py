@@ -24,9 +24,15 @@ from tests.model.test_wishes import rows, rule_of, schema_of_page
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "5m"}
 
 
-def hinted(function: str, operator: str, limit: object, schema=LOGINS, **changed) -> str:
+def of(function: str, operator: str, limit: object) -> dict:
+    """A rule on an aggregate."""
     rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
     rule |= {} if AGGREGATES[function].argument_kind == "events" else {"aggregateFieldName": "amount"}
+    return rule | ({} if AGGREGATES[function].has_window else {"window": "1s"})
+
+
+def hinted(function: str, operator: str, limit: object, schema=LOGINS, **changed) -> str:
+    rule = of(function, operator, limit)
     return "; ".join(condition_hints(parse_message(json.dumps(rule | changed), schema).rule, schema))
 
 
@@ -169,9 +175,7 @@ AMOUNTS = st.lists(st.integers(-300, 300).map(lambda cents: Decimal(cents) / 100
 def test_what_never_holds_does_not_and_what_always_holds_does(function, operator, limit, values):
     """Over windows of any values, as the reference aggregates them."""
     hint = hinted(function, operator, limit)
-    rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
-    rule |= {} if AGGREGATES[function].argument_kind == "events" else {"aggregateFieldName": "amount"}
-    holds = parse_message(json.dumps(rule), LOGINS).rule.first.holds(AGGREGATES[function].measure(values))
+    holds = parse_message(json.dumps(of(function, operator, limit)), LOGINS).rule.first.holds(AGGREGATES[function].measure(values))
     assert not ("never holds" in hint or "is never true" in hint) or not holds
     assert "is always true" not in hint or holds
 
