@@ -97,9 +97,8 @@ def test_a_folder_serves_one_broker_and_a_port_one_program(kafka, tmp_path, caps
     assert f"port {port} is taken by python (pid {os.getpid()}): stop it" in capsys.readouterr().err
 
 
-def test_the_doctor_is_content_with_the_port_when_it_is_our_broker_that_has_it(kafka, monkeypatch):
-    monkeypatch.setattr(doctor, "PORTS", {kafka.port: "the Kafka broker"})
-    (check,) = doctor.check_ports()
+def test_the_doctor_is_content_with_the_port_when_it_is_our_broker_that_has_it(kafka):
+    check = doctor.check_port(kafka.port, "the Kafka broker")
     assert check.state == "ok" and str(kafka.folder) in check.found
 
 
