@@ -40,7 +40,8 @@ MEASURED = [name for name, row in AGGREGATES.items() if row.argument_kind == "fi
 
 def rule(rule_id: int, function: str, field: str, operator: str, limit: Decimal | str) -> Entry:
     text = f"{limit:f}" if isinstance(limit, Decimal) else limit
-    return "control", json.dumps(rule_message(rule_id, [], field, function, operator, text, "1h")).encode()
+    window = "1h" if AGGREGATES[function].has_window else "1s"
+    return "control", json.dumps(rule_message(rule_id, [], field, function, operator, text, window)).encode()
 
 
 def event(number: int, field: str, value: int, scale: int = 0) -> Entry:
