@@ -175,7 +175,9 @@ AMOUNTS = st.lists(st.integers(-300, 300).map(lambda cents: Decimal(cents) / 100
 def test_what_never_holds_does_not_and_what_always_holds_does(function, operator, limit, values):
     """Over windows of any values, as the reference aggregates them."""
     hint = hinted(function, operator, limit)
-    holds = parse_message(json.dumps(of(function, operator, limit)), LOGINS).rule.first.holds(AGGREGATES[function].measure(values))
+    holds = parse_message(json.dumps(of(function, operator, limit)), LOGINS).rule.first.holds(
+        AGGREGATES[function].measure(values)
+    )
     assert not ("never holds" in hint or "is never true" in hint) or not holds
     assert "is always true" not in hint or holds
 
