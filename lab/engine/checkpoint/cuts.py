@@ -10,8 +10,8 @@ written before the epoch's state file; `saved` is written after that file. An at
 is refused. A driver that chooses the cuts itself first closes the epoch after the loop's last one, so that no task adds cuts to it. A line
 begins with its checksum: a torn last line is not a record, and no result of its cut is visible.
 
-The `end` and `saved` wait for the disk, with all that the cuts before them need; a cut waits for no disk. So after a power failure the
-newest epoch that has an `end` is carried out again, or what came after its beginning is cut anew: no alert is lost, some come twice,
+In a folder that is power-safe, `end` and `saved` wait for the disk, with all that the cuts before them need; a cut never waits. So after a
+power failure the newest epoch that has an `end` is carried out again, or what came after its beginning is cut anew: no alert is lost, some come twice,
 with the same `alertId`.
 """
 
@@ -26,7 +26,6 @@ from lab.model.times import now_ms
 FOLDER = "cuts"
 # how much of a file's end identifies it: more than an `attempt` record, and each of these is unique
 ENDING_BYTES = 200
-WAIT_FOR_DISK = ("end", "saved")
 Mark = dict  # `lab.engine.loop.cut.Mark`
 
 
@@ -149,10 +148,9 @@ class CutLog:
             _name(self.epoch), len(found), whole, b"".join(lines), found[-ENDING_BYTES:]
         )
 
-    def _add(self, record: dict) -> None:
+    def _add(self, record: dict, kept: bool = False) -> None:
         line, size, ending = _line(record), self._size, self._ending
         self._size, self._ending = size + len(line), line
-        kept = not record.keys().isdisjoint(WAIT_FOR_DISK)
         if not self._folder.append_if_unchanged(_name(self.epoch), size, size, line, ending, kept):
             raise self._taken_over()
 
@@ -175,7 +173,7 @@ class CutLog:
         """Ends the epoch: no cut comes after this. A second call does nothing."""
         if not self.ended:
             end = self.mark | {"stopped": now_ms()}
-            self._add({"end": end, "number": self.number})
+            self._add({"end": end, "number": self.number}, kept=True)
             self._folder.keep_names()
             self._take_end(end)
 
@@ -185,7 +183,7 @@ class CutLog:
     def mark_epoch_saved(self) -> None:
         """Records that the state file of the epoch is written, so that its cuts are not carried out again."""
         assert self.ended, "an epoch is saved after its end"
-        self._add({"saved": True})
+        self._add({"saved": True}, kept=True)
         self.is_saved = True
 
     def begin_next_epoch(self) -> None:

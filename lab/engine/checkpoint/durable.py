@@ -9,6 +9,7 @@ A machine that loses its power forgets what the disk was not made to keep: the c
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -110,7 +111,7 @@ class CheckpointFolder:
     def _make(self) -> None:
         make_folder(self.path)
         if self.power_safe:
-            _keep_names(self.path.parent)
+            _keep(self.path.parent, keep_folder)
 
     def _write_local(self, path: str, data: bytes | bytearray) -> None:
         try:
@@ -127,19 +128,15 @@ class CheckpointFolder:
     def keep_names(self) -> None:
         """Waits until a power failure forgets no file that was written or replaced in this folder."""
         if self.power_safe:
-            _keep_names(self.path)
+            _keep(self.path, keep_folder)
 
     def keep_everything(self) -> None:
         """Waits until a power failure forgets nothing that is in this folder, whoever wrote it."""
         for folder, _, names in os.walk(self.path) if self.power_safe else ():
             for name in names:
                 with suppress(FileNotFoundError):  # removed meanwhile
-                    file = os.open(f"{folder}/{name}", os.O_RDONLY)
-                    try:
-                        keep_content(file)
-                    finally:
-                        os.close(file)
-            _keep_names(Path(folder))
+                    _keep(f"{folder}/{name}", keep_content)
+            _keep(folder, keep_folder)
 
     def append_if_unchanged(
         self,
@@ -229,12 +226,13 @@ class CheckpointFolder:
             pass
 
 
-def _keep_names(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
+def _keep(path: Path | str, wait: Callable[[int], None]) -> None:
+    """Opens a file or a folder, and waits for it."""
+    opened = os.open(path, os.O_RDONLY)
     try:
-        keep_folder(folder)
+        wait(opened)
     finally:
-        os.close(folder)
+        os.close(opened)
 
 
 def keep_content(file: int) -> None:
