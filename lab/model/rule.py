@@ -13,6 +13,7 @@ from typing import Any
 from lab.model.aggregates import Exact
 from lab.model.aggregation import (
     SPOKE,
+    WHERE,
     Aggregation,
     Condition,
     MeasuredCondition,
@@ -24,7 +25,15 @@ from lab.model.formatting import html_table, plain_text
 from lab.model.kinds import Carried
 from lab.model.language import say
 from lab.model.times import duration_text, duration_words
-from lab.model.when import FieldValues, When, field_values, filter_json_value, filter_text, when_text
+from lab.model.when import (
+    FieldValues,
+    When,
+    condition_fields,
+    field_values,
+    filter_json_value,
+    filter_text,
+    when_text,
+)
 
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -137,6 +146,14 @@ class Rule(Carries):
     def stored_field_names(self) -> tuple[str, ...]:
         """What an event keeps for its conditions, sorted."""
         return tuple(sorted({name for each in self.aggregations for name in each.stored_field_names}))
+
+    @cached_property
+    def field_names(self) -> tuple[str, ...]:
+        """The fields of an event that decide whether it alerts, each once: those of its aggregates first."""
+        kept = (name for name in self.stored_field_names if not name.startswith(WHERE))
+        conditions = (self.filter, *(each.where for each in self.aggregations), self.when)
+        looked_at = (name for each in conditions for name in condition_fields(each))
+        return tuple(dict.fromkeys((*kept, *self.keys, *looked_at)))
 
     def with_first(self, **changes: Any) -> "Rule":
         """The rule with other attributes of its first condition, or of what that measures."""

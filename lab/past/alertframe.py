@@ -6,7 +6,7 @@ DataFrame ──► schema, proposed if there is none ──► replay in this p
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from lab.model.alerts import WITHDRAWN_LINE, Alert, event_and_group_hash, parse_
 from lab.model.messages import lacks_id
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.when import condition_fields
 from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, read_rules_argument, replay
 from lab.sources.infer import infer
 from lab.sources.inferredfields import NO_ZONE
@@ -162,18 +161,13 @@ def _warn_of_missing_columns(source: EventSource, rules: Iterable[Rule]) -> None
     if columns is None or source.schema is None:
         return
     in_records = {field.name for field in source.schema.fields}
-    for name in dict.fromkeys(name for rule in rules for name in _fields_of(rule) if name in in_records):
+    for name in dict.fromkeys(
+        name for rule in rules for name in (*rule.field_names, *rule.event_fields) if name in in_records
+    ):
         if (column := source.schema.field(name).record_path[0]) not in columns:
             warnings.warn(
                 f"no column {column}, which rules name: it counts as null in each row", stacklevel=3
             )
-
-
-def _fields_of(rule: Rule) -> Iterator[str]:
-    """The fields of events that a rule names."""
-    yield from (*rule.keys, *rule.event_fields, *condition_fields(rule.when), *condition_fields(rule.filter))
-    for each in rule.aggregations:
-        yield from (*each.unique, *([each.field] if each.field else []), *condition_fields(each.where))
 
 
 def _tell_bad_rows(result: Replayed, bad_rows: str) -> None:

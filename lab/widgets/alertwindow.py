@@ -6,7 +6,7 @@ from decimal import Decimal
 import ipywidgets as widgets
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import WHERE, MeasuredCondition
+from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, event_id_text, utc_text
 from lab.model.formatting import escape_control_characters
 from lab.model.group import sorted_group
@@ -15,7 +15,6 @@ from lab.model.referencestate import StoredEvent, compute_aggregate_and_holds
 from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
 from lab.model.times import duration_words
-from lab.model.when import condition_fields
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import alert_facts_html, value_text
 from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence_html
@@ -131,12 +130,8 @@ class AlertWindow(widgets.VBox):
 
     def _show_events(self, schema: Schema, rule: Rule, events: list[dict]) -> None:
         """The newest events of a window, whole: what the rule looks at comes first."""
-        of_filter = condition_fields(rule.filter)
-        wheres = (name for each in rule.aggregations for name in condition_fields(each.where))
-        kept = (name for name in rule.stored_field_names if not name.startswith(WHERE))
-        looked_at = (*kept, *rule.keys, *of_filter, *wheres, *condition_fields(rule.when))
-        known = {*schema.id_fields, schema.time_field} - {*looked_at}
-        names = [name for name in dict.fromkeys((*looked_at, *schema.names)) if name not in known]
+        known = {*schema.id_fields, schema.time_field} - {*rule.field_names}
+        names = [name for name in dict.fromkeys((*rule.field_names, *schema.names)) if name not in known]
         numeric = [n for n, name in enumerate(names, 2) if schema.field(name).is_number_or_time]
         newest = events[-SHOWN_EVENTS:][::-1]
         same_day = len({utc_text(event[schema.time_field])[:10] for event in newest}) == 1
