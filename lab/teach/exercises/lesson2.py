@@ -1,5 +1,6 @@
 """Broadcast rules."""
 
+from lab.model.language import say
 from lab.teach.exercises.given import canonical_rule_text, rule_from_message
 from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 
@@ -14,14 +15,18 @@ MENDED = [WRONG[0].replace("TOTAL", "SUM"), WRONG[1].replace("SUM", "COUNT"), WR
 def rule_texts_of_messages(messages: object) -> dict[str, str]:
     """The canonical text of the rule in each of the three messages."""
     if not isinstance(messages, (list, tuple)) or len(messages) != len(WRONG):
-        count = f"; this has {len(messages)}" if isinstance(messages, (list, tuple)) else ""
-        raise AnswerRefused(f"expected a list of the three corrected messages{count}")
+        if isinstance(messages, (list, tuple)):
+            raise AnswerRefused(
+                say("expected a list of the three corrected messages; this has {count}", count=len(messages))
+            )
+        raise AnswerRefused(say("expected a list of the three corrected messages"))
     read = {}
     for number, message in enumerate(messages, 1):
-        rule = rule_from_message(message, f"message {number}", rule_id=number)
+        name = say("message {number}", number=number)
+        rule = rule_from_message(message, name, rule_id=number)
         if rule.aggregation.function == "COUNT":
             rule = rule.with_first(field=None)
-        read[f"message {number}"] = canonical_rule_text(rule)
+        read[name] = canonical_rule_text(rule)
     return read
 
 
@@ -59,11 +64,11 @@ EXERCISES = {
     ),
     "2.2": ValueExercise(
         right={
-            "another limit": True,
-            "another key": False,
-            "MAX instead of SUM": True,
-            "a filter": False,
-            "a pause of an hour": True,
+            "limit": True,
+            "key": False,
+            "function": True,
+            "filter": False,
+            "pause": True,
         },
         because="Keys and filter define the route, and the history belongs to the route. The events of a paused rule are still stored.",
         hints=(
@@ -72,21 +77,19 @@ EXERCISES = {
         ),
         mistakes=(
             Mistake(
-                {"another key": True},
+                {"key": True},
                 "Another key means another route, with other groups: its history is empty.",
             ),
-            Mistake({"a filter": True}, "Adding a filter means another route: it stores different events."),
+            Mistake({"filter": True}, "Adding a filter means another route: it stores different events."),
             Mistake(
-                {"MAX instead of SUM": False},
+                {"function": False},
                 "The function only says what is computed from the events. The stored events stay.",
             ),
             Mistake(
-                {"a pause of an hour": False},
+                {"pause": False},
                 "A paused rule does not alert, but its events are still stored.",
             ),
-            Mistake(
-                {"another limit": False}, "The limit is only compared with the sum. The stored events stay."
-            ),
+            Mistake({"limit": False}, "The limit is only compared with the sum. The stored events stay."),
         ),
     ),
     "2.3": FunctionExercise(

@@ -5,6 +5,7 @@ from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
 
+from lab.model.language import say, translated
 from lab.teach.exercises.given import canonical_rule_text, control_message_text, rule_from_message
 from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
 
@@ -32,10 +33,10 @@ def publish_rule_6(message: object, studio: Any) -> str:
     """
     rule = rule_from_message(message, "rule_6", rule_id=6)
     if rule.rule_id != 6:
-        raise AnswerRefused(f"rule_6 must have the id 6, not {rule.rule_id}")
+        raise AnswerRefused(say("rule_6 must have the id 6, not {answer}", answer=rule.rule_id))
     answer = studio.ask(control_message_text(message, "rule_6", 6))
     if answer["status"] != "accepted":
-        raise AnswerRefused(f"the engine rejected it: {answer['reason']}")
+        raise AnswerRefused(say("the engine rejected it: {reason}", reason=translated(str(answer["reason"]))))
     if rule.when in SAME_AS_LIMIT:
         rule = replace(rule, when=None)
     return canonical_rule_text(rule)
@@ -80,16 +81,16 @@ EXERCISES = {
         draw=lambda random, size: (random.randint(0, 20 * size) / random.choice((1, 4)),),
         because="The wait is half of the running cut, plus all of its own.",
         hints=(
-            "The message arrives at some point during a running cut, and the next one takes it.",
+            "The payment arrives at some point during a running cut, and the next one takes it.",
             "On average, half of the running cut is still left.",
         ),
         mistakes=(
             Mistake(lambda ms: ms / 2, "That is the wait for the next cut. The next cut takes time, too."),
             Mistake(
                 lambda ms: ms,
-                "That is the message's own cut. Before that, the message waits for the running one to end.",
+                "That is the payment's own cut. Before that, the payment waits for the running one to end.",
             ),
-            Mistake(lambda ms: 2 * ms, "That is the worst case: the message came just as a cut began."),
+            Mistake(lambda ms: 2 * ms, "That is the worst case: the payment came just as a cut began."),
         ),
     ),
     "7.3": FunctionExercise(
