@@ -13,10 +13,10 @@ from typing import Any
 from lab.engine.checkpoint.settings import Settings
 from lab.model import schemafile
 from lab.model.alerts import WITHDRAWN_LINE, Alert, event_and_group_hash, parse_alert_line
-from lab.model.messages import lacks_id
-from lab.model.rules import BadRule, Rule, parse_message
+from lab.model.rules import Rule
 from lab.model.schema import Schema
-from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, read_rules_argument, replay
+from lab.past.replay import NothingRead, Replayed, check_rules, replay
+from lab.past.rulemessages import rule_messages
 from lab.sources.infer import infer
 from lab.sources.inferredfields import NO_ZONE
 from lab.sources.rows import is_table, source_of
@@ -36,6 +36,7 @@ def alerts(
     schema: Schema | str | Path | None = None,
     *,
     bad_rows: str = "raise",
+    checkpoint: str | Path | None = None,
 ) -> Any:
     """The alerts that rules raise at the events of a table, as a table of the same library: a row for each.
 
@@ -49,6 +50,8 @@ def alerts(
     `schema`: a Schema, the name of one ("payments"), or a path; None: as `lab infer` proposes it for the first 50,000 rows, with a
     warning if the choice of the id or the time is doubtful.
     `bad_rows`: "raise": a row that is no event is a ValueError; "warn": it is left out, with a warning (`BadRows`).
+    `checkpoint`: a folder, for a streaming DataFrame of Spark only, which also needs a schema. The result is then a running
+    `lab.past.alertstream.AlertStream`: its `alerts` is a streaming DataFrame, and `publish` changes rules while it runs.
 
     The columns have the names of an alert's JSON: alertId, ruleId, ruleVersion, key, `group.NAME` for each grouping field, aggregate,
     operator, limit, what the rules' alerts carry (severity, title, `labels.NAME`, conditions, `event.NAME`), eventId (of several
@@ -61,6 +64,12 @@ def alerts(
     """
     if bad_rows not in BAD_ROWS:
         raise ValueError(f"bad_rows: {bad_rows!r}, expected {' or '.join(map(repr, BAD_ROWS))}")
+    if getattr(events, "isStreaming", False) is True:
+        return _of_stream(events, rules, schema, checkpoint)
+    if checkpoint is not None:
+        raise ValueError(
+            "a checkpoint is for a streaming DataFrame of Spark; finished events are read from their beginning each time: leave it out"
+        )
     source, known = _with_schema(events, schema)
     if known is None:
         return _as_given(events, [], (), None)
@@ -78,55 +87,25 @@ def alerts(
     return _as_given(events, result.alert_lines, in_force, known)
 
 
-# -- what is given -----------------------------------------------------------------------------------------------------
+def _of_stream(events: Any, rules: Any, schema: Schema | str | Path | None, checkpoint: Any) -> Any:
+    """What `alerts` gives for a streaming DataFrame."""
+    if checkpoint is None:
+        raise ValueError(
+            "a streaming DataFrame, expected also the folder where its engine keeps its state: checkpoint=…"
+        )
+    if schema is None:
+        raise ValueError(
+            "a streaming DataFrame, expected also its schema, which cannot be proposed before events have come: schema=…; "
+            'of earlier events in a file: lab.infer(path, "NAME").schema'
+        )
+    from lab.past.alertstream import alert_stream  # which loads Spark
 
-
-def rule_messages(rules: Any, schema: Schema) -> list[str]:
-    """Rules in whatever form as messages; a sentence without an id gets its place as its id. Raises BadRule, OSError.
-
-    >>> from lab.model.schema import PAYMENTS
-    >>> rule_messages(["COUNT(events) over 1 h > 5", {"ruleId": 7, "ruleState": "PAUSE"}], PAYMENTS)[1]
-    '{"ruleId": 7, "ruleState": "PAUSE"}'
-    """
-    given = [message for rule in _as_list(rules) for message in _messages_of(rule)]
-    ids = [0 if lacks_id(text) else parse_message(text, schema).rule_id for text in given]
-    for place, text in enumerate(given, 1):
-        if not ids[place - 1]:
-            if place in ids:
-                raise BadRule(
-                    f'rule {place} of {len(given)} has no id, and another one has the id {place}: give it one: "99: {text}"'
-                )
-            rule = parse_message(text, schema, place).rule
-            given[place - 1] = json.dumps(rule.to_dict()) if rule else text
-    return given
-
-
-def _as_list(rules: Any) -> list:
-    if isinstance(rules, str | bytes | Path | dict | Rule):
-        return [rules]
-    try:
-        return list(rules)
-    except TypeError:
-        raise TypeError(
-            f"rules: a {type(rules).__name__}, expected a sentence, a dict, a Rule, a path, or a list of them"
-        ) from None
-
-
-def _messages_of(rule: Any) -> list[str]:
-    match rule:
-        case Rule():
-            return [json.dumps(rule.to_dict())]
-        case dict():
-            return [json.dumps(rule, default=str)]
-        case Path():
-            return read_rules(rule)
-        case bytes():
-            return [rule.decode(errors="surrogateescape")]
-        case str():
-            return read_rules_argument(rule)
-    raise TypeError(
-        f"a {type(rule).__name__} in place of a rule, expected a sentence, a dict, a Rule or a path"
+    return alert_stream(
+        events, rules, schema if isinstance(schema, Schema) else schemafile.schema(schema), checkpoint
     )
+
+
+# -- what is given -----------------------------------------------------------------------------------------------------
 
 
 def _with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSource, Schema | None]:

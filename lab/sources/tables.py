@@ -82,7 +82,7 @@ def arrow_table(table: Any, schema: Schema | None = None) -> pa.Table:
     library = type(table).__module__.partition(".")[0]
     if getattr(table, "isStreaming", False) is True:
         raise TypeError(
-            "a streaming DataFrame, expected one of finished events: spark.read, not spark.readStream"
+            "a streaming DataFrame, expected one of finished events: spark.read, not spark.readStream; lab.alerts takes both"
         )
     if hasattr(table, "collect_schema") and not hasattr(table, "__arrow_c_stream__"):
         raise TypeError("a LazyFrame, expected a DataFrame: events.collect()")

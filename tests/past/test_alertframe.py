@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -324,7 +325,7 @@ def test_the_squares_of_the_largest_numbers_stay_exact():
 
 
 @pytest.mark.slow
-def test_a_dataframe_of_spark_gives_one_of_spark(spark):
+def test_a_dataframe_of_spark_gives_one_of_spark(spark, tmp_path):
     frame = spark.createDataFrame(pd.DataFrame(PURCHASES))
     found = alerts(frame, RULE)
     wanted = alerts(pd.DataFrame(PURCHASES), RULE)
@@ -333,8 +334,23 @@ def test_a_dataframe_of_spark_gives_one_of_spark(spark):
     assert rows == list(zip(wanted["eventId"], wanted["aggregate"], wanted["group.card"]))
     assert alerts(frame.limit(0), RULE, lab.infer(PURCHASES, "events").schema).schema == found.schema
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(TypeError, match="a streaming DataFrame, expected one of finished events"):
+    with pytest.raises(ValueError, match="a streaming DataFrame, expected also the folder"):
         alerts(stream, RULE)
+    with pytest.raises(ValueError, match="a streaming DataFrame, expected also its schema"):
+        alerts(stream, RULE, checkpoint=tmp_path)
+    with pytest.raises(
+        ValueError, match="no column card, which schema cards needs; there are: timestamp, value"
+    ):
+        alerts(
+            stream,
+            RULE,
+            replace(lab.infer(PURCHASES, "cards").schema, id_fields=("card",)),
+            checkpoint=tmp_path,
+        )
+    with pytest.raises(TypeError, match="a streaming DataFrame, expected one of finished events"):
+        lab.infer(stream, "rates")
+    with pytest.raises(ValueError, match="a checkpoint is for a streaming DataFrame"):
+        alerts(PURCHASES, RULE, checkpoint=tmp_path)
 
 
 def test_other_files_stay_as_they_are(tmp_path, monkeypatch):
