@@ -77,8 +77,8 @@ COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK"
 def with_windows_of_functions(rule: dict) -> dict:
     """A rule, or a part of one, in which an aggregate of the judged event alone has no window but the shortest."""
     parts: dict[str, object] = {}
-    if rule.get("limitOf"):
-        parts |= {"limitOf": with_windows_of_functions(rule["limitOf"])}
+    for name in ("limitOf", "plusOf"):
+        parts |= {name: with_windows_of_functions(rule[name])} if rule.get(name) else {}
     for joined in ("and", "or"):
         parts |= (
             {joined: [with_windows_of_functions(each) for each in rule[joined]]} if joined in rule else {}
@@ -176,7 +176,7 @@ def rules(draw, absence: bool = False):
 @st.composite
 def aggregations(draw, comparable: bool = False):
     """The attributes of an aggregation; `comparable`: of one that a limit can be a multiple of."""
-    functions = [name for name in AGGREGATES if not comparable or name not in ("STDDEV", "COUNT_WITH_RESET")]
+    functions = [name for name, each in AGGREGATES.items() if not comparable or not each.resets]
     of = {
         "aggregatorFunctionType": draw(st.sampled_from(functions)),
         "window": draw(st.sampled_from(WINDOWS)),
@@ -198,9 +198,19 @@ def more_said(draw, function: str | None = None):
         "where": draw(st.sampled_from([None, *WHENS])),
         "excludeCurrent": draw(st.sampled_from([None, True])),
     }
-    if function != "STDDEV" and draw(st.booleans()):
-        base = draw(aggregations(comparable=True)) | {"dividedBy": draw(st.sampled_from([None, 1, 3, 60]))}
+    if draw(st.booleans()):
+        divisors = st.sampled_from([None, 1, 3, 60])
+        base = draw(aggregations(comparable=True)) | {"dividedBy": draw(divisors)}
         base |= {"plus": draw(st.sampled_from([None, None, "0", "1", "-3.25", "0.000000000001"]))}
+        if draw(st.booleans()):
+            times = draw(st.sampled_from([None, "1", "-1", "2.5", "-0.000000000001", "1000000"]))
+            more = draw(aggregations(comparable=True)) | {"times": times, "dividedBy": draw(divisors)}
+            base |= {"plusOf": more}
+        roots = [
+            each for each in (base, base.get("plusOf", {})) if each.get("aggregatorFunctionType") == "STDDEV"
+        ]
+        for each in roots[function != "STDDEV" :]:
+            each["aggregatorFunctionType"] = "VARIANCE"
         said |= {
             "limitOf": base,
             "limit": draw(st.sampled_from(["1", "2", "0.5", "1.000000000001", "1000000"])),

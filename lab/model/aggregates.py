@@ -7,7 +7,7 @@ code names it. `lab.engine.compiled.aggregates` has the forms in which an engine
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from math import inf, isqrt
+from math import floor, inf, isqrt
 from typing import Any, NamedTuple
 
 Exact = Decimal | Fraction | int
@@ -107,6 +107,41 @@ def square_root_in_millionths(numerator: int, denominator: int) -> int:
 def signed_square(limit: Fraction) -> Fraction:
     """What a variance is compared with instead of its root with the limit; below 0 every variance is greater."""
     return limit * abs(limit)
+
+
+class WithRoot(NamedTuple):
+    """`fraction` + √`square`, exactly; of a `square` below 0, `fraction` − √−`square`.
+
+    >>> WithRoot(Fraction(-1), Fraction(2)).sign, WithRoot(Fraction(1), Fraction(-2)).sign, WithRoot(Fraction(2), Fraction(-4)).sign
+    (1, -1, 0)
+    >>> WithRoot(Fraction(10), Fraction(-2)).to_6_places, WithRoot(Fraction(1, 3), Fraction()).to_6_places
+    (Decimal('8.585786'), Decimal('0.333333'))
+    """
+
+    fraction: Fraction = Fraction()
+    square: Fraction = Fraction()
+
+    def plus(self, factor: Fraction, measure: Exact, is_root: bool) -> "WithRoot":
+        """This and a multiple of what an aggregate measures; `is_root`: of its root. At most one of those that are added is a root."""
+        if is_root:
+            return self._replace(square=self.square + signed_square(factor) * Fraction(measure))
+        return self._replace(fraction=self.fraction + factor * Fraction(measure))
+
+    @property
+    def sign(self) -> int:
+        """-1, 0 or 1: a + b is above 0 if a is above −b, and so if its signed square is."""
+        of = signed_square(self.fraction) + self.square
+        return (of > 0) - (of < 0)
+
+    @property
+    def to_6_places(self) -> Decimal:
+        """Half-even."""
+        exact = WithRoot(self.fraction * 10**PLACES, self.square * 100**PLACES)
+        root = isqrt(floor(abs(exact.square)))
+        rounded = floor(exact.fraction) + (root if exact.square > 0 else -root) - 2  # not above, and near
+        while (beyond := exact.plus(Fraction(1), -rounded - Fraction(1, 2), False).sign) > 0:
+            rounded += 1
+        return Decimal(f"{rounded + (beyond == 0 and rounded % 2)}E-{PLACES}")
 
 
 A_QUEUE = "a queue of the events that no newer event supersedes (a monotonic queue)"

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from lab.model.aggregates import AGGREGATES, Exact, round_to_6_places
+from lab.model.aggregates import AGGREGATES, Exact, WithRoot
 from lab.model.conditions import quote_text
 from lab.model.formatting import plain_text
 from lab.model.operators import RELATIONS
@@ -55,6 +55,11 @@ class Aggregation:
     def resets(self) -> bool:
         """Whether it counts only since its rule fired."""
         return AGGREGATES[self.function].resets
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it is the root of what it measures."""
+        return AGGREGATES[self.function].is_root
 
     @cached_property
     def stored_field_names(self) -> tuple[str, ...]:
@@ -111,13 +116,37 @@ class Aggregation:
 
 
 @dataclass(frozen=True)
+class Multiple:
+    """What `aggregation` measures × `times` ÷ `divided_by`; `times` is not 0."""
+
+    aggregation: Aggregation
+    times: Decimal
+    divided_by: int = 1
+
+    @property
+    def factor(self) -> Fraction:
+        return Fraction(self.times) / self.divided_by
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its attributes in a message, without `times`."""
+        return self.aggregation.to_dict() | ({"dividedBy": self.divided_by} if self.divided_by > 1 else {})
+
+    def describe(self, times: str) -> str:
+        """In words; `times`: how its number is written, without a sign."""
+        divided = f" ÷ {self.divided_by}" if self.divided_by > 1 else ""
+        return f"{'' if times == '1' else f'{times} × '}{self.aggregation.describe()}{divided}"
+
+
+@dataclass(frozen=True)
 class Condition:
-    """What `aggregation` measures is in the relation `operator` to `limit`, or to `limit` × `limit_of` ÷ `divided_by` + `plus`.
+    """What `aggregation` measures is in the relation `operator` to `limit`, or to `limit` × `limit_of` ÷ `divided_by` + `plus_of` + `plus`.
 
     >>> sum_of_hour = Aggregation("SUM", "amount", (), 3_600_000)
     >>> of_month = Aggregation("SUM", "amount", (), 30 * 86_400_000)
     >>> Condition(sum_of_hour, "GREATER", Decimal(5), of_month, 30).describe()
     'SUM(amount) over 1 h > 5 × SUM(amount) over 30 d ÷ 30'
+
+    At most one of its aggregates is a root: so it is compared exactly.
     """
 
     aggregation: Aggregation
@@ -126,43 +155,57 @@ class Condition:
     limit_of: Aggregation | None = None
     divided_by: int = 1
     plus: Decimal = Decimal(0)
+    plus_of: Multiple | None = None
+
+    @property
+    def aggregations(self) -> tuple[Aggregation | None, ...]:
+        """What it measures: `aggregation`, then those of its limit, None where it has none."""
+        more = self.plus_of.aggregation if self.plus_of else None
+        return self.aggregation, self.limit_of, more
+
+    @property
+    def multiples(self) -> tuple[Multiple, ...]:
+        """Those that its limit adds up."""
+        first = self.limit_of and Multiple(self.limit_of, self.limit, self.divided_by)
+        return tuple(each for each in (first, self.plus_of) if each)
 
     @property
     def symbol(self) -> str:
         """Its operator, short: `>`."""
         return SYMBOLS[self.operator]
 
-    def limit_for_base(self, base: Exact | None) -> Fraction | None:
-        """The limit where `limit_of` measures `base`."""
-        if self.limit_of is None:
-            return Fraction(self.limit)
-        if base is None:
-            return None
-        return Fraction(self.limit) * Fraction(base) / self.divided_by + Fraction(self.plus)
+    def limit_where(self, *bases: Exact | None) -> WithRoot | None:
+        """The limit where the aggregates in it measure these `bases`; None if one has no value."""
+        limit = WithRoot(Fraction(self.plus if self.limit_of else self.limit))
+        for each, base in zip(self.multiples, bases):
+            if base is None:
+                return None
+            limit = limit.plus(each.factor, base, each.aggregation.is_root)
+        return limit
 
-    def holds(self, measure: Exact | None, base: Exact | None = None) -> bool:
-        """Whether it is true, exactly, of what its aggregation measures and what `limit_of` does; not if either has no value."""
-        limit = self.limit_for_base(base)
+    def holds(self, measure: Exact | None, *bases: Exact | None) -> bool:
+        """Whether it is true, exactly, of what its `aggregations` measure; not if one of them has no value."""
+        limit = self.limit_where(*bases)
         if measure is None or limit is None:
             return False
-        compared = AGGREGATES[self.aggregation.function].to_compared_limit(limit)
-        return RELATIONS[self.symbol](Fraction(measure), compared)
+        below = WithRoot(-limit.fraction, -limit.square)
+        return RELATIONS[self.symbol](below.plus(Fraction(1), measure, self.aggregation.is_root).sign, 0)
 
-    def measured_condition(self, measure: Exact | None, base: Exact | None = None) -> "MeasuredCondition":
+    def measured_condition(self, measure: Exact | None, *bases: Exact | None) -> "MeasuredCondition":
         """The condition as an alert shows it."""
         aggregate = None if measure is None else AGGREGATES[self.aggregation.function].to_reported(measure)
-        limit = self.limit_for_base(base)
-        if limit is None or self.limit_of:
-            return MeasuredCondition(
-                aggregate, self.operator, None if limit is None else round_to_6_places(limit)
-            )
-        return MeasuredCondition(aggregate, self.operator, self.limit)
+        if self.limit_of is None:
+            return MeasuredCondition(aggregate, self.operator, self.limit)
+        limit = self.limit_where(*bases)
+        return MeasuredCondition(aggregate, self.operator, limit and limit.to_6_places)
 
     def to_dict(self) -> dict[str, Any]:
         """Its attributes in a message."""
-        base = self.limit_of and self.limit_of.to_dict()
-        if base and self.divided_by > 1:
-            base |= {"dividedBy": self.divided_by}
+        multiples = [each.to_dict() for each in self.multiples]
+        base = multiples[0] if multiples else None
+        if base and self.plus_of:
+            more = multiples[1] | {"times": exact_json_value(self.plus_of.times)}
+            base |= {"plusOf": without_none(more)}
         if base and self.plus:
             base |= {"plus": exact_json_value(self.plus)}
         return self.aggregation.to_dict() | {
@@ -179,10 +222,15 @@ class Condition:
         limit = plain_text(self.limit) if limit is None else limit
         if self.limit_of is None:
             return limit
-        times = "" if self.limit == 1 else f"{limit} × "
-        divided = f" ÷ {self.divided_by}" if self.divided_by > 1 else ""
-        plus = f" {'+' if self.plus > 0 else '-'} {plain_text(self.plus.copy_abs())}" if self.plus else ""
-        return f"{times}{self.limit_of.describe()}{divided}{plus}"
+        first, *others = self.multiples
+        said = first.describe(limit)
+        for each in others:
+            said += f" {_sign(each.times)} {each.describe(plain_text(each.times.copy_abs()))}"
+        return said + (f" {_sign(self.plus)} {plain_text(self.plus.copy_abs())}" if self.plus else "")
+
+
+def _sign(number: Decimal) -> str:
+    return "-" if number < 0 else "+"
 
 
 class MeasuredCondition(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from lab.model import jsontext
 from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import FUNCTIONS, OPERATORS, Aggregation, Condition
+from lab.model.aggregation import FUNCTIONS, OPERATORS, Aggregation, Condition, Multiple
 from lab.model.attributes import (
     ATTRIBUTES,
     CONTROLS,
@@ -31,7 +31,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.kinds import MAX_WINDOW_SECONDS, BadRule
 from lab.model.rule import UNIT_SECONDS, Rule
 from lab.model.schema import Schema
-from lab.model.sentence import EXAMPLE, MAX_CONDITIONS, parse_rule_sentence, read_action
+from lab.model.sentence import EXAMPLE, MAX_CONDITIONS, parse_rule_sentence, read_action, two_roots_message
 from lab.model.times import parse_duration_ms
 from lab.model.when import When, filter_of_values
 from lab.model.whenreader import parse_filter, parse_when
@@ -41,7 +41,8 @@ REMEMBERED, REMEMBERED_BYTES = 4096, 4096  # messages, and the longest of them
 GROWS = 16  # times that a rule, as it is written, may be as long as its message
 AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent")
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
-LIMIT_OF = (*AGGREGATION, "dividedBy", "plus")
+LIMIT_OF = (*AGGREGATION, "dividedBy", "plus", "plusOf")
+PLUS_OF = (*AGGREGATION, "times", "dividedBy")
 JOINED = ("and", "or")
 WINDOWS, SHORTEST_MS = ("windowMinutes", "window"), 1_000
 MAX_MULTIPLE, MAX_DIVIDED_BY = 1_000_000, 1_000_000
@@ -200,10 +201,12 @@ def _condition(given: dict, schema: Schema) -> Condition:
     if not 0 < limit <= MAX_MULTIPLE:
         allowed = f"above 0 and at most {MAX_MULTIPLE:,} beside limitOf, of which it is a multiple"
         raise BadRule(expected_message("limit", given["limit"], allowed))
-    if AGGREGATES[function].is_root:
-        instead = AGGREGATES[function].instead
-        raise BadRule(f"limitOf: not for {function}, a root that cannot be compared exactly; take {instead}")
-    return Condition(of, operator, limit, *_inside("limitOf", given["limitOf"], LIMIT_OF, _limit_of, schema))
+    of_limit = _inside("limitOf", given["limitOf"], LIMIT_OF, _limit_of, schema)
+    condition = Condition(of, operator, limit, *of_limit)
+    roots = [each.function for each in condition.aggregations if each and each.is_root]
+    if len(roots) > 1:
+        raise BadRule(f"limitOf: {two_roots_message(roots[0])}")
+    return condition
 
 
 def _window_ms(function: str, given: dict) -> int:
@@ -240,9 +243,27 @@ def _of_absence(given: dict) -> dict:
     return said
 
 
-def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int, Decimal]:
+def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int, Decimal, Multiple | None]:
+    of, divided_by = _in_limit(given, schema)
+    plus = Decimal(0) if given.get("plus") is None else read_decimal("plus", given)
+    if given.get("plusOf") is None:
+        return of, divided_by, plus, None
+    return of, divided_by, plus, _inside("plusOf", given["plusOf"], PLUS_OF, _plus_of, schema)
+
+
+def _plus_of(given: dict, schema: Schema) -> Multiple:
+    of, divided_by = _in_limit(given, schema)
+    times = Decimal(1) if given.get("times") is None else read_decimal("times", given)
+    if not 0 < abs(times) <= MAX_MULTIPLE:
+        allowed = f"a number from -{MAX_MULTIPLE:,} to {MAX_MULTIPLE:,} that is not 0"
+        raise BadRule(expected_message("times", given["times"], allowed))
+    return Multiple(of, times, divided_by)
+
+
+def _in_limit(given: dict, schema: Schema) -> tuple[Aggregation, int]:
+    """An aggregate in a limit, and what it is divided by."""
     function, field, unique = _aggregation(given, schema)
-    if AGGREGATES[function].instead:
+    if AGGREGATES[function].resets:
         raise BadRule(
             expected_message(
                 "aggregatorFunctionType", function, "another function: a limit is no multiple of this one"
@@ -254,7 +275,7 @@ def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int, Decimal]:
         raise BadRule(
             expected_message("dividedBy", divided_by, f"a whole number from 1 to {MAX_DIVIDED_BY:,}")
         )
-    return of, divided_by or 1, Decimal(0) if given.get("plus") is None else read_decimal("plus", given)
+    return of, divided_by or 1
 
 
 def _at_most(given: dict, schema: Schema) -> tuple[int, int]:
@@ -409,7 +430,7 @@ def read_flag(name: str, given: dict) -> bool:
 
 
 def read_decimal(name: str, given: dict) -> Decimal:
-    """`limit` or `plus`."""
+    """`limit`, `plus` or `times`."""
     number = jsontext.exact_decimal(given.get(name), precision=36, scale=12)
     if number is None:
         allowed = "a decimal number below 10^24, with at most 12 digits after the point"

@@ -231,10 +231,7 @@ class Reference:
             return
         with localcontext(prec=100):
             measures = {each: self._measure(rule, each, group, stored, current) for each in rule.aggregations}
-            of = [
-                (measures[each.aggregation], measures[each.limit_of] if each.limit_of else None)
-                for each in rule.conditions
-            ]
+            of = [[measures[one] if one else None for one in each.aggregations] for each in rule.conditions]
             for_alert = rule.conditions_for_alert(of)
         if for_alert is None:
             return

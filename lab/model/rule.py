@@ -121,8 +121,8 @@ class Rule(Carries):
     @cached_property
     def aggregations(self) -> tuple[Aggregation, ...]:
         """What its conditions measure and compare with, each once."""
-        both = ((each.aggregation, each.limit_of) for each in self.conditions)
-        return tuple(dict.fromkeys(one for pair in both for one in pair if one))
+        every = (one for each in self.conditions for one in each.aggregations)
+        return tuple(dict.fromkeys(one for one in every if one))
 
     @property
     def is_plain(self) -> bool:
@@ -168,13 +168,13 @@ class Rule(Carries):
         }
 
     def conditions_for_alert(
-        self, measures: list[tuple[Exact | None, Exact | None]]
+        self, measures: list[list[Exact | None]]
     ) -> tuple[MeasuredCondition, tuple[MeasuredCondition, ...]] | None:
         """What its alert tells where its conditions measure this: the first that holds, and of several all. None: no alert."""
-        holds = [each.holds(*pair) for each, pair in zip(self.conditions, measures, strict=True)]
+        holds = [each.holds(*of) for each, of in zip(self.conditions, measures, strict=True)]
         if not (any(holds) if self.joined_by == "or" else all(holds)):
             return None
-        measured = tuple(each.measured_condition(*pair) for each, pair in zip(self.conditions, measures))
+        measured = tuple(each.measured_condition(*of) for each, of in zip(self.conditions, measures))
         return measured[holds.index(True)], measured if len(measured) > 1 else ()
 
     def to_dict(self) -> dict[str, Any]:

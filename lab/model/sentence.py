@@ -9,7 +9,8 @@ sentence:    (condition [joined] | absence) {"," clause}          each clause on
 clause:      "when" when | "at" "most" number "per" duration | "then" action "for" duration | "severity" severity
              | "title" text | "labels" label "=" text {"," label "=" text} | "with" field {"," field} "of" "the" "event"
 joined:      "and" condition {"and" condition} | "or" condition {"or" condition}
-condition:   aggregation operator limit          limit: number | [number "×"] aggregation ["÷" number] ["+" | "-" number]
+condition:   aggregation operator limit          limit: number | multiple ["+" | "-" multiple] ["+" | "-" number]
+multiple:    [number "×"] aggregation ["÷" number]
 aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
              ["over" duration ["without the current event"]]        filter and per: of the first condition
              VALUE, the event's own value, has no window; every other function has one
@@ -293,16 +294,14 @@ class SentenceReader(WhenReader):
             raise self.error_at(f"expected one of {' '.join(NAMES)} and a limit", sign)
         limit = self.read_limit()
         if "limitOf" in limit:
-            self._refuse_root(first)
+            self._refuse_two_roots(first, condition, limit["limitOf"], limit["limitOf"].get("plusOf"))
         return condition | {"limitOperatorType": NAMES[sign.text]} | limit
 
-    def _refuse_root(self, function: Token) -> None:
-        aggregate = AGGREGATES.get(function.text.upper()) if function.kind == "word" else None
-        if aggregate and aggregate.is_root:
-            raise self.error_at(
-                f"{aggregate.name} is a root, which is not compared with another aggregate: take {aggregate.instead}",
-                function,
-            )
+    def _refuse_two_roots(self, first: Token, *compared: dict[str, Any] | None) -> None:
+        functions = [each["aggregatorFunctionType"] for each in compared if each]
+        roots = [name for name in functions if AGGREGATES[name].is_root]
+        if len(roots) > 1:
+            raise self.error_at(two_roots_message(roots[0]), first)
 
     def refuse_route(self) -> None:
         """Refuses `per` and `where` in places where they cannot stand, and says where they do."""
@@ -490,28 +489,47 @@ class SentenceReader(WhenReader):
                     )
                 return limit
             self.take_token()
+        of = limit["limitOf"] = self._multiple_of()
+        while True:
+            if self.upcoming_token.kind == "word" and re.match("[+-][0-9]", self.upcoming_token.text):
+                sign = self.upcoming_token.text[0]
+                raise self.error_at(f"write a blank after {sign}, as in {sign} 5")
+            if not self.upcoming_token.is_word("+", "-"):
+                return limit
+            self._add(of, self.take_token().text.strip("+"))
+
+    def _add(self, limit_of: dict[str, Any], minus: str) -> None:
+        """What follows + or - in a limit; `minus`: "-", or "" after +."""
+        number, what = self.upcoming_token, "a number"
+        if number.text.startswith(("+", "-")):
+            raise self._not_plain(what, number)
+        is_multiple = self.token_ahead(1).is_sign("(")
+        said = "1" if is_multiple else self._amount(what)
+        if self.upcoming_token.is_word(*TIMES):
+            is_multiple = bool(self.take_token())
+        name = "plusOf" if is_multiple else "plus"
+        if name in limit_of:
+            raise self.error_at("a limit adds up at most two multiples of aggregates and one number", number)
+        if not is_multiple:
+            limit_of["plus"] = minus + said
+            return
+        if not Decimal(said):
+            raise self.error_at("expected a factor that is not 0", number)
+        limit_of["plusOf"] = self._multiple_of() | {"times": minus + said}
+
+    def _multiple_of(self) -> dict[str, Any]:
+        """An aggregate in a limit, and what it is divided by."""
         self._refuse_brackets_of_limit()
-        self._refuse_root(self.upcoming_token)
         aggregate = AGGREGATES.get(self.upcoming_token.text.upper())
-        if aggregate and aggregate.instead and self.upcoming_token.kind == "word":
+        if aggregate and aggregate.resets and self.upcoming_token.kind == "word":
             raise self.error_at(f"{aggregate.name} is no limit: take {aggregate.instead}")
-        of = limit["limitOf"] = self.read_aggregation()
+        of = self.read_aggregation()
         self._refuse_factor(of["aggregatorFunctionType"])
         if self.upcoming_token.is_word(*DIVIDED):
             self.take_token()
             of["dividedBy"] = self._whole("a divisor")
             self._refuse_factor(of["aggregatorFunctionType"])
-        if self.upcoming_token.kind == "word" and re.match("[+-][0-9]", self.upcoming_token.text):
-            sign = self.upcoming_token.text[0]
-            raise self.error_at(f"write a blank after {sign}, as in {sign} 5")
-        if self.upcoming_token.is_word("+", "-"):
-            minus = self.take_token().text.strip("+")
-            if self.upcoming_token.text.startswith(("+", "-")):
-                raise self._not_plain("a number", self.upcoming_token)
-            if self.token_ahead(1).is_sign("(") or self.token_ahead(1).is_word(*TIMES):
-                raise self.error_at("a limit is a multiple of one aggregate, plus or minus a number")
-            of["plus"] = minus + self._amount("a number")
-        return limit
+        return of
 
     def _refuse_brackets_of_limit(self) -> None:
         if self.upcoming_token.is_sign("("):
@@ -635,6 +653,11 @@ class SentenceReader(WhenReader):
             return count, STORED_UNITS[unit], match is not None, token
         times, stored = _OTHER_UNITS.get(unit) or _OTHER_UNITS.get(unit.removesuffix("s")) or (1, "")
         return count * times, stored, False, token
+
+
+def two_roots_message(function: str) -> str:
+    """Refuses a condition that compares two roots."""
+    return f"{function} twice in a condition cannot be compared exactly: take {AGGREGATES[function].instead}"
 
 
 def duration_words_as_given(count: int, unit: str) -> str:

@@ -23,7 +23,7 @@ from lab.model.jsonschema import (
     object_of_named_attributes_or_null,
 )
 from lab.model.jsontext import MAX_LINE_BYTES
-from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_DIVIDED_BY
+from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_DIVIDED_BY, PLUS_OF
 from lab.model.rules import CONTROLS, MAX_KEYS, OPERATORS, STATES
 from lab.model.schema import MAX_ID, Schema
 from lab.model.sentence import MAX_CONDITIONS
@@ -165,8 +165,12 @@ def control_message_json_schema(schema: Schema) -> Json:
     attributes["version"] = {"type": "integer"}
     attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
     attributes["plus"] = attributes["limit"]
+    attributes["times"] = attributes["limit"]
+    attributes["plusOf"] = object_of_named_attributes_or_null(attributes, PLUS_OF) | {
+        "description": "this aggregate, times `times` (1 if missing) and divided by `dividedBy`, is added to the limit"
+    }
     attributes["limitOf"] = object_of_named_attributes_or_null(attributes, LIMIT_OF) | {
-        "description": "the limit is a multiple of this aggregate, divided by `dividedBy`, and `plus` more"
+        "description": "the limit is a multiple of this aggregate, divided by `dividedBy`, and `plusOf` and `plus` more"
     }
     conditions = {
         "type": "array",

@@ -176,7 +176,7 @@ class Engine {
     const whole = `{${written.map(({ name, text }) => `${name}=${text}`).join(";")}}`;
     const key = length(whole) <= MAX_TEXT ? whole : `${[...whole].slice(0, MAX_TEXT).join("")}…${hex(this.digest(encoder.encode(whole), 16))}}`;
     const time = columns.value(schema.time, row), id = `${rule.id}.${rule.version}.${columns.idText(row)}.${time}.${hash}`;
-    const conditions = rule.conditions.map((each, n) => measuredCondition(each, values[2 * n], values[2 * n + 1], schema)), first = conditions.find(({ holds }) => holds);
+    const conditions = rule.conditions.map((each, n) => measuredCondition(each, values[3 * n], values[3 * n + 1], schema)), first = conditions.find(({ holds }) => holds);
     const listed = conditions.length > 1 ? `[${conditions.map(conditionJson).join(",")}]` : "", fields = rule.eventFields.map((name) => ({ name, text: columns.text(schema.byName.get(name), row), json: columns.json(schema.byName.get(name), row) }));
     const several = listed && `,"conditions":${listed}`, ofEvent = fields.length ? jsonOf(fields) : "", event = ofEvent && `,"event":${ofEvent}`;
     const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${conditionJson(first).slice(1, -1)}` +

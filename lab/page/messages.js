@@ -8,7 +8,7 @@ const STATES = ["ACTIVE", "PAUSE", "DELETE", "CONTROL"], CONTROLS = ["CLEAR_STAT
 const ACTIONS = ["block_login", "hold_payment", "notify"];
 const CELLS = ["ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window"];
 const AGGREGATION = ["aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent"];
-const CONDITION = [...AGGREGATION, "limitOperatorType", "limit", "limitOf"], LIMIT_OF = [...AGGREGATION, "dividedBy", "plus"], AT_MOST = ["alerts", "per"];
+const CONDITION = [...AGGREGATION, "limitOperatorType", "limit", "limitOf"], LIMIT_OF = [...AGGREGATION, "dividedBy", "plus", "plusOf"], AT_MOST = ["alerts", "per"];
 const CARRIED = ["action", "ttl", "severity", "title", "labels", "eventFields"];
 const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", "and", "or", "when", "atMost", "absence", ...CARRIED];
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
@@ -133,7 +133,7 @@ function readCondition(given, schema) {
   const of = readAggregation(given, schema), operator = oneOf(given, "limitOperatorType", OPERATORS, ALIASES), limit = readDecimal("limit", given);
   if (!has(given, "limitOf")) return { of, operator, limit, base: null, by: 1n, plus: 0n };
   if (limit <= 0n || limit > MILLION * FRACTION) throw new Bad(expected("limit", given.get("limit"), "above 0 and at most 1,000,000 beside limitOf, of which it is a multiple"));
-  if (of.function === "STDDEV") throw new Bad("limitOf: not for STDDEV, a root that cannot be compared exactly; take VARIANCE");
+  if (of.function === "STDDEV") throw new Bad("the page compares no root with another aggregate; lab replay does");
   return { of, operator, limit, ...inside("limitOf", given.get("limitOf"), LIMIT_OF, (base) => readLimitOf(base, schema)) };
 }
 
@@ -146,7 +146,9 @@ function readDecimal(name, given) {
 
 function readLimitOf(given, schema) {
   const base = readAggregation(given, schema);
-  if (["STDDEV", "COUNT_WITH_RESET"].includes(base.function)) throw new Bad(expected("aggregatorFunctionType", base.function, "another function: a limit is no multiple of this one"));
+  if (base.function === "STDDEV") throw new Bad("the page compares no root with another aggregate; lab replay does");
+  if (has(given, "plusOf")) throw new Bad("the page compares with a multiple of one aggregate, plus or minus a number; lab replay also with two");
+  if (base.function === "COUNT_WITH_RESET") throw new Bad(expected("aggregatorFunctionType", base.function, "another function: a limit is no multiple of this one"));
   return { base, by: has(given, "dividedBy") ? wholeNumber("dividedBy", given) : 1n, plus: has(given, "plus") ? readDecimal("plus", given) : 0n };
 }
 

@@ -156,7 +156,7 @@ function conditionNumbers(rules, places, fields, columns, schema) {
     const first = BigInt(conditions.length / width);
     for (const each of rule.conditions) {
       const multiple = each.base ? reduced(each.limit, FRACTION * each.by) : [1n, 1n], tens = each.base ? scaleOf(each.of, schema) - scaleOf(each.base, schema) : 0;
-      conditions.push(placeOf(each.of, rule), BigInt(OPERATORS.indexOf(each.operator)), ...limitRow(limitUnits(each, schema)), each.base ? placeOf(each.base, rule) : -1n, ...multiple, BigInt(tens), ...plusNumbers(each.plus, scaleOf(each.of, schema)));
+      conditions.push(placeOf(each.of, rule), BigInt(OPERATORS.indexOf(each.operator)), ...limitRow(limitUnits(each, schema)), each.base ? placeOf(each.base, rule) : -1n, ...multiple, BigInt(tens), -1n, 1n, 1n, 0n, -1n, ...plusNumbers(each.plus, scaleOf(each.of, schema)));
     }
     const most = [-1n, 0n, 0n, 0n];
     if (rule.atMost) {

@@ -59,7 +59,7 @@ class SentenceReader extends WhenReader {
   }
 
   _refuseRoot(called) {
-    if (called.isWord("stddev")) throw this.refuse("STDDEV is a root, which is not compared with another aggregate: take VARIANCE", called);
+    if (called.isWord("stddev")) throw this.refuse("the page compares no root with another aggregate; lab replay does", called);
   }
 
   /** Refuses `per` and `where` in places where they cannot stand, and says where they do. */
@@ -238,7 +238,7 @@ class SentenceReader extends WhenReader {
     if (this.next.isWord("+", "-")) {
       const minus = this.take().text.replace("+", "");
       if (/^[+-]/.test(this.next.text)) throw this._notPlain("a number", this.next);
-      if (this.after(1).isSign("(") || this.after(1).isWord("×", "*", "x")) throw this.refuse("a limit is a multiple of one aggregate, plus or minus a number");
+      if (this.after(1).isSign("(") || this.after(1).isWord("×", "*", "x")) throw this.refuse("the page compares with a multiple of one aggregate, plus or minus a number; lab replay also with two");
       base.push(["plus", minus + this._amount("a number")]);
     }
     return [["limit", number], ["limitOf", new Map(base)]];

@@ -99,7 +99,7 @@ class Route {
       when_bits: width("when_bits", 2), conditions: width("conditions", at.CONDITION_COLUMNS), rules_with_conditions: width("rules_with_conditions", at.SPOKE_BIT + 1), saved_measures: [8, aggregateCount, 4],
     });
     for (const name in this.asArrays.shapes) if (arrays[name]) this.asArrays.i64(name).set(arrays[name]);
-    this.mostRows = rules.length + 2 * conditionCount; // of alerts, at one event
+    this.mostRows = rules.length + 3 * conditionCount; // of alerts, at one event
     this.batch?.release();
     this.batch = new Arrays(memory, {
       times_ms: [8, ROWS], event_ids: [8, ROWS], key_groups: [8, ROWS], keys: [8, ROWS, this.keyColumns.length], values: [8, ROWS, this.columns.size], groups: [8, ROWS], log_times_ms: [8, ROWS], when_bits: [8, ROWS, whenColumns],

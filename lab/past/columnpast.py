@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from lab.engine.compiled.layout import (
     NUMERATOR,
     ROW,
     TAKES_BACK,
+    VALUES_OF_CONDITION,
 )
 from lab.engine.compiled.rulenumbers import STATE, measure_scale
 from lab.engine.loop.route import (
@@ -206,9 +207,9 @@ class Past(PastEvents):
         rows, values = found[:, ROW], np.zeros(len(found))
         for number in np.unique(found[:, CONDITION]).tolist():  # of the first condition that has a value
             of_it = found[:, CONDITION] == number
-            condition = rule.conditions[number // 2]
-            of = condition.limit_of if number % 2 and condition.limit_of else condition.aggregation
-            values[of_it] = _floats(found[of_it], of, self.schema)
+            place, value = divmod(number, VALUES_OF_CONDITION)
+            of = rule.conditions[place].aggregations[value]
+            values[of_it] = _floats(found[of_it], cast(Aggregation, of), self.schema)
         scale = measure_scale(own.aggregation, self.schema)
         ids, measures = self._ids(columns, rows), np.ascontiguousarray(found[:, HIGH_PART:])
         return Aggregates(columns["time"][rows], ids, values, bases, measures, scale)

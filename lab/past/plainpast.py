@@ -142,7 +142,9 @@ class Past(PastEvents):
         values = Numbers(float(each.aggregate) for each in found)
         if not (rule.absence or rule.joined_by == "or"):  # more digits than alerts tell
             values = Numbers(_float(own.aggregation, each[own.aggregation] or 0) for each in noted)
-        bases = Numbers(float(each[own.limit_of] or 0) if own.limit_of else 0.0 for each in noted)
+        bases = Numbers(
+            _float(own.limit_of, each[own.limit_of] or 0) if own.limit_of else 0.0 for each in noted
+        )
         measures = [each.get(own.aggregation) for each in noted]
         return Aggregates(Numbers(each.event_time for each in found), Numbers(ids), values, bases, measures)
 

@@ -36,6 +36,8 @@ PAGE_REASONS = (  # why the page refuses a rule, a record or a file, where the k
     "window and windowMinutes differ, expected one of them or the same in both",
     "a row that is not CSV: a quote is not closed in its line",
     "expected and or or; a value with blanks or signs goes in quotes",
+    "the page compares with a multiple of one aggregate, plus or minus a number; lab replay also with two",
+    "the page compares no root with another aggregate; lab replay does",
     "schema {name}: the page computes no derived fields ({fields}); lab replay does",
     "unknown time zone {name} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)",
 )

@@ -59,8 +59,7 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
         rule |= more_said(rng, functions)
         if "limitOf" in rule:
             rule["limit"] = rng.choice(MULTIPLES)
-            if function == "STDDEV":
-                rule["aggregatorFunctionType"] = "VARIANCE"
+            _with_one_root(rule)
     return json.dumps(with_windows_of_functions(rule)).encode()
 
 
@@ -79,11 +78,7 @@ def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
         [{}, {"excludeCurrent": True}]
     )
     if rng.random() < 0.4:
-        comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
-        said["limitOf"] = _aggregation(rng, comparable) | {
-            "dividedBy": rng.choice([None, 1, 2, 3, 60]),
-            "plus": rng.choice([None, None, "1", "-2.5", "0.000000000001"]),
-        }
+        said["limitOf"] = _limit_of(rng, functions)
     if rng.random() < 0.5:
         joined = rng.choice(["and", "or"])
         said[joined] = [_condition(rng, functions) for _ in range(rng.choice([1, 1, 2, 3]))]
@@ -104,9 +99,34 @@ def _aggregation(rng: random.Random, functions: Sequence[str]) -> dict:
 def _condition(rng: random.Random, functions: Sequence[str]) -> dict:
     condition = _aggregation(rng, functions)
     condition |= {"limitOperatorType": rng.choice(OPERATORS), "limit": rng.choice(LIMITS)}
-    comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
-    if rng.random() < 0.3 and condition["aggregatorFunctionType"] != "STDDEV":
-        condition |= {"limit": rng.choice(MULTIPLES), "limitOf": _aggregation(rng, comparable)}
+    if rng.random() < 0.3:
+        condition |= {"limit": rng.choice(MULTIPLES), "limitOf": _limit_of(rng, functions)}
+    return _with_one_root(condition)
+
+
+def _limit_of(rng: random.Random, functions: Sequence[str]) -> dict:
+    comparable = [name for name in functions if not AGGREGATES[name].resets]
+    divisors = [None, 1, 2, 3, 60]
+    of = _aggregation(rng, comparable) | {
+        "dividedBy": rng.choice(divisors),
+        "plus": rng.choice([None, None, "1", "-2.5", "0.000000000001"]),
+    }
+    if rng.random() < 0.5:
+        times = rng.choice([None, *MULTIPLES, "-1", "-0.5", "-1000000"])
+        of["plusOf"] = _aggregation(rng, comparable) | {"times": times, "dividedBy": rng.choice(divisors)}
+    return of
+
+
+def _with_one_root(condition: dict) -> dict:
+    """The condition with at most one STDDEV, the last."""
+    base = condition.get("limitOf") or {}
+    for number, of in enumerate(every := [each for each in (condition, base, base.get("plusOf")) if each]):
+        if (
+            of["aggregatorFunctionType"]
+            == "STDDEV"
+            in [other["aggregatorFunctionType"] for other in every[number + 1 :]]
+        ):
+            of["aggregatorFunctionType"] = "VARIANCE"
     return condition
 
 

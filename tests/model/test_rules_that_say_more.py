@@ -154,6 +154,27 @@ def test_a_limit_is_another_aggregate_and_something_more_exactly():
     assert ids(message.replace("-0.0", "0.0"), [{"at": 0, "amount": 5}]) == [0]
 
 
+def test_a_limit_is_a_sum_of_two_aggregates_exactly():
+    before = "(amount) over 10 min without the current event"
+    events = [{"at": at, "amount": amount} for at, amount in enumerate((1, 3, "5.00", 2, "8"))]
+    for sentence, expected in {
+        f"VALUE(amount) per userId > AVG{before} + 3 × STDDEV{before}": [(1, 1), (4, "7.187060")],
+        f"VALUE(amount) per userId >= AVG{before} + 3 × STDDEV{before}": [(1, 1), (2, 5), (4, "7.187060")],
+        f"VALUE(amount) per userId <= AVG{before} - STDDEV{before} ÷ 2 + 0.25": [(3, "2.433503")],
+        f"STDDEV{before.replace(')', ') per userId', 1)} > AVG{before} - MAX{before} ÷ 2 + 0.49": [
+            (2, "0.99"),
+            (3, "0.99"),
+            (4, "0.74"),
+        ],
+    }.items():
+        message = f"1: {sentence}"
+        assert parse_message(message, LOGINS).rule.describe() == sentence
+        found = [(alert.event_id, alert.limit) for alert in alerts(message, [dict(each) for each in events])]
+        assert found == [(place, Decimal(limit)) for place, limit in expected]
+    rule_in_words = parse_message(f"1: {sentence}", LOGINS).rule
+    assert parse_message(json.dumps(rule_in_words.to_dict()), LOGINS).rule == rule_in_words
+
+
 def test_all_or_any_of_several_conditions_and_the_alert_has_each():
     devices = {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], "window": "1d"}
     devices |= {"limitOperatorType": ">=", "limit": 2}

@@ -13,7 +13,6 @@ from lab.engine.compiled.layout import (
     ANY,
     AT_MOST,
     BASE,
-    BY,
     COMPARED_LIMIT,
     CONDITION,
     COUNTED_BY,
@@ -29,14 +28,17 @@ from lab.engine.compiled.layout import (
     LOW_BITS,
     LOW_PART,
     MEASURES,
+    MORE,
     NOT_EQUAL,
     NOTHING,
     NUMERATOR,
     OF_RULE,
     PLUS,
+    PLUS_LIMBS,
     RELATION,
     RESET,
     RETURNS,
+    ROOT,
     ROW,
     RULE,
     SEQ,
@@ -45,17 +47,18 @@ from lab.engine.compiled.layout import (
     SPOKEN,
     START,
     SUPPRESSED,
-    TENS,
     TIME,
-    TIMES,
     VALUES,
+    VALUES_OF_CONDITION,
     N,
     njit_without_allocation,
 )
 from lab.engine.compiled.limits import FRACTION, Measure, compare_with_limit
 
 # of 32 bits, in two's complement: room for 127 bits · 10^36 · three numbers of 60 bits · 10^12, and for 10^72 · three · 10^36
-HUGE_LIMBS = 16
+FEW_LIMBS = 16
+# with two multiples or a root: for the square of 187 bits · two numbers of 60 bits and 10^36 · 10^12 twice, times three of 60 bits and 10^72
+HUGE_LIMBS = 64
 TWO_32 = 4294967296.0
 TWO_64 = 18446744073709551616.0
 NEARLY = 1e-9  # far more than what floats are wrong by
@@ -107,28 +110,14 @@ def append_alerts_of_conditions(store, rules, batch, group, event, batch_row, al
             if store.scalars[RETURNS]:
                 store.events[event, VALUES] |= ALERTED
             for condition in range(first, last):
-                alert_rows = append_saved_measure_if_any(
-                    rules,
-                    condition,
-                    MEASURES,
-                    rule,
-                    2 * (condition - first),
-                    batch_row,
-                    group,
-                    alerts,
-                    alert_rows,
-                )
-                alert_rows = append_saved_measure_if_any(
-                    rules,
-                    condition,
-                    BASE,
-                    rule,
-                    2 * (condition - first) + 1,
-                    batch_row,
-                    group,
-                    alerts,
-                    alert_rows,
-                )
+                number = VALUES_OF_CONDITION * (condition - first)
+                for column in (MEASURES, BASE, MORE):
+                    aggregate = rules.conditions[condition, column]
+                    if aggregate != NOTHING and rules.saved_measures[aggregate, 3] != 0:
+                        measure = saved_measure(rules, aggregate)
+                        write_alert_row(alerts, alert_rows, batch_row, rule, group, number, measure)
+                        alert_rows += 1
+                    number += 1
         else:
             measure = saved_measure(rules, rules.conditions[first, MEASURES])
             write_alert_row(alerts, alert_rows, batch_row, rule, group, SUPPRESSED, measure)
@@ -153,18 +142,6 @@ def count_alert_if_allowed(store, rules, rule_row, group, event):
         store.accumulators[offset + N] += 1
     # no total of a block has it yet: at an event, only totals of older blocks are computed
     return True
-
-
-@njit_without_allocation
-def append_saved_measure_if_any(
-    rules, condition, measure_column, rule, value_number, batch_row, group, alerts, alert_rows
-):
-    """Appends one value of an alert to `alerts`, if there is a value; returns the number of rows after."""
-    aggregate = rules.conditions[condition, measure_column]
-    if aggregate == NOTHING or rules.saved_measures[aggregate, 3] == 0:
-        return alert_rows
-    write_alert_row(alerts, alert_rows, batch_row, rule, group, value_number, saved_measure(rules, aggregate))
-    return alert_rows + 1
 
 
 @njit_without_allocation
@@ -205,18 +182,12 @@ def is_condition_met(store, rules, condition):
             rules.conditions[condition, RELATION],
             compare_with_limit(measure, rules.conditions[condition, COMPARED_LIMIT:BASE]),
         )
-    other = saved_measure(rules, base)
-    if other.denominator == 0:
+    other, more = saved_measure(rules, base), measure
+    if rules.conditions[condition, MORE] != NOTHING:
+        more = saved_measure(rules, rules.conditions[condition, MORE])
+    if other.denominator == 0 or more.denominator == 0:
         return False
-    sign = compare_with_multiple(
-        store.scratch,
-        measure,
-        other,
-        rules.conditions[condition, TIMES],
-        rules.conditions[condition, BY],
-        rules.conditions[condition, TENS],
-        rules.conditions[condition, PLUS:],
-    )
+    sign = compare_with_sum(store.scratch, measure, other, more, rules.conditions[condition])
     return is_operator_satisfied(rules.conditions[condition, RELATION], sign)
 
 
@@ -256,41 +227,144 @@ def plus_as_float(plus):
 
 
 @njit_without_allocation
-def compare_with_multiple(scratch, measure, other, factor, divisor, power_of_ten, plus):
-    """Whether the measure is less than (-1), equal to (0) or greater than (1) other · factor / divisor · 10^power_of_ten + plus.
+def factor_as_float(multiple):
+    """The factor of a multiple in a condition."""
+    factor = np.float64(multiple[1]) / np.float64(multiple[2])
+    for _ in range(abs(multiple[3])):  # a loop, because the WebAssembly page has no power function
+        factor = factor * 10.0 if multiple[3] > 0 else factor / 10.0
+    return factor
 
-    Floats decide if both sides are far apart; otherwise both are multiplied out, to the last digit.
+
+@njit_without_allocation
+def compare_with_sum(scratch, measure, base, more, condition):
+    """Whether the measure is less than (-1), equal to (0) or greater than (1) the limit of a condition, where BASE and MORE are these measures.
+
+    Floats decide if both sides are far apart; otherwise `compare_exactly` does. If one of the measures stands for its root, r + √s is
+    compared with 0: it is above 0 if r is above −√s, and so if r · |r| + s is.
     """
-    float_factor = np.float64(factor) / np.float64(divisor)
-    for _ in range(abs(power_of_ten)):  # a loop, because the WebAssembly page has no power function
-        float_factor = float_factor * 10.0 if power_of_ten > 0 else float_factor / 10.0
-    one, two, more = measure_as_float(measure), measure_as_float(other) * float_factor, plus_as_float(plus)
-    if abs(one - two - more) > NEARLY * (abs(one) + abs(two) + abs(more) + float_factor + 1.0):
-        return 1 if one > two + more else -1
-    left, right = scratch[HUGE : HUGE + HUGE_LIMBS], scratch[HUGE + HUGE_LIMBS : HUGE + 2 * HUGE_LIMBS]
-    write_improper_numerator(left, measure)
-    write_improper_numerator(right, other)
-    multiply_limbs(left, other.denominator)
-    multiply_limbs(left, divisor)
-    multiply_limbs(right, measure.denominator)
-    multiply_limbs(right, factor)
-    for _ in range(abs(power_of_ten)):
-        multiply_limbs(right if power_of_ten > 0 else left, 10)
-    if plus[0] != 0:
-        added = scratch[HUGE + 2 * HUGE_LIMBS : HUGE + 3 * HUGE_LIMBS]
-        added[:] = 0
-        for limb in range(1, len(plus)):
-            added[limb - 1] = plus[limb]
-        multiply_limbs(added, measure.denominator)
-        multiply_limbs(added, other.denominator)
-        multiply_limbs(added, divisor)
-        for _ in range(-power_of_ten):
-            multiply_limbs(added, 10)
-        multiply_limbs(left, FRACTION)
-        multiply_limbs(right, FRACTION)
-        add_limbs(left, added, -plus[0])
-    add_limbs(left, right, -1)
-    return sign_of_limbs(left)
+    rest, square = -plus_as_float(condition[PLUS:]), 0.0
+    doubt, square_doubt = NEARLY * (abs(rest) + 1.0), 0.0
+    for number in range(VALUES_OF_CONDITION):
+        if number == 2 and condition[MORE] == NOTHING:
+            continue
+        of = measure if number == 0 else base if number == 1 else more
+        factor = 1.0 if number == 0 else -factor_as_float(condition[BASE if number == 1 else MORE :])
+        value, size = measure_as_float(of), abs(factor)
+        if number == condition[ROOT]:
+            square = value * factor * size
+            square_doubt = NEARLY * (abs(square) + size * size)
+        else:
+            rest += value * factor
+            doubt += NEARLY * size * (abs(value) + 1.0)
+    if condition[ROOT] != NOTHING:
+        doubt = (2 * abs(rest) + doubt) * doubt + square_doubt
+        rest = rest * abs(rest) + square
+    if abs(rest) > doubt:
+        return 1 if rest > 0 else -1
+    return compare_exactly(scratch, measure, base, more, condition)
+
+
+@njit_without_allocation
+def compare_exactly(scratch, measure, base, more, condition):
+    """`compare_with_sum`, multiplied out to the last digit."""
+    root = condition[ROOT]
+    limbs = FEW_LIMBS if root == NOTHING and condition[MORE] == NOTHING else HUGE_LIMBS
+    rest, term = scratch[HUGE : HUGE + limbs], scratch[HUGE + limbs : HUGE + 2 * limbs]
+    rest[:] = 0
+    for number in range(VALUES_OF_CONDITION + 1):
+        if number == root or number == 2 and condition[MORE] == NOTHING:
+            continue
+        if number == VALUES_OF_CONDITION:
+            if condition[PLUS] == 0:
+                continue
+            term[:] = 0
+            for limb in range(PLUS_LIMBS):
+                term[limb] = condition[PLUS + 1 + limb]
+            sign = -condition[PLUS]
+        else:
+            of = measure if number == 0 else base if number == 1 else more
+            write_improper_numerator(term, of)
+            sign = multiply_by_factor(term, condition, number)
+        multiply_by_denominators(term, measure, base, more, condition, number)
+        add_limbs(rest, term, sign)
+    sign = sign_of_limbs(rest)
+    if root == NOTHING:
+        return sign
+    if sign < 0:
+        negate_limbs(rest)
+    square = scratch[HUGE + 2 * limbs : HUGE + 3 * limbs]
+    of = measure if root == 0 else base if root == 1 else more
+    square_limbs(square, rest)
+    write_improper_numerator(term, of)
+    multiply_limbs(square, of.denominator)
+    root_sign = 1
+    for _ in range(2):
+        root_sign = multiply_by_factor(term, condition, root)
+        multiply_by_divisor(square, condition, root)
+        multiply_by_denominators(term, measure, base, more, condition, root)
+    if sign < 0:
+        negate_limbs(square)
+    add_limbs(square, term, root_sign)
+    return sign_of_limbs(square)
+
+
+@njit_without_allocation
+def multiply_by_factor(limbs, condition, number):
+    """Multiplies by the numerator of the factor of a value: of the measure 1, of BASE and MORE theirs. Returns its sign in measure − limit."""
+    if number == 0:
+        return 1
+    multiple = condition[BASE if number == 1 else MORE :]
+    multiply_limbs(limbs, abs(multiple[1]))
+    multiply_by_tens(limbs, multiple[3])
+    return 1 if multiple[1] < 0 else -1
+
+
+@njit_without_allocation
+def multiply_by_divisor(limbs, condition, number):
+    """Multiplies by the denominator of the factor of a value."""
+    if number != 0:
+        multiple = condition[BASE if number == 1 else MORE :]
+        multiply_limbs(limbs, multiple[2])
+        multiply_by_tens(limbs, -multiple[3])
+
+
+@njit_without_allocation
+def multiply_by_denominators(limbs, measure, base, more, condition, without):
+    """Multiplies by the denominators of all values and factors except one, and of the number that is added; not by those of a root."""
+    for number in range(VALUES_OF_CONDITION):
+        absent = number == 2 and condition[MORE] == NOTHING
+        if number != without and number != condition[ROOT] and not absent:
+            of = measure if number == 0 else base if number == 1 else more
+            multiply_limbs(limbs, of.denominator)
+            multiply_by_divisor(limbs, condition, number)
+    if without != VALUES_OF_CONDITION and condition[PLUS] != 0:
+        multiply_limbs(limbs, FRACTION)
+
+
+@njit_without_allocation
+def multiply_by_tens(limbs, power):
+    """Multiplies by 10^`power`, by 1 if that is below 0."""
+    for _ in range(power):
+        multiply_limbs(limbs, 10)
+
+
+@njit_without_allocation
+def negate_limbs(limbs):
+    carry = np.int64(1)
+    for at in range(len(limbs)):
+        total = (limbs[at] ^ LOW_BITS) + carry
+        limbs[at] = total & LOW_BITS
+        carry = total >> 32
+
+
+@njit_without_allocation
+def square_limbs(square, limbs):
+    """Fills `square` with the square of a number that is not negative."""
+    square[:] = 0
+    for one in range(len(limbs)):
+        for other in range(len(limbs) - one):
+            if limbs[one] != 0 and limbs[other] != 0:
+                add_from_limb(square, one + other, np.uint64(limbs[one]) * np.uint64(limbs[other]))
 
 
 @njit_without_allocation
@@ -339,6 +413,8 @@ def add_from_limb(limbs, first_limb, value):
 @njit_without_allocation
 def multiply_limbs(limbs, factor):
     """Multiplies by a number of 63 bits."""
+    if factor == 1:
+        return
     low, high = np.uint64(factor) & np.uint64(LOW_BITS), np.uint64(factor) >> np.uint64(32)
     for at in range(len(limbs) - 1, -1, -1):
         limb = np.uint64(limbs[at])

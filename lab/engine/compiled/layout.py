@@ -60,17 +60,19 @@ AGGREGATE_ROW = np.dtype([(name, np.int64) for name in AGGREGATE_FIELDS], align=
 HIGH_HALF, LOW_HALF, DIGITS, MORE_DIGITS = range(4)
 EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.firing_bounds
 # columns of Rules.conditions: aggregate, one of EQUAL … LESS_EQUAL, and from COMPARED_LIMIT on the limit as in Rules.limits. Or the limit is
-# the value of aggregate BASE times TIMES / BY · 10^TENS, plus the number from PLUS on: its sign, and limbs of 32 bits in units of
-# 10^-12. Columns of Rules.rules_with_conditions: the rule, its conditions from FIRST_OF up to LAST_OF
-MEASURES, RELATION, COMPARED_LIMIT, BASE, TIMES, BY, TENS, PLUS = 0, 1, 2, 6, 7, 8, 9, 10
+# the value of aggregate BASE times TIMES / BY · 10^TENS, plus the same of MORE unless that is NOTHING, plus the number from PLUS on: its
+# sign, and limbs of 32 bits in units of 10^-12. ROOT: which of the three aggregates stands for its root, as a place among these, or NOTHING.
+# Columns of Rules.rules_with_conditions: the rule, its conditions from FIRST_OF up to LAST_OF
+MEASURES, RELATION, COMPARED_LIMIT, BASE, TIMES, BY, TENS, MORE, ROOT, PLUS = 0, 1, 2, 6, 7, 8, 9, 10, 14, 15
 PLUS_LIMBS = 8  # 10^24 with 12 digits after the point, in units of 10^-36
 CONDITION_COLUMNS = PLUS + 1 + PLUS_LIMBS
+VALUES_OF_CONDITION = 3  # the aggregates that it compares: MEASURES, BASE, MORE
 # ANY: one condition is enough; COUNTED_BY: an aggregate for which the event must count; SPOKEN: the aggregate that counts the rule's
 # alerts; with AT_MOST of them, no other is raised; SPOKE_COLUMN and SPOKE_BIT: where an event stores that the rule alerted at it
 OF_RULE, FIRST_OF, LAST_OF, ANY, COUNTED_BY, SPOKEN, AT_MOST, SPOKE_COLUMN, SPOKE_BIT = range(9)
 
 # columns of alerts: the aggregate is HIGH_PART · 2⁶⁴ + LOW_PART (unsigned) + NUMERATOR / DENOMINATOR, in units of its last digit
-# a rule that is not plain has a row for each value: CONDITION is twice the condition's number, plus 1 for the aggregate of its limit;
+# a rule that is not plain has a row for each value: CONDITION is VALUES_OF_CONDITION times the condition's number, plus the number of the value;
 # SUPPRESSED: no alert, only a row that counts a suppressed one
 SUPPRESSED = -1
 ROW, RULE, IN_GROUP, CONDITION, HIGH_PART, LOW_PART, NUMERATOR, DENOMINATOR = range(8)
@@ -130,7 +132,7 @@ class Rules(NamedTuple):
     firing_rules: np.ndarray
     # [rules, 2] int64: the column of Batch.when_bits and its bit that must be set for the rule to alert; NOTHING: any event may
     when_bits: np.ndarray
-    # [conditions, 19] int64: of the rules that are not plain
+    # [conditions, CONDITION_COLUMNS] int64: of the rules that are not plain
     conditions: np.ndarray
     # [rules that are not plain or say `atMost`, and are ACTIVE, 9] int64
     rules_with_conditions: np.ndarray

@@ -29,6 +29,7 @@ from lab.model.schema import Schema
 from lab.model.when import When
 
 STATE = ":state"  # the column that says whether an event has been taken back, where that can be; no field is called so
+NO_MULTIPLE = [NOTHING, 1, 1, 0]  # in a row of `Rules.conditions`
 BITS = 63  # of an int64 column that say what is not null
 
 
@@ -120,6 +121,11 @@ def measure_scale(of: Aggregation, schema: Schema) -> int:
     """Digits after the point of what it measures, in minor units: of a variance twice those of the field."""
     power = AGGREGATES[of.function].unit_power
     return power * schema.field(of.field).scale if power and of.field else 0
+
+
+def value_scale(of: Aggregation, schema: Schema) -> int:
+    """Digits after the point of what it gives: of a root half of those of what it measures."""
+    return measure_scale(of, schema) // (2 if of.is_root else 1)
 
 
 def rules_to_arrays(
@@ -243,14 +249,17 @@ def _conditions(
         for of in rule.conditions:
             a = place_of[AggregateKey.for_aggregation(of.aggregation, rule.rule_id)]
             relation, limit = OPERATORS.index(of.operator), limit_to_int64s(_limit(of, schema))
-            base = (NOTHING, 1, 1, 0, *plus_to_int64s(Decimal(0), 0))
-            if of.limit_of:
-                multiple = Fraction(of.limit) / of.divided_by
-                tens = measure_scale(of.aggregation, schema) - measure_scale(of.limit_of, schema)
-                place = place_of[AggregateKey.for_aggregation(of.limit_of, rule.rule_id)]
-                plus = plus_to_int64s(of.plus, measure_scale(of.aggregation, schema))
-                base = (place, multiple.numerator, multiple.denominator, tens, *plus)
-            conditions.append((a, relation, *limit, *base))
+            scale = value_scale(of.aggregation, schema)
+            multiples = []
+            for each in of.multiples:
+                place = place_of[AggregateKey.for_aggregation(each.aggregation, rule.rule_id)]
+                tens = scale - value_scale(each.aggregation, schema)
+                multiples += [place, each.factor.numerator, each.factor.denominator, tens]
+            multiples += NO_MULTIPLE * (2 - len(of.multiples))
+            roots = [number for number, one in enumerate(of.aggregations) if one and one.is_root]
+            root = roots[0] if roots and of.limit_of else NOTHING
+            plus = plus_to_int64s(of.plus, scale)
+            conditions.append((a, relation, *limit, *multiples, root, *plus))
         must_count = conditions[first][0] if rule.is_plain else NOTHING
         most: tuple[int, ...] = (NOTHING, 0, 0, 0)
         if alerts := AggregateKey.for_alert_count(rule, fields):

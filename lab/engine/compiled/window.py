@@ -49,6 +49,7 @@ from lab.engine.compiled.layout import (
     TAKES_BACK,
     TIME,
     VALUES,
+    VALUES_OF_CONDITION,
     njit_without_allocation,
 )
 from lab.engine.compiled.limits import append_rules_that_fire, count_limits_below_and_up_to
@@ -102,7 +103,7 @@ def evaluate_batch(
             find_known_groups(store, batch, row, looked)
             prefetch_windows(store, batch, row, looked)
         if (
-            alert_rows + len(rules.firing_rules) + 2 * len(rules.conditions) > len(alerts)
+            alert_rows + len(rules.firing_rules) + VALUES_OF_CONDITION * len(rules.conditions) > len(alerts)
             or store.scalars[GROUPS] == len(store.groups)
             or store.scalars[LANES] + lanes > len(store.accumulators)
             or 2 * (store.scalars[RESETS] + own) > len(store.reset_table)

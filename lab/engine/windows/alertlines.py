@@ -377,10 +377,10 @@ def measured_conditions(
         return own.measured_condition(_exact(rows[0], own.aggregation, store)), ()
     by_condition = {int(row[layout.CONDITION]): row for row in rows}
     measures = [
-        (
-            _exact(by_condition.get(2 * place), each.aggregation, store),
-            _exact(by_condition.get(2 * place + 1), each.limit_of, store),
-        )
+        [
+            _exact(by_condition.get(layout.VALUES_OF_CONDITION * place + number), of, store)
+            for number, of in enumerate(each.aggregations)
+        ]
         for place, each in enumerate(rule.conditions)
     ]
     with localcontext(prec=100):

@@ -202,7 +202,9 @@ class RouteStore(StoreArrays):
             yield len(batch.times_ms) - done
             step = Batch(*(values[: done + STEP_ROWS] for values in batch))
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
-            most = len(self.rules) + 2 * len(self.numbers.conditions)  # rows for one event
+            most = len(self.rules) + layout.VALUES_OF_CONDITION * len(
+                self.numbers.conditions
+            )  # rows for one event
             rows_left = len(step.times_ms) - done
             alerts = np.empty(
                 (most + min(ALERTS_AT_ONCE, most * rows_left), layout.DENOMINATOR + 1), np.int64

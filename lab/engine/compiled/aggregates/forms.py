@@ -65,7 +65,7 @@ DISTINCT = KINDS["distinct"]
 assert len(FORMS) == FIRST_QUEUE and KINDS["count since"] == COUNT_SINCE
 LANES = max(QUEUE_LANES, *(form.lanes for form in FORMS))
 HUGE = LIMBS + LANES  # where in the scratch numbers of many limbs are, see `lab.engine.compiled.conditions`
-SCRATCH = HUGE + 48
+SCRATCH = HUGE + 192
 
 
 class AccumulatorLayout(NamedTuple):
