@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from lab.model.formatting import short_json
 from lab.model.jsontext import DECIMAL_TEXT, is_valid_unicode
@@ -37,7 +38,7 @@ UNIT_WORDS = (
 )  # after a word of time
 AMOUNT_WORDS = ("amount", "price", "total", "sum", "cost", "fee", "balance", "value", "quantity", "paid")
 ID_ENDS = ("id", "key", "number", "nr", "no", "code", "zip", "phone")
-FITTING = {"boolean", "long", "decimal", "string", "date", *INFERRED_UNITS}
+FITTING = frozenset({"boolean", "long", "decimal", "string", "date", *INFERRED_UNITS})
 NO_ZONE = 'the times have no zone and are read as UTC; if they are local, say unit = "local" and zone = "Europe/Berlin", or where they are from'
 POINTED_ID = (
     "whole numbers with a point, as pandas writes a column of integers that has gaps: they stay texts"
@@ -49,15 +50,15 @@ KINDS = {bool: "boolean", int: "integer", Decimal: "number", str: "text", list: 
 
 @dataclass
 class InferredField:
-    """The values at one path. `kind_counts`: how many values are of each kind; `fitting_counts`: how many values fit a type, or a
-    unit of times. `texts`: all values are texts, as in CSV, and may be meant as numbers.
+    """The values at one path. `kind_counts`: how many values are of each kind; `fits_counts`: how many values fit
+    the same types and units of times. `texts`: all values are texts, as in CSV, and may be meant as numbers.
     """
 
     path: Path
     first_record: int  # number of the first record with this path, from 1
     texts: bool = False
     kind_counts: Counter[str] = field(default_factory=Counter)
-    fitting_counts: Counter[str] = field(default_factory=Counter)
+    fits_counts: Counter[frozenset[str]] = field(default_factory=Counter)
     # type or unit -> the first value that does not fit
     first_misfits: dict[str, Any] = field(default_factory=dict)
     nan_count: int = 0  # NaN and infinite values, which are read as null
@@ -71,6 +72,15 @@ class InferredField:
     max_text_length: int = 0  # characters
     example: object = None
     distinct_values: set | None = field(default_factory=set)  # None: too many to keep
+    _without_misfit: frozenset[str] = FITTING
+
+    @property
+    def fitting_counts(self) -> Counter[str]:
+        """How many values fit a type, or a unit of times."""
+        counts: Counter[str] = Counter()
+        for fits, count in self.fits_counts.items():
+            counts.update(dict.fromkeys(fits, count))
+        return counts
 
     @property
     def non_null_count(self) -> int:
@@ -98,12 +108,24 @@ class InferredField:
         self.kind_counts[kind] += 1
         if kind == "null":
             return
-        fits = self._fits(kind, value)
-        self.fitting_counts.update(fits)
-        for other in FITTING - fits:
-            self.first_misfits.setdefault(other, value)
+        facts = (_facts_of_text if kind == "text" and len(value) <= LONG else _facts)(kind, value)
+        fits = facts.fits
+        if kind == "text" and not self.texts and "long" in fits:
+            fits -= {"long"}
+        self.fits_counts[fits] += 1
+        if self._without_misfit - fits:
+            self.first_misfits |= dict.fromkeys(self._without_misfit - fits, value)
+            self._without_misfit &= fits
         if kind in ("list", "object"):
             return
+        self.zero_padded_count += facts.zero_padded
+        self.pointed_count += facts.pointed
+        self.integer_digits = max(self.integer_digits, facts.integer_digits)
+        self.fraction_digits = max(self.fraction_digits, facts.fraction_digits)
+        self.too_many_digits_count += facts.is_number and not fits & {"long", "decimal"}
+        if facts.written_otherwise:
+            self.written_number_count += 1
+            self.written_number = self.written_number or value
         if self.example is None and fits:
             self.example = value[:LONG] if kind == "text" else value
         if kind == "text":
@@ -117,51 +139,6 @@ class InferredField:
             ):
                 self.distinct_values = None
 
-    def _fits(self, kind: str, value: Any) -> set[str]:
-        """The types and units of time that can have a value."""
-        if kind == "boolean":
-            return {"boolean"}
-        if kind in ("list", "object"):
-            return set()
-        found, number = set(), kind != "text"
-        if kind == "text":
-            found = {"string"} if is_valid_unicode(value) else set()
-            found |= {unit for unit in INFERRED_TEXTS if time_ms(value, unit) is not None}
-            if "utc" in found and re.fullmatch(ONLY_DATE, value):
-                found.add("date")
-            if value.lower() in ("true", "false"):
-                found.add("boolean")
-            number = len(value) <= 100 and bool(DECIMAL_TEXT.fullmatch(value))
-            self.zero_padded_count += bool(PADDED.fullmatch(value[:100]))
-            self.pointed_count += number and "." in value
-            if not number and (written := take_apart(value)) and (written.mark or written.currency):
-                self.written_number_count += 1
-                self.written_number = self.written_number or value
-        if number:
-            times = ((unit, time_ms(value, unit)) for unit in NUMBERS)
-            found |= {unit for unit, ms in times if ms is not None and EARLIEST <= ms < LATEST}
-            is_long = bool(INTEGER.fullmatch(str(value))) and fits_long(int(value))
-            if is_long and (kind != "text" or self.texts):
-                found.add("long")
-            if self._add_digits(value):
-                found.add("decimal")
-            elif "long" not in found:
-                self.too_many_digits_count += 1
-        return found
-
-    def _add_digits(self, value: Any) -> bool:
-        """Takes in the digits of a number; False if there are too many."""
-        try:
-            number = Decimal(value) if not isinstance(value, bytes) else Decimal("Infinity")
-        except InvalidOperation:
-            number = Decimal("Infinity")
-        if not number.is_finite() or number.adjusted() >= DIGITS or int(number.as_tuple().exponent) < -40:
-            return False
-        self.integer_digits = max(self.integer_digits, number.adjusted() + 1)
-        written = f"{number:f}".partition(".")[2].rstrip("0")
-        self.fraction_digits = max(self.fraction_digits, len(written))
-        return True
-
     def mismatch_doubts(self, type_or_unit: str) -> list[str]:
         """A doubt about the values that a type or unit cannot have, other than those of too many digits."""
         count = (
@@ -173,6 +150,64 @@ class InferredField:
             return []
         example = short_json(self.first_misfits[type_or_unit])
         return [f"another type in {count:,} records, which will be dead letters; the first: {example}"]
+
+
+class Facts(NamedTuple):
+    """What one value tells: the types and units of time that can have it, and as `InferredField` has it of all."""
+
+    fits: frozenset[str]
+    is_number: bool = False
+    integer_digits: int = 0
+    fraction_digits: int = 0
+    zero_padded: bool = False
+    pointed: bool = False
+    written_otherwise: bool = False
+
+
+def _facts(kind: str, value: Any) -> Facts:
+    if kind == "boolean":
+        return Facts(frozenset({"boolean"}))
+    if kind in ("list", "object"):
+        return Facts(frozenset())
+    return _facts_about_text(value) if kind == "text" else _facts_about_number(value)
+
+
+def _facts_about_text(value: str) -> Facts:
+    fits = {"string"} if is_valid_unicode(value) else set()
+    fits |= {unit for unit in INFERRED_TEXTS if time_ms(value, unit) is not None}
+    if "utc" in fits and re.fullmatch(ONLY_DATE, value):
+        fits.add("date")
+    if value.lower() in ("true", "false"):
+        fits.add("boolean")
+    padded = bool(PADDED.fullmatch(value[:100]))
+    if len(value) <= 100 and DECIMAL_TEXT.fullmatch(value):
+        facts = _facts_about_number(value)
+        return facts._replace(fits=facts.fits | fits, zero_padded=padded, pointed="." in value)
+    written = take_apart(value)
+    otherwise = bool(written and (written.mark or written.currency))
+    return Facts(frozenset(fits), zero_padded=padded, written_otherwise=otherwise)
+
+
+@lru_cache(maxsize=1 << 14)
+def _facts_of_text(kind: str, value: str) -> Facts:
+    return _facts(kind, value)
+
+
+def _facts_about_number(value: Any) -> Facts:
+    try:
+        number = Decimal(value) if not isinstance(value, bytes) else Decimal("Infinity")
+    except InvalidOperation:
+        number = Decimal("Infinity")
+    fits = set()
+    if number >= EARLIEST // 1000:  # in s, and in smaller units it is more
+        times = ((unit, time_ms(value, unit)) for unit in NUMBERS)
+        fits = {unit for unit, ms in times if ms is not None and EARLIEST <= ms < LATEST}
+    if INTEGER.fullmatch(str(value)) and fits_long(int(value)):
+        fits.add("long")
+    if not number.is_finite() or number.adjusted() >= DIGITS or int(number.as_tuple().exponent) < -40:
+        return Facts(frozenset(fits), True)
+    written = f"{number:f}".partition(".")[2].rstrip("0")
+    return Facts(frozenset({"decimal", *fits}), True, number.adjusted() + 1, len(written))
 
 
 def fits_long(value: int) -> bool:
