@@ -30,6 +30,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert
+from lab.model.language import say
 from lab.model.rules import rule_message
 from lab.model.statuslines import parse_stats
 from lab.model.times import now_ms
@@ -276,19 +277,35 @@ def describe_race(engine: Delays, sliding: Sequence[Delays]) -> str:
     """
     seen = [run for run in sliding if run.total_ms]
     if not seen or not engine.total_ms:
-        return "Not a single fraud was found: this machine was too busy. Close other kernels and run the race again."
+        return say(
+            "Not a single fraud was found: this machine was too busy. Close other kernels and run the race again."
+        )
     batch_ms, longest_ms = median(run.batch_ms for run in seen), max(run.slide_ms for run in sliding)
     share = sum(sum(run.wait_ms) / run.slide_ms for run in seen) / sum(len(run.wait_ms) for run in seen)
     rest_ms = median(ms for run in seen for ms in run.rest_ms)
-    gap = f"Watermark and micro-batches took {rest_ms / 1_000:.1f} s more, {rest_ms / batch_ms:.1f} batches"
-    busy = (
-        f". A batch is longer than the longest slide, {longest_ms / 1_000:g} s: this machine was busy, so the picture shows the load "
-        "and not the effect of the slides. Close other kernels and run the race again."
-    )
+    rest = {"rest": f"{rest_ms / 1_000:.1f}", "batches": f"{rest_ms / batch_ms:.1f}"}
     return "\n".join(
         (
-            f"A micro-batch of the sliding windows took {batch_ms / 1_000:.1f} s, a cut of the engine {engine.batch_ms / 1_000:.2g} s.",
-            f"The wait for a window's end was {share:.2f} slides on average; 0.5 is expected.",
-            gap + (busy if batch_ms > longest_ms else ": that is the gap in the picture."),
+            say(
+                "A micro-batch of the sliding windows took {batch} s, a cut of the engine {cut} s.",
+                batch=f"{batch_ms / 1_000:.1f}",
+                cut=f"{engine.batch_ms / 1_000:.2g}",
+            ),
+            say(
+                "The wait for a window's end was {share} slides on average; 0.5 is expected.",
+                share=f"{share:.2f}",
+            ),
+            say(
+                "Watermark and micro-batches took {rest} s more, {batches} batches. A batch is longer than the longest slide, {slide} s: "
+                "this machine was busy, so the picture shows the load and not the effect of the slides. Close other kernels and run the race "
+                "again.",
+                **rest,
+                slide=f"{longest_ms / 1_000:g}",
+            )
+            if batch_ms > longest_ms
+            else say(
+                "Watermark and micro-batches took {rest} s more, {batches} batches: that is the gap in the picture.",
+                **rest,
+            ),
         )
     )

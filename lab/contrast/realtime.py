@@ -19,6 +19,7 @@ from lab.contrast.sliding import session_with_short_batches
 from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.logs.kafka import KafkaLog
 from lab.machine import broker
+from lab.model.language import say
 from lab.stream.player import Player
 
 TRIGGERS = {"micro-batches": {"processingTime": "0 seconds"}, "real time": {"realTime": "5 seconds"}}
@@ -100,9 +101,11 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
                     time.sleep(1)
                 query.stop()
                 took = [record.log_time_ms - int(record.line) for record in out.tail().records()]
-                latencies[name] = took[int(WARM_UP_SHARE * len(took)) :]
+                latencies[say("real time" if "realTime" in trigger else "micro-batches")] = took[
+                    int(WARM_UP_SHARE * len(took)) :
+                ]
             for name, operator in TRIED.items():
-                refused[name] = _refusal(_writer(spark, out, operator, f"{folder}/{operator.__name__}"))
+                refused[say(name)] = _refusal(_writer(spark, out, operator, f"{folder}/{operator.__name__}"))
     return RealTimeResult(latencies, refused)
 
 

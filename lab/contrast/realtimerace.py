@@ -30,6 +30,7 @@ from lab.engine.spark.pipeline import start
 from lab.logs.positions import Record
 from lab.machine import broker
 from lab.model.alerts import Alert
+from lab.model.language import say
 from lab.model.rules import rule_message
 from lab.model.times import now_ms
 from lab.running.run import raise_if_ended
@@ -89,14 +90,15 @@ def race_real_time(
     0
     """
     runners: dict[str, Callable[..., RealTimeWindows | EngineOnKafka]] = {
-        f"real time, slides of {slide:,} ms": partial(RealTimeWindows, slide) for slide in slides_ms
+        say("real time, slides of {slide} ms", slide=f"{slide:,}"): partial(RealTimeWindows, slide)
+        for slide in slides_ms
     }
     results = {}
     with (
         broker.running_broker() as kafka,
         tempfile.TemporaryDirectory(prefix="lab-realtime-", ignore_cleanup_errors=True) as folder,
     ):
-        for number, (name, runner) in enumerate((runners | {"engine": EngineOnKafka}).items()):
+        for number, (name, runner) in enumerate((runners | {say("engine"): EngineOnKafka}).items()):
             logs = KafkaLogs(kafka.address, {log: f"{log}-{number}" for log in LOGS})
             logs.create()
             with closing(runner(spark, logs, Path(folder, str(number)))) as running:
@@ -181,7 +183,7 @@ def _detection_result(
         plant = partial(plant_bursts, player, FRAUD, FRAUD_EVERY_S)
         plant(PATIENCE_S, until=running.lines)
         if not running.lines():
-            raise TimeoutError(TOO_BUSY)
+            raise TimeoutError(say(TOO_BUSY))
         plant(WARM_S)
         counted_from = now_ms()
         plant(seconds)
@@ -192,7 +194,7 @@ def _detection_result(
         time.sleep(DRAIN_S)
     in_force = min(_under(LOWER_LIMIT, running), default=0)
     if not in_force:
-        raise TimeoutError(TOO_BUSY)
+        raise TimeoutError(say(TOO_BUSY))
     lines, frauds = defaultdict(list), _frauds(logs)
     for line in running.lines():
         lines[line.group].append(line.append_ms)

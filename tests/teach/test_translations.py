@@ -35,6 +35,7 @@ LESSONS = [
     "01-dynamic-partitioning",
     "02-broadcast-rules",
     "03-custom-windows",
+    "04-latency-of-sliding-windows",
     "05-rescaling-keyed-state",
     "07-live",
 ]
