@@ -80,7 +80,7 @@ SMALLER = {
         "    lab.cost_of_sliding(spark, log, 600_000, 600_000)  #": "    pass  #",
         "    lab.replay(log, [rule], spark=spark)\n    costs": "    costs",
         "panes in (1, 10, 60)": "panes in (1, 60)",
-        "import lab\n\nlab.running_time()": "import lab\n\njava = lab.session()\njava.__enter__()",
+        "lab.running_time()": "java = lab.session()\njava.__enter__()",
         "for operator, words in": "java.__exit__(None, None, None)\nfor operator, words in",
     },
     "06-making-it-fast": {

@@ -38,6 +38,7 @@ LESSONS = [
     "04-latency-of-sliding-windows",
     "05-rescaling-keyed-state",
     "07-live",
+    "08-from-data-to-policy",
 ]
 NUMBERS = {str(int(name.partition("-")[0])) for name in LESSONS}
 COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]

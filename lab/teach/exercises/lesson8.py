@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import accumulate
 from random import Random
 
+from lab.model.language import say
 from lab.model.schema import LOGINS
 from lab.teach.exercises.given import canonical_rule_text, rule_from_message
 from lab.teach.judge import AnswerRefused, FunctionExercise, Mistake, ValueExercise
@@ -23,7 +24,7 @@ POLICY = {
     "action": "block_login",
     "ttl": "1d",
 }
-EDITED = {"rule_state of rule 2": "PAUSE"}
+EDITED = {"rule 2: rule_state": "PAUSE"}
 READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 SQL_STEPS = 100_000  # of SQLite's machine; an edit of three rows takes less than a hundred
 
@@ -32,14 +33,14 @@ def policy_rule_text(message: object) -> str:
     """The canonical text of the rule in a policy on logins."""
     rule = rule_from_message(message, "stuffing", LOGINS, rule_id=3)
     if rule.rule_id != POLICY["ruleId"]:
-        raise AnswerRefused(f"its id must be 3, not {rule.rule_id}")
+        raise AnswerRefused(say("its id must be 3, not {answer}", answer=rule.rule_id))
     return canonical_rule_text(rule, LOGINS)
 
 
 def run_edit_and_list_changes(edit: object, database: sqlite3.Connection) -> dict[str, object]:
     """Runs an edit on rules that are all active, and lists what the edit changed; undoes the edit if it is not the requested one."""
     if not isinstance(edit, str):
-        raise AnswerRefused(f"an edit must be SQL in a string, not {answer_text(edit)}")
+        raise AnswerRefused(say("an edit must be SQL in a string, not {answer}", answer=answer_text(edit)))
     try:
         database.execute("BEGIN")
         solved_before = database.execute(
@@ -51,7 +52,7 @@ def run_edit_and_list_changes(edit: object, database: sqlite3.Connection) -> dic
     except sqlite3.Error as error:
         if database.in_transaction:
             database.execute("ROLLBACK")
-        raise AnswerRefused(f"the database says: {error}") from None
+        raise AnswerRefused(say("the database says: {reason}", reason=error)) from None
     database.execute("COMMIT" if changed == EDITED and not solved_before else "ROLLBACK")
     return changed
 
@@ -89,7 +90,7 @@ def _changes(before: dict[int, dict], after: dict[int, dict]) -> dict[str, objec
         was, now = before.get(number, {}), after.get(number, {})
         for column in (was.keys() | now.keys()) - {"changed_by"}:
             if was.get(column) != now.get(column):
-                changed[f"{column} of rule {number}"] = now.get(column, "gone")
+                changed[f"rule {number}: {column}"] = now.get(column, "gone")
     return changed
 
 
