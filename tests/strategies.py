@@ -56,6 +56,16 @@ WHENS = (
     ),
     *("ip is not null and (country != KR or userId = 2)", "userId = 1 and userId = 2"),
 )
+# conditions on named lists, and what may be in these
+LIST_WHENS = (
+    *("country in @places", "country not in @places", "country in @places and ip not in @mixed"),
+    *("amount in @mixed or userId in @mixed", "amount not in @mixed", "hour(eventTime) in @mixed"),
+    *("amount > 1 or ip in @places", "userId not in @mixed and userId in (1, 2)"),
+)
+LISTED: dict[str, list] = {
+    "places": ["KR", "CN", "US", "a"],
+    "mixed": [1, "2.50", "2.5", 2, "a", "b", "-3.25", "KR", "01"],
+}
 TITLES = (
     *(None, "Too much", 'an "é" \\ \u2028 \U0001f600 <b>', 'it\'s, severity low, title "x"', "a\n7: b\tc"),
     *("of the event", "\\", "\x85\u202e"),
@@ -140,6 +150,8 @@ def rules(draw, absence: bool = False):
     }
     if draw(st.integers(0, 2)) == 0:
         rule |= {"when": draw(st.sampled_from(WHENS))}
+    if absence and draw(st.integers(0, 3)) == 0:
+        rule |= {draw(st.sampled_from(["when", "filter"])): draw(st.sampled_from(LIST_WHENS))}
     kind = draw(st.integers(0, 3))
     if kind == 0:
         rule |= {"aggregateFieldName": draw(st.sampled_from(COUNTING)), "aggregatorFunctionType": "SUM"}
@@ -224,6 +236,21 @@ def more_said(draw, function: str | None = None):
     return said
 
 
+@st.composite
+def list_changes(draw):
+    """A message that changes a list, or mutes a rule or one of its groups."""
+    until = draw(st.sampled_from([None, None, *(100 * MINUTE + n for n in (0, 1, 20_000, 5 * MINUTE))]))
+    if draw(st.integers(0, 2)) == 0:
+        group = draw(st.sampled_from([None, {}, {"userId": 1}, {"userId": 1, "country": "KR"}, {"ip": "a"}]))
+        if draw(st.integers(0, 3)) == 0:
+            return json.dumps({"unmute": draw(st.integers(1, 5)), "group": group}).encode()
+        return json.dumps({"mute": draw(st.integers(1, 5)), "group": group, "until": until}).encode()
+    name, values = draw(st.sampled_from(sorted(LISTED.items())))
+    some = st.lists(st.sampled_from(values), max_size=3)
+    said = {"list": name, "add": draw(some), "remove": draw(some), "clear": draw(st.integers(0, 9)) == 0}
+    return json.dumps(said | ({"until": until} if said["add"] else {})).encode()
+
+
 def changes(absence: bool = False):
     """Messages that change rules in force; `absence`: as of `rules`."""
     states = st.builds(
@@ -234,7 +261,8 @@ def changes(absence: bool = False):
     controls = st.sampled_from(CONTROLS).map(
         lambda name: json.dumps({"ruleState": "CONTROL", "controlType": name}).encode()
     )
-    return st.one_of(states, states, rules(absence), controls, st.just(b"nonsense"))
+    lists = [list_changes(), list_changes()] if absence else []
+    return st.one_of(states, states, rules(absence), controls, st.just(b"nonsense"), *lists)
 
 
 @st.composite

@@ -29,6 +29,13 @@ from lab.model.field import Field
 from lab.model.formatting import expected_message, plain_text, short_json, unknown_name_message
 from lab.model.jsontext import BadRecord
 from lab.model.kinds import MAX_WINDOW_SECONDS, BadRule
+from lab.model.listmessages import (
+    ListChange,
+    is_list_object,
+    is_list_sentence,
+    parse_list_sentence,
+    read_list_object,
+)
 from lab.model.rule import UNIT_SECONDS, Rule
 from lab.model.schema import Schema
 from lab.model.sentence import EXAMPLE, MAX_CONDITIONS, parse_rule_sentence, read_action, two_roots_message
@@ -54,13 +61,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Message:
-    """What a control message asks for: a "rule", a new "state" for a rule, a "delete", or a "control"."""
+    """What a control message asks for: a "rule", a new "state" for a rule, a "delete", a "control", or a change of a "list"."""
 
     kind: str
     rule: Rule | None = None
     rule_id: int = 0
     state: str = ""
     control: str = ""
+    list_change: ListChange | None = None
 
 
 def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) -> Message:
@@ -81,6 +89,8 @@ def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) 
     """
     try:
         text = jsontext.decode_text(as_bytes(text), "message", MAX_MESSAGE_BYTES)
+        if is_list_sentence(text):
+            return Message("list", list_change=parse_list_sentence(text, schema))
         if jsontext.looks_like_json_object(text):
             given = jsontext.parse_json_object(text)
         elif sentence := SENTENCE.match(text):
@@ -127,6 +137,8 @@ def as_bytes(text: str | bytes) -> bytes:
 
 def build_message(given: dict, schema: Schema) -> Message:
     """The message with these attributes. Raises BadRule."""
+    if is_list_object(given):
+        return Message("list", list_change=read_list_object(given, schema))
     for name in given:
         if name not in ATTRIBUTES:
             raise BadRule(unknown_name_message("attribute", name, ATTRIBUTES))
@@ -490,12 +502,12 @@ def sentence_attributes(sentence: re.Match, schema: Schema) -> dict[str, Any]:
 
 
 def lacks_id(text: str) -> bool:
-    """Whether a message can only be a sentence without its id: neither JSON nor a line begins with a letter.
+    """Whether a message can only be a rule's sentence without its id: neither JSON nor a line begins with a letter.
 
     >>> lacks_id("SUM(amount) over 1 h > 500"), lacks_id("7: SUM(amount) over 1 h > 500"), lacks_id('{"ruleId": 7}')
     (True, False, False)
     """
-    return text.lstrip()[:1].isalpha()
+    return text.lstrip()[:1].isalpha() and not is_list_sentence(text)
 
 
 def attributes_without_id(text: str, schema: Schema, new_id: int | None) -> dict[str, Any] | None:

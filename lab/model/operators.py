@@ -7,7 +7,7 @@ the table in docs/rules.md take an operator from here; no other code names it. A
 """
 
 import operator as compare
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -128,8 +128,8 @@ def parse_ip_address(text: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _is_in(value: Any, operand: tuple) -> bool:
-    if not are_networks(operand):
+def _is_in(value: Any, operand: Container) -> bool:
+    if not isinstance(operand, tuple) or not are_networks(operand):
         return value in operand
     address = parse_ip_address(value)
     if address is None:
@@ -169,8 +169,8 @@ OPERATORS = with_negations(
             *("in", "values", _is_in, "not in"),
             texts=lambda pc, column, values: pc.is_in(column, values),
             numbers=lambda numpy, column, values: numpy.isin(column, values),
-            examples=("country in (KR, CN)", "country not in (KR, CN)"),
-            meaning="the value is, or is not, in the list, which has at most 1,000 values",
+            examples=("country in (KR, CN)", "country not in (KR, CN)", "country in @highrisk"),
+            meaning="the value is, or is not, in the list: one in brackets of at most 1,000 values, or a named one",
         ),
         Operator(
             *("startsWith", "texts", str.startswith, "not startsWith"),

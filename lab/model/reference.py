@@ -18,6 +18,7 @@ from lab.model.group import group_for_alert, group_key
 from lab.model.horizon import newest_times, note_time, time_reached
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import key_group_of
+from lab.model.listmessages import muted_entry
 from lab.model.referencestate import AbsenceWait, StoredEvent, examples_of_loss, newest_event
 from lab.model.routestats import COUNTS, RouteTallies
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
@@ -68,6 +69,7 @@ class Reference:
         self.log_time_reached = 0  # in a log that is not live, the newest event time
         self.waits: list[AbsenceWait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
+        self.muted: Counter[str] = Counter()  # likewise, as somebody has muted the rule or the group
         # (rule id, group) -> arrival of the event at which it fired
         self.reset: dict[tuple[int, tuple], int] = {}
 
@@ -250,8 +252,11 @@ class Reference:
         current.alerted = True
 
     def _alert(self, rule: Rule, values: tuple, compared: Compared, at: tuple[Id, int], **more: Any) -> None:
-        """Raises an alert of a group at an event with this id and time."""
+        """Raises an alert of a group at an event with this id and time, unless it is muted."""
         key, group = group_key(rule.keys, values), group_for_alert(rule.keys, values)
+        if self.book.is_muted(muted_entry(rule.rule_id, group), at[1]):
+            self.muted[f"{rule.rule_id}.{rule.version}"] += 1
+            return
         alert = Alert(
             *(rule.rule_id, rule.version, key, *compared, *at),
             group=group,

@@ -5,6 +5,7 @@ SUM(paymentAmount) per payeeId over 20 min > 50    ◄── {"ruleId": 1, "aggr
 A plain rule compares one aggregate with a number. Others have several conditions, or one that says more: `Condition`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from functools import cached_property
@@ -24,6 +25,7 @@ from lab.model.conditions import quote_if_needed
 from lab.model.formatting import html_table, plain_text
 from lab.model.kinds import Carried
 from lab.model.language import say
+from lab.model.lists import NamedList
 from lab.model.times import duration_text, duration_words
 from lab.model.when import (
     FieldValues,
@@ -32,7 +34,9 @@ from lab.model.when import (
     field_values,
     filter_json_value,
     filter_text,
+    list_names,
     when_text,
+    with_lists,
 )
 
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -154,6 +158,16 @@ class Rule(Carries):
         conditions = (self.filter, *(each.where for each in self.aggregations), self.when)
         looked_at = (name for each in conditions for name in condition_fields(each))
         return tuple(dict.fromkeys((*kept, *self.keys, *looked_at)))
+
+    @cached_property
+    def list_names(self) -> frozenset[str]:
+        """The named lists that its conditions look at."""
+        conditions = (self.filter, self.when, *(each.where for each in self.aggregations))
+        return frozenset().union(*map(list_names, conditions))
+
+    def with_lists(self, lists: Mapping[str, NamedList]) -> "Rule":
+        """The same rule, whose conditions see what is in these lists."""
+        return with_lists(self, lists) if self.list_names else self
 
     def with_first(self, **changes: Any) -> "Rule":
         """The rule with other attributes of its first condition, or of what that measures."""

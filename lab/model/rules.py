@@ -23,6 +23,8 @@ from lab.model.deadletters import SHOWN, beginning_of, length_and_sha256
 from lab.model.formatting import expected_message
 from lab.model.hints import condition_hints
 from lab.model.kinds import MAX_WINDOW_SECONDS, BadRule
+from lab.model.listmessages import ListChange, split_muted_entry
+from lab.model.lists import EMPTY, MUTED, NamedList
 from lab.model.messages import (
     MAX_MESSAGE_BYTES,
     Message,
@@ -58,6 +60,8 @@ __all__ = [
     "readable_rule_summary",
 ]
 MAX_RULES = 20_000
+MAX_LISTS, MAX_ENTRIES = 1_000, 100_000  # lists, and entries of one
+MAX_ALL_ENTRIES, MAX_CHARACTERS = 200_000, 20_000_000  # of all lists
 MAX_EXPORT = 800_000  # characters of the rules in one acknowledgement
 
 
@@ -92,7 +96,9 @@ def rule_message(
 
 @dataclass
 class RuleBook:
-    """The rules in force and how many versions each id has had: the state that every operator replicates.
+    """The rules in force, how many versions each id has had, and the named lists: the state that every operator replicates.
+
+    Conditions of the rules in a book see the lists as they are in the book.
 
     >>> from lab.model.schema import PAYMENTS
     >>> book = RuleBook(PAYMENTS)
@@ -105,6 +111,7 @@ class RuleBook:
     schema: Schema
     rules: dict[int, Rule] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)
+    lists: dict[str, NamedList] = field(default_factory=dict)
 
     def apply(self, text: str | bytes) -> dict[str, Any]:
         """Carry out a control message and return its acknowledgement; a rejected one changes nothing.
@@ -125,10 +132,11 @@ class RuleBook:
     def _carry_out(self, message: Message) -> dict[str, Any]:
         if message.kind == "control":
             return {"controlType": message.control, **self._control(message.control)}
+        if message.list_change:
+            return self._change_list(message.list_change)
         rule_id = message.rule_id
         if message.kind != "rule" and rule_id not in self.rules:
-            ids = [str(rule.rule_id) for rule in self.sorted()]
-            known = ", ".join(ids[:20] + ["..."] * (len(ids) > 20)) or "none"
+            known = self._known_ids()
             raise BadRule(expected_message("ruleId", rule_id, f"a rule in force (there are: {known})"))
         if rule_id not in self.rules and len(self.rules) >= MAX_RULES:
             raise BadRule(
@@ -138,11 +146,72 @@ class RuleBook:
         if message.kind == "delete":
             del self.rules[rule_id]
         else:
-            rule = message.rule or self.rules[rule_id]
+            rule = (message.rule or self.rules[rule_id]).with_lists(self.lists)
             self.rules[rule_id] = replace(rule, state=message.state, version=version)
-        hint = "; ".join(condition_hints(message.rule, self.schema)) if message.rule else ""
+        hint = "; ".join(self._hints(message.rule)) if message.rule else ""
         answer = {"ruleId": rule_id, "version": version, "ruleState": message.state}
         return answer | ({"hint": hint} if hint else {})
+
+    def _hints(self, rule: Rule) -> list[str]:
+        empty = sorted(name for name in rule.list_names if not self.lists.get(name))
+        hints = condition_hints(rule, self.schema)
+        return [*hints, *(f"the list @{name} is empty, so no value is in it" for name in empty)]
+
+    # -- lists ---------------------------------------------------------------------------------------------------------
+
+    def _change_list(self, change: ListChange) -> dict[str, Any]:
+        name = change.name
+        if name not in self.lists and len(self.lists) >= MAX_LISTS:
+            raise BadRule(f"list: {name} is new, but at most {MAX_LISTS:,} lists are allowed")
+        if name == MUTED:
+            for entry in change.add:
+                self._check_mute(entry)
+        changed = self.lists.get(name, EMPTY).changed(
+            dict.fromkeys(change.add, change.until), change.remove, change.clear
+        )
+        of_all = [changed, *(each for other, each in self.lists.items() if other != name)]
+        if len(changed) > MAX_ENTRIES or sum(map(len, of_all)) > MAX_ALL_ENTRIES:
+            raise BadRule(
+                f"list: @{name} would have {len(changed):,} entries, expected at most {MAX_ENTRIES:,}, and of all lists {MAX_ALL_ENTRIES:,}"
+            )
+        if sum(each.characters for each in of_all) > MAX_CHARACTERS:
+            raise BadRule(f"list: entries of all lists have at most {MAX_CHARACTERS:,} characters together")
+        self.lists[name] = changed
+        for rule_id, rule in self.rules.items():
+            if name in rule.list_names:
+                self.rules[rule_id] = rule.with_lists(self.lists)
+        return {"list": name, "version": changed.version, "entries": len(changed)}
+
+    def _check_mute(self, entry: str) -> None:
+        """Raises BadRule unless an entry of @muted names a rule in force, and all of its grouping fields or none."""
+        rule_id, names = split_muted_entry(entry)
+        if rule_id not in self.rules:
+            raise BadRule(
+                expected_message("mute", rule_id, f"a rule in force (there are: {self._known_ids()})")
+            )
+        keys = self.rules[rule_id].route.keys
+        if names is not None and names != keys:
+            allowed = (
+                f"the grouping fields of rule {rule_id}, each with its value: {', '.join(keys) or 'none'}"
+            )
+            raise BadRule(expected_message("group", ", ".join(names) or None, allowed))
+
+    def is_muted(self, entry: str, time_ms: int) -> bool:
+        """Whether alerts at events with this time are held back for a rule and group, as `muted_entry` writes them."""
+        muted = self.lists.get(MUTED, EMPTY)
+        return muted.has(entry, time_ms) or muted.has(entry.partition(" ")[0], time_ms)
+
+    @property
+    def rules_with_mutes(self) -> frozenset[int]:
+        """The ids of the rules of which @muted names a group, or all of them."""
+        muted = self.lists.get(MUTED, EMPTY)
+        if "rules" not in muted.memo:
+            muted.memo["rules"] = frozenset(split_muted_entry(entry)[0] for entry in muted.until_by_value)
+        return muted.memo["rules"]
+
+    def _known_ids(self) -> str:
+        ids = [str(rule.rule_id) for rule in self.sorted()]
+        return ", ".join(ids[:20] + ["..."] * (len(ids) > 20)) or "none"
 
     def _control(self, control: str) -> dict[str, Any]:
         """What the book itself does for a control; the windows are the evaluator's to clear."""
@@ -175,15 +244,17 @@ class RuleBook:
     def to_json(self) -> str:
         """The whole book as JSON text; `from_json` gives an equal book."""
         rules = [rule.to_dict() for rule in self.sorted()]
-        return json.dumps({"rules": rules, "versions": sorted(self.versions.items())})
+        lists = {name: [each.version, dict(each.until_by_value)] for name, each in self.lists.items()}
+        return json.dumps({"rules": rules, "versions": sorted(self.versions.items()), "lists": lists})
 
     @classmethod
     def from_json(cls, text: str, schema: Schema) -> "RuleBook":
         """The book that `to_json` wrote. Raises BadRule when the schema no longer has what a rule needs."""
         book = json.loads(text)
         read = ((build_message(given, schema).rule, given["version"]) for given in book["rules"])
-        rules = [replace(rule, version=version) for rule, version in read if rule]
-        return cls(schema, {rule.rule_id: rule for rule in rules}, dict(book["versions"]))
+        lists = {name: NamedList(version, values) for name, (version, values) in book["lists"].items()}
+        rules = [replace(rule.with_lists(lists), version=version) for rule, version in read if rule]
+        return cls(schema, {rule.rule_id: rule for rule in rules}, dict(book["versions"]), lists)
 
     def _repr_html_(self) -> str:
         return rules_html_table(self.sorted())

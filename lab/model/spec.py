@@ -3,6 +3,7 @@
 `lab spec` prints the page for a schema of events, docs/asyncapi.yaml is that of payments.
 """
 
+from collections.abc import Iterator
 from dataclasses import fields
 from decimal import Decimal
 from typing import Any
@@ -23,9 +24,10 @@ from lab.model.jsonschema import (
     object_of_named_attributes_or_null,
 )
 from lab.model.jsontext import MAX_LINE_BYTES
+from lab.model.lists import NAME
 from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_DIVIDED_BY, PLUS_OF
 from lab.model.rules import CONTROLS, MAX_KEYS, OPERATORS, STATES
-from lab.model.schema import MAX_ID, Schema
+from lab.model.schema import MAX_ID, MAX_TIME, Schema
 from lab.model.sentence import MAX_CONDITIONS
 from lab.model.statuslines import ALWAYS, SOMETIMES
 from lab.model.times import PATTERNS, TEXTS, expected_time
@@ -35,7 +37,10 @@ LOGS = {  # name -> (does the engine send or receive it, what it is)
         "receive",
         f"One JSON object a record, of at most {MAX_LINE_BYTES:,} bytes. What does not fit becomes a dead letter.",
     ),
-    "control": ("receive", "Rules, changes of their state, and commands. Each is answered once on acks."),
+    "control": (
+        "receive",
+        "Rules, changes of their state, commands, and changes of lists. Each is answered once on acks.",
+    ),
     "alerts": (
         "send",
         "A rule that held at an event; keyed by its group. At least once on Kafka: `alertId` tells repeats.",
@@ -186,7 +191,27 @@ def control_message_json_schema(schema: Schema) -> Json:
     }
     made = object_of_named_attributes_or_null(attributes, ATTRIBUTES)
     made["properties"]["ruleState"] = attributes["ruleState"]
-    return made | {"required": ["ruleState"]}
+    return {"anyOf": [made | {"required": ["ruleState"]}, *_list_message_json_schemas(schema)]}
+
+
+def _list_message_json_schemas(schema: Schema) -> Iterator[Json]:
+    """Messages that change a list, and those that mute a rule or end that."""
+    entry: Json = {"anyOf": [TEXT | {"minLength": 1}, {"type": "number"}]}
+    entries = {"anyOf": [{"type": "array", "items": entry}, {"type": "null"}]}
+    until: Json = {"anyOf": [MS | {"maximum": MAX_TIME - 1}, TEXT, {"type": "null"}]}
+    until |= {"description": "events with earlier times see what is added: ms, or a time of ISO 8601"}
+    change: dict[str, Json] = {"add": entries, "remove": entries, "clear": {"type": ["boolean", "null"]}}
+    more: dict[str, Json] = {"until": until, "changeId": TEXT}
+    listed = closed_object({"list": TEXT | {"pattern": f"^{NAME}$"}}, change | more)
+    yield {
+        "type": "object",
+        "description": "changes a named list: empties it, removes values, adds others",
+        **listed,
+    }
+    group: Json = {"type": ["object", "null"], "propertyNames": {"enum": list(schema.names)}}
+    for verb, optional in (("mute", more), ("unmute", {"changeId": TEXT})):
+        rule_id = {verb: {"type": "integer", "minimum": 1}}
+        yield {"type": "object", **closed_object(rule_id, {"group": group} | optional)}
 
 
 # -- what the engine writes: alerts, acknowledgements, dead letters and statistics -------------------------------------
@@ -276,6 +301,9 @@ def acknowledgement_json_schema() -> Json:
             closed_object(
                 {"status": {"const": "accepted"}, "controlType": about_all.pop("controlType")},
                 about_all | place,
+            ),
+            closed_object(
+                {"status": {"const": "accepted"}, "list": TEXT, "version": COUNT, "entries": COUNT}, place
             ),
             closed_object({"status": {"const": "rejected"}, "reason": TEXT, "message": TEXT}, long | place),
             closed_object({"status": {"const": "schema"}, "events": TEXT, "schema": schema}, {}),

@@ -40,7 +40,17 @@ def _routes() -> Json:
 
 KEY_GROUP = COUNT | {"maximum": MOST_KEY_GROUPS - 1}
 POSITIONS, OF_RULES = _counts_by("[0-9]{1,10}"), _counts_by("[0-9]{1,19}\\.[0-9]{1,19}|other")
-MEASURES = ("nanAsNull", "alerts", "suppressed", "heldEvents", "groups", "memoryBytes", "files", "stateBytes")
+MEASURES = (
+    "nanAsNull",
+    "alerts",
+    "suppressed",
+    "muted",
+    "heldEvents",
+    "groups",
+    "memoryBytes",
+    "files",
+    "stateBytes",
+)
 ALWAYS: dict[str, Json] = {  # what a line of the stats log has
     "batch": COUNT,
     "keyGroups": {
@@ -68,6 +78,8 @@ SOMETIMES: dict[str, Json] = {
     },
     "suppressedByRule": OF_RULES
     | {"description": "alerts that were not given, as the rule says `atMost`; like alertsByRule"},
+    "mutedByRule": OF_RULES
+    | {"description": "alerts that were not given, as their rule or group is muted; like alertsByRule"},
     "deadLettersBy": COUNTS_BY_NAME | {"description": "by what is bad: a field, or the record"},
     "stored": _counts_by("[0-9]{1,5}") | {"description": "events that each key-group has stored"},
     "engine": OBJECT
@@ -109,6 +121,8 @@ def parse_ack(text: str) -> dict[str, Any]:
     if ack["status"] == "rejected":
         return _checked(ack, {"reason": TEXT})
     times = {"logTime": COUNT} if "logTime" in ack else {}
+    if "list" in ack:
+        return _checked(ack, times | {"list": TEXT, "version": COUNT, "entries": COUNT})
     if "controlType" in ack:
         ids = {"ruleIds": {"type": "array", "items": COUNT}}
         deleted = ids if ack["controlType"] == "DELETE_RULES_ALL" else {}

@@ -7,13 +7,14 @@ A comparison with null is false, whichever it is, and nothing negates a whole co
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from lab.model.conditions import quote_if_needed, quote_text
 from lab.model.field import Value
 from lab.model.formatting import plain_text
+from lab.model.lists import EMPTY, ListOperand, NamedList
 from lab.model.operators import OPERATORS, are_networks
 from lab.model.times import DAY_MS, HOUR_MS, check_zone, offset_ms
 
@@ -66,14 +67,14 @@ class OtherField:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A field of the event compared with a value, several values or networks, another field, or null.
+    """A field of the event compared with a value, several values or networks, a named list, another field, or null.
 
     `clock`: what is compared is what it shows at the field's time.
     """
 
     field: str
     operator: str
-    operand: Value | OtherField | tuple = None
+    operand: Value | OtherField | ListOperand | tuple = None
     local_time_part: LocalTimePart | None = None
 
 
@@ -129,7 +130,11 @@ def is_true(when: When, event: Mapping[str, Any]) -> bool:
             value = event[field]
             if clock and value is not None:
                 value = clock.value_at(value)
-            other = event[operand.name] if isinstance(operand, OtherField) else operand
+            other: Any = operand
+            if isinstance(operand, OtherField):
+                other = event[operand.name]
+            elif isinstance(operand, ListOperand):
+                other = operand.at(event[operand.time_field])
             return OPERATORS[operator].compare(value, other)
 
 
@@ -146,6 +151,34 @@ def _fields_of(when: When) -> Iterator[str]:
     else:
         for part in when.parts:
             yield from _fields_of(part)
+
+
+def list_names(when: When | None) -> frozenset[str]:
+    """The named lists that a condition looks at."""
+    match when:
+        case AllOf(parts) | AnyOf(parts):
+            return frozenset().union(*map(list_names, parts))
+        case Comparison(operand=ListOperand(name)):
+            return frozenset((name,))
+    return frozenset()
+
+
+T = TypeVar("T")
+
+
+def with_lists(of: T, lists: Mapping[str, NamedList]) -> T:
+    """The same condition, or what has some inside it, which sees what is in these lists; one that is not among them is empty."""
+    made: Any = of
+    match made:
+        case ListOperand(name):
+            made = replace(made, entries=lists.get(name, EMPTY))
+        case tuple():
+            made = tuple(with_lists(each, lists) for each in made)
+        case _ if is_dataclass(made) and not isinstance(made, type):
+            made = replace(
+                made, **{each.name: with_lists(getattr(made, each.name), lists) for each in fields(made)}
+            )
+    return made
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
@@ -172,6 +205,8 @@ def when_text(when: When) -> str:
             return f"{field} {operator}"
         case Comparison(field, operator, OtherField(name)):
             return f"{field} {operator} {name}"
+        case Comparison(field, operator, ListOperand(name)):
+            return f"{field} {operator} @{name}"
         case Comparison(field, operator, tuple(operand)):
             listed = ", ".join(str(each) if are_networks(operand) else _in_list(each) for each in operand)
             alone = are_networks(operand) and len(operand) == 1

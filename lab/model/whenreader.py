@@ -2,7 +2,7 @@
 
 any:   all {"or" all}            all: term {"and" term}            term: "(" any ")" | comparison
 comparison:  field ("=" | "!=" | "<" | "<=" | ">" | ">=") (value | field)     field "is" ["not"] "null"
-             field ["not"] "in" (network | "(" value {"," value} ")")
+             field ["not"] "in" (network | "@" list | "(" value {"," value} ")")
              field ["not"] ("startsWith" | "contains" | "endsWith") (value | "(" value {"," value} ")")
 field: name | ("hour" | "weekday") "(" name of a time ["," zone] ")", which is compared with numbers
 
@@ -22,6 +22,7 @@ from lab.model.attributes import clause_attributes
 from lab.model.conditions import BadConditions, Token, TokenReader, parse_token_value, quote_if_needed
 from lab.model.field import Field, Value
 from lab.model.formatting import short_json
+from lab.model.lists import NAME, NAME_ALLOWED, ListOperand
 from lab.model.operators import OPERATORS, RELATIONS, Network, first_words, operator_named, parse_ip_address
 from lab.model.schema import Schema
 from lab.model.when import (
@@ -36,6 +37,7 @@ from lab.model.when import (
     field_values,
     is_true,
     join_conditions,
+    list_names,
 )
 
 # comparisons of one condition; brackets in brackets; values of one list
@@ -217,7 +219,7 @@ class WhenReader(TokenReader):
         if operator is None or sign.kind not in ("word", "sign"):
             self.refuse_sign(name, sign, negated)
         self.texts_operator = operator.words if operator.takes == "texts" else ""
-        operand: Value | OtherField | tuple
+        operand: Value | OtherField | ListOperand | tuple
         if operator.takes == "values":
             operand = self._values(field, name, operator.words)
         elif operator.takes == "texts":
@@ -290,9 +292,11 @@ class WhenReader(TokenReader):
             raise self.error_at(f"{field.name} is a {_kind(field)}, {other.name} a {_kind(other)}", token)
         return OtherField(other.name)
 
-    def _values(self, field: Field, name: Token, operator: str) -> tuple:
+    def _values(self, field: Field, name: Token, operator: str) -> ListOperand | tuple:
         if field.type == "time":
             raise self.error_at(f"{field.name} is a time: only other times compare with it, or is null", name)
+        if self.upcoming_token.kind == "word" and self.upcoming_token.text.startswith("@"):
+            return self._named_list()
         if (
             self.upcoming_token.kind == "word"
             and field.type == "string"
@@ -307,6 +311,13 @@ class WhenReader(TokenReader):
             networks = {self._exact_network(token) for token in tokens}
             return tuple(sorted(networks, key=lambda each: (each.version, each)))
         return tuple(sorted({self._value(field, token) for token in tokens}))
+
+    def _named_list(self) -> ListOperand:
+        self.last = None
+        named = self.take_token().text[1:]
+        if not re.fullmatch(NAME, named):
+            raise self.error_at(f"expected @ and {NAME_ALLOWED}", self.tokens[self.place - 1])
+        return ListOperand(named, self.schema.time_field)
 
     def _texts(self, field: Field, name: Token) -> Value | tuple:
         """One text, or several in brackets of which one is enough; a list of one is that text."""
@@ -474,4 +485,9 @@ def takes_back(event: Mapping[str, Any], schema: Schema) -> bool:
 @lru_cache(maxsize=100)
 def taken_back_condition(schema: Schema) -> When | None:
     """Which of its events take one back that came before; None if none do. Raises BadConditions."""
-    return parse_when(schema.taken_back, schema) if schema.taken_back else None
+    condition = parse_when(schema.taken_back, schema) if schema.taken_back else None
+    for name in list_names(condition):
+        at = schema.taken_back.index(f"@{name}")
+        reason = "a schema names no list, as which records take back others must not change"
+        raise BadConditions(reason, schema.taken_back, at, at + len(name) + 1)
+    return condition

@@ -37,7 +37,9 @@ function attributesOf(text, schema) {
 /** What a control message asks for, read against a schema: its kind (rule, state, delete, control) and the rest. Throws a Bad. */
 function readMessage(text, schema) {
   checkSize("message", text);
+  if (/^\s*(add|remove|clear|mute|unmute)\b/i.test(text)) throw new Bad("the page keeps no lists; lab run and lab replay do");
   const given = attributesOf(text, schema);
+  if (["list", "mute", "unmute"].some((name) => given.has(name))) throw new Bad("the page keeps no lists; lab run and lab replay do");
   known(given, ATTRIBUTES);
   const state = oneOf(given, "ruleState", STATES);
   if (state === "CONTROL") return { kind: "control", control: oneOf(given, "controlType", CONTROLS) };

@@ -281,6 +281,7 @@ class WhenReader extends Reader {
     const { text } = this.next, isText = this.next.kind === "word" && field.type === "string", address = isText && !text.includes("%") && addressOf(text);
     if (address) throw this.refuse(`write ${name.text} ${operator} ${text}/${BITS_OF[address.version]}`);
     if (isText && LIKE_NETWORK.test(text)) throw this.refuse("no network: expected an address, / and a number up to 32, or up to 128 for IPv6, as in 10.0.0.0/8");
+    if (this.next.kind === "word" && text.startsWith("@")) throw this.refuse("the page keeps no lists; lab run and lab replay do");
     throw this.refuse(`the values of ${operator} stand in brackets: ${name.text} ${operator} (…, …)`);
   }
 

@@ -175,8 +175,9 @@ class Past(PastEvents):
         """The rule's first aggregate at each event at which it would alert with some limit, as its other conditions hold.
 
         Of a rule whose other limits its aggregates do not tell, only where it alerts: see `Rule.can_count_alerts_at_other_limits`.
-        After `or`, the value may be that of another condition that holds.
+        After `or`, the value may be that of another condition that holds. Conditions see the named lists as they are now.
         """
+        rule = self.seeing_lists(rule)
         if rule.can_count_alerts_at_other_limits:
             rule = without_limit(rule)
         columns = self._routed(rule) if self._parts else {"time": ()}

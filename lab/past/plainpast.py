@@ -122,6 +122,7 @@ class Past(PastEvents):
 
     def aggregates(self, rule: Rule) -> Aggregates:
         """The rule's first aggregate where it alerts, or would with some limit: see `lab.past.columnpast.Past.aggregates`."""
+        rule = self.seeing_lists(rule)
         if rule.can_count_alerts_at_other_limits:
             rule = without_limit(rule)
         settings = self.history.settings

@@ -140,6 +140,11 @@ class PastEvents(ABC):
     """What the two implementations of past events, with and without NumPy, have in common."""
 
     schema: Schema
+    history: RouteHistory
+
+    def seeing_lists(self, rule: Rule) -> Rule:
+        """A rule whose conditions see the named lists as they are now."""
+        return rule.with_lists(self.history.book.lists)
 
     def add(self, lines: Any, log_times: Sequence[int] | None = None) -> int:
         """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
@@ -178,8 +183,9 @@ class PastEvents(ABC):
         These are the events that count in the window that ends with the event, which the engine stored at that time, as far as
         they are in memory. Empty if the event is not. `event_time`, `group`: which event is meant if several have the id; by
         default the newest. `counted_since_reset`: the value of a COUNT_WITH_RESET; returns only this many of the events that
-        count, those that arrived last. `all_events`: also those that do not count.
+        count, those that arrived last. `all_events`: also those that do not count. Conditions see the named lists as they are now.
         """
+        rule = self.seeing_lists(rule)
         events, own = self._arrived_in_window(rule, event_id, event_time, group), rule.aggregations[0]
         if not own.has_window:
             events = events[-1:]  # the event itself came last

@@ -20,7 +20,7 @@ def rule_messages(rules: Any, schema: Schema) -> list[str]:
     given = messages_of(rules)
     ids = [0 if lacks_id(text) else parse_message(text, schema).rule_id for text in given]
     for place, text in enumerate(given, 1):
-        if not ids[place - 1]:
+        if lacks_id(text):
             if place in ids:
                 raise BadRule(
                     f'rule {place} of {len(given)} has no id, and another one has the id {place}: give it one: "99: {text}"'

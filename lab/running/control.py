@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import TextIO
 
 from lab.engine.loop.ends import Logs
@@ -72,13 +73,15 @@ def read_rules_in_force(logs: Logs, schema: Schema) -> RuleBook:
 
 
 def compaction_key(message: str, schema: Schema) -> str:
-    """What a compacted control log keeps one message of: a rule, or a kind of command. Raises BadRule.
+    """What a compacted control log keeps one message of: a rule, a kind of command, or a change of a list. Raises BadRule.
 
     >>> from lab.model.schema import PAYMENTS
     >>> compaction_key('{"ruleId": 7, "ruleState": "DELETE"}', PAYMENTS)
     '7'
     """
     parsed = parse_message(message, schema)
+    if parsed.list_change:  # of equal ones the last: what it changes and later ones do not change stays so
+        return f"@{parsed.list_change.name} {blake2b(message.encode(), digest_size=16).hexdigest()}"
     return str(parsed.rule_id or parsed.control)
 
 

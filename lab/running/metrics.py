@@ -61,6 +61,12 @@ class Metrics:
         self._suppressed = Counter(
             "lab_suppressed_alerts", "alerts not given, as their rules say atMost", ["rule", "version"], **one
         )
+        self._muted = Counter(
+            "lab_muted_alerts",
+            "alerts not given, as their rule or group is muted",
+            ["rule", "version"],
+            **one,
+        )
         self._letters = Counter(
             "lab_dead_letters", "dead letters by what is wrong: a field, or the record", ["reason"], **one
         )
@@ -104,7 +110,12 @@ class Metrics:
         for route, counts in stats.get("routes", {}).items():
             self._route(self._one_of(self._named, route, ROUTES_AT_MOST), counts)
         self._route("other", stats.get("otherRoutes", {}))
-        for counter, of in ((self._alerts, "alertsByRule"), (self._suppressed, "suppressedByRule")):
+        by_rule = (
+            ("alertsByRule", self._alerts),
+            ("suppressedByRule", self._suppressed),
+            ("mutedByRule", self._muted),
+        )
+        for of, counter in by_rule:
             for name, count in stats.get(of, {}).items():
                 rule, _, version = self._one_of(self._rules, name, RULES_AT_MOST).partition(".")
                 counter.labels(rule, version).inc(count)

@@ -70,6 +70,7 @@ class ReferenceEngine(BackgroundTask):
         self._waiting = self._waiting[len(taken) :]
         nan_before, reference.tallies = reference.nan_as_null.total(), RouteTallies()
         reference.suppressed.clear()
+        reference.muted.clear()
         out: dict[str, list[str]] = {name: [] for name in WRITTEN}
         by_rule: Counter[str] = Counter()
         for name, record in taken:
@@ -90,11 +91,9 @@ class ReferenceEngine(BackgroundTask):
         new = {name: reference.counts[name] - before[name] for name in COUNTS}
         stats = {"batch": self._batch, "keyGroups": [0, self._settings.key_groups - 1], **new}
         stats |= {"alerts": by_rule.total(), "alertsByRule": dict(by_rule)}
-        if reference.suppressed:
-            stats |= {
-                "suppressed": reference.suppressed.total(),
-                "suppressedByRule": dict(reference.suppressed),
-            }
+        for kind, held_back in (("suppressed", reference.suppressed), ("muted", reference.muted)):
+            if held_back:
+                stats |= {kind: held_back.total(), f"{kind}ByRule": dict(held_back)}
         stats |= {
             "heldEvents": sum(map(len, reference.stored_events.values())),
             "groups": len(reference.stored_events),

@@ -40,6 +40,8 @@ def report_sentences(subject: str, counts: Mapping[str, int], routes: RouteTalli
         yield f"{of_each}: {describe_counts(counts, FATE_WORDS | returns)}."
     if suppressed := counts.get("suppressed"):
         yield f"{suppressed:,} alerts suppressed, as their rules say at most how many."
+    if muted := counts.get("muted"):
+        yield f"{muted:,} alerts muted: lab lists show muted."
     for warning in routes.warnings():
         yield f"Warning: {warning}"
 
@@ -63,6 +65,7 @@ class StatsReport:
         self.events_end: Mapping[str, int] | None = None
         self.routes = RouteTallies()
         self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
+        self.muted: Counter[int] = Counter()  # likewise, as their rule or group is muted
         self._spans_ms: list[tuple[int, int]] = []  # of the micro-batches of the last call of `read`
 
     @property
@@ -130,12 +133,13 @@ class StatsReport:
             begun_ms = max(times["decode" if chosen_before else "start"], ended_ms)
             self._spans_ms.append((min(begun_ms, times["end"]), times["end"]))
         self._stored.update({int(kg): n for kg, n in stats.get("stored", {}).items()})
-        counts = (*COUNTS, "alerts", "suppressed", "datedLikeSeconds", "nanAsNull")
+        counts = (*COUNTS, "alerts", "suppressed", "muted", "datedLikeSeconds", "nanAsNull")
         new.update({name: stats.get(name, 0) for name in counts})
-        for name, count in stats.get("suppressedByRule", {}).items():
-            rule_id = name.partition(".")[0]
-            if rule_id.isdecimal() and (int(rule_id) in self.suppressed or len(self.suppressed) < MAX_RULES):
-                self.suppressed[int(rule_id)] += count
+        for counter, of in ((self.suppressed, "suppressedByRule"), (self.muted, "mutedByRule")):
+            for name, count in stats.get(of, {}).items():
+                rule_id = name.partition(".")[0]
+                if rule_id.isdecimal() and (int(rule_id) in counter or len(counter) < MAX_RULES):
+                    counter[int(rule_id)] += count
         self.routes.add_stats(stats)
         if self._on_stats:
             self._on_stats(stats)

@@ -39,6 +39,7 @@ PAGE_REASONS = (  # why the page refuses a rule, a record or a file, where the k
     "the page compares with a multiple of one aggregate, plus or minus a number; lab replay also with two",
     "the page compares no root with another aggregate; lab replay does",
     "schema {name}: the page computes no derived fields ({fields}); lab replay does",
+    "the page keeps no lists; lab run and lab replay do",
     "unknown time zone {name} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)",
 )
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}|^ [a-z]{3,}|^[A-Z][a-z]+: *$")  # or a word beside a value

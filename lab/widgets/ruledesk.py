@@ -72,6 +72,7 @@ class RuleDesk(Panel):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
         self._acks_seen, self._fired, self._suppressed, self._updates = 0, Counter(), Counter(), 0
+        self._muted: Counter[int] = Counter()
         self._place = ""  # of what was published here last
         self._draft: Rule | None = None
         # rule id -> the newest version that was chosen or published here since a new rule was begun: to replace it needs no question
@@ -125,7 +126,8 @@ class RuleDesk(Panel):
 
     def update(self, studio: "Studio") -> None:
         """Shows the rules of a studio, its acknowledgements, and how often each rule fired."""
-        self._fired, self._suppressed = studio.fired, studio.report.suppressed
+        self._fired, report = studio.fired, studio.report
+        self._suppressed, self._muted = report.suppressed, report.muted
         self._answered(studio.acks.since(self._acks_seen))
         self._acks_seen = studio.acks.total
         self.redraw()
@@ -135,12 +137,13 @@ class RuleDesk(Panel):
             self.hints.show(self._draft)
 
     def _alerts_of(self, rule_id: int) -> str:
-        """How many alerts a rule gave, and how many more it would have given without `atMost`."""
-        suppressed = self._suppressed[rule_id]
-        fired = f"{self._fired[rule_id]:,}"
-        return (
-            say("{count} (+ {more} suppressed)", count=fired, more=f"{suppressed:,}") if suppressed else fired
-        )
+        """How many alerts a rule gave, and how many more it would have given without `atMost` and mutes."""
+        count = f"{self._fired[rule_id]:,}"
+        if suppressed := self._suppressed[rule_id]:
+            count = say("{count} (+ {more} suppressed)", count=count, more=f"{suppressed:,}")
+        if muted := self._muted[rule_id]:
+            count = say("{count} (+ {more} muted)", count=count, more=f"{muted:,}")
+        return count
 
     def redraw(self) -> None:
         """Shows the book as it is now."""

@@ -27,6 +27,7 @@ from tests.engine.randomlogs import (
     random_log,
     with_absence,
     with_derived,
+    with_lists,
     with_returns,
     with_rules_again,
 )
@@ -73,6 +74,9 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     derived = random.Random(f"{seed}/derived")
     if schema is not ROWS and derived.random() < 0.3:
         log, schema = with_derived(derived, log), replace(schema, derived=DERIVED)
+    lists = random.Random(f"{seed}/lists")
+    if lists.random() < 0.4:
+        log = with_lists(lists, log)
     settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),

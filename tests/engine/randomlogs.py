@@ -8,7 +8,15 @@ from typing import Any
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS
-from tests.strategies import DERIVED_FOR, DERIVED_WHENS, LOG_STEPS, WHENS, with_windows_of_functions
+from tests.strategies import (
+    DERIVED_FOR,
+    DERIVED_WHENS,
+    LIST_WHENS,
+    LISTED,
+    LOG_STEPS,
+    WHENS,
+    with_windows_of_functions,
+)
 
 Entry = tuple[str, bytes]
 
@@ -264,6 +272,59 @@ def _with_derived(rng: random.Random, said: Any) -> Any:
         case list():
             return [_with_derived(rng, value) for value in said]
     return DERIVED_FOR[said] if said in DERIVED_FOR and rng.random() < 0.6 else said
+
+
+def with_lists(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with conditions on named lists in some of its rules, and with messages that change lists and mute groups."""
+    often, muting = rng.choice([0.05, 0.3, 0.5]), rng.choice([0, 0.5, 0.9])
+    found: list[Entry] = []
+    said: list[dict] = []
+    events = [
+        json.loads(text) if kind == "event" and text.startswith(b'{"eventId"') and text.endswith(b"}") else {}
+        for kind, text in log
+    ]
+    for number, (kind, text) in enumerate(log):
+        if kind == "control" and b"window" in text:
+            said.append(looking_at_lists(rng, json.loads(text)))
+            text = json.dumps(said[-1]).encode()
+        found.append((kind, text))
+        while rng.random() < often:
+            about = rng.choice(events[number : number + 8])  # soon: it may see what changes
+            change = random_mute(rng, rng.choice(said), about) if said and rng.random() < muting else None
+            found.append(("control", change or random_list_change(rng, about.get("eventTime"))))
+    return found
+
+
+def looking_at_lists(rng: random.Random, rule: dict) -> dict:
+    """The rule with conditions on named lists in place of others."""
+    return rule | {name: rng.choice(LIST_WHENS) for name in ("when", "where", "filter") if rng.random() < 0.3}
+
+
+def random_until(rng: random.Random, time_ms: Any) -> int | None:
+    """A time about which an entry expires; None: it does not."""
+    if type(time_ms) is not int or rng.random() < 0.5:
+        return None
+    return max(time_ms + rng.choice([0, 0, 1, 10_000]), 0)
+
+
+def random_list_change(rng: random.Random, time_ms: Any) -> bytes:
+    name, values = rng.choice([*LISTED.items()])
+    if rng.random() < 0.05:
+        return json.dumps({"list": name, "clear": True}).encode()
+    some = rng.choices(values, k=rng.choice([1, 1, 3]))
+    if rng.random() < 0.4:
+        return json.dumps({"list": name, "remove": some}).encode()
+    return json.dumps({"list": name, "add": some, "until": random_until(rng, time_ms)}).encode()
+
+
+def random_mute(rng: random.Random, rule: dict, event: dict) -> bytes:
+    """Mutes a rule, or the group of an event, or ends that."""
+    group = {name: event.get(name) for name in rule["groupingKeyNames"] or ()}
+    of = {"group": group} if rng.random() < 0.8 else {}
+    if rng.random() < 0.25:
+        return json.dumps({"unmute": rule["ruleId"]} | of).encode()
+    until = random_until(rng, event.get("eventTime"))
+    return json.dumps({"mute": rule["ruleId"], "until": until} | of).encode()
 
 
 def log_times(rng: random.Random, count: int) -> list[int]:

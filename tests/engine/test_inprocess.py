@@ -53,14 +53,16 @@ def assert_same(out: Mapping[str, Sequence[str]], reference: Reference, tasks: i
     letters = sorted(json.loads(line)["reason"] for line in out["deadLetters"])
     assert letters == sorted(letter["reason"] for letter in reference.dead_letters)
     counts, tallies = dict.fromkeys((*COUNTS, "nanAsNull"), 0), RouteTallies()
-    suppressed = Counter[str]()
+    suppressed, muted = Counter[str](), Counter[str]()
     for stats in map(json.loads, out["stats"]):
         tallies.add_stats(stats)
         suppressed.update(stats.get("suppressedByRule", {}))
+        muted.update(stats.get("mutedByRule", {}))
         for name in counts:
             counts[name] += stats.get(name, 0)
     assert counts == {**reference.counts, "nanAsNull": reference.nan_as_null.total()}
     assert suppressed == reference.suppressed
+    assert muted == reference.muted
     found, expected = told(tallies), told(reference.tallies)
     assert {route: fates for route, (*_, fates) in found.items()} == {
         route: fates for route, (*_, fates) in expected.items()

@@ -89,6 +89,8 @@ class Ledger:
         if ack["status"] == "rejected":
             return ack
         self._plans = None
+        if "list" in ack:  # events go where they went, whatever is in it
+            return ack
         if "ruleId" in ack:
             self._move(ack["ruleId"])
         elif ack["controlType"] == "DELETE_RULES_ALL":
@@ -158,7 +160,8 @@ class Ledger:
 
     def copy(self) -> "Ledger":
         """One that can go on by itself."""
-        book = RuleBook(self.book.schema, dict(self.book.rules), dict(self.book.versions))
+        of = self.book
+        book = RuleBook(of.schema, dict(of.rules), dict(of.versions), dict(of.lists))
         return Ledger(book, dict(self.entries), self.next_number)
 
     def to_dict(self) -> dict[str, Any]:

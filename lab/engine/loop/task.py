@@ -82,7 +82,7 @@ def deliverable_output(
     letters, acks = report.dead_letters, result.acknowledgements
     output = {"alerts": result.alerts, "deadLetters": KeyedLines([""] * len(letters), JoinedLines(letters))}
     if state.low_key_group == 0:  # one task speaks for all
-        ids = [str(ack.get("ruleId", "")) for ack in acks]
+        ids = [str(ack.get("ruleId", ack.get("list", ""))) for ack in acks]
         output["acks"] = KeyedLines(ids, JoinedLines(map(json.dumps, acks)))
     if result.stats.counts or state.low_key_group == 0:
         head = {"batch": cut_number, "keyGroups": [state.low_key_group, state.high_key_group]}

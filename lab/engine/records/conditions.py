@@ -3,7 +3,7 @@
 amount > 500 and country != KR     ──►     [True, False, True, …]
 """
 
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import reduce
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine.records.columns import Columns, take_rows_in_order
+from lab.model.lists import NEVER, ListOperand, NamedList
 from lab.model.operators import OPERATORS, Operator, are_networks
 from lab.model.schema import Schema
 from lab.model.times import HOUR_MS, fixed_offset_ms, offset_ms
@@ -37,7 +38,11 @@ class ConditionEvaluator:
         if operator.takes == "nothing":
             return valid == operator.is_negated
         numeric = self._schema.field(when.field).is_number_or_time
-        true = self._numbers(when, operator) if numeric else self._texts(when, operator)
+        if isinstance(when.operand, ListOperand):
+            until = self._until_of_numbers(when) if numeric else self._until_of_texts(when)
+            true = until > self._whole(self._schema.time_field)
+        else:
+            true = self._numbers(when, operator) if numeric else self._texts(when, operator)
         true = (true != operator.is_negated) & valid
         return true & self._valid(when.operand.name) if isinstance(when.operand, OtherField) else true
 
@@ -58,12 +63,35 @@ class ConditionEvaluator:
         column = self._column(name)
         return column if isinstance(column, np.ndarray) else pc.fill_null(column, 0).to_numpy()
 
-    def _numbers(self, when: Comparison, operator: Operator) -> np.ndarray:
+    def _compared_numbers(self, when: Comparison) -> tuple[np.ndarray, int]:
+        """The numbers that are compared, in units of the last of so many digits after the point."""
         values, scale = self._whole(when.field), self._schema.field(when.field).scale
         if when.local_time_part:
             values = when.local_time_part.value_at_local(
                 values + zone_offsets(when.local_time_part.zone, values)
             )
+        return values, scale
+
+    def _until_of_numbers(self, when: Comparison) -> np.ndarray:
+        """The time before which each number is in a named list, ms; NEVER if it is not."""
+        assert isinstance(when.operand, ListOperand)
+        values, scale = self._compared_numbers(when)
+        numbers, untils = _sorted_numbers(when.operand.entries, scale)
+        if not len(numbers):
+            return np.full(len(values), NEVER)
+        at = np.minimum(np.searchsorted(numbers, values), len(numbers) - 1)
+        return np.where(numbers[at] == values, untils[at], NEVER)
+
+    def _until_of_texts(self, when: Comparison) -> np.ndarray:
+        """The same for texts: each different one is looked up once."""
+        assert isinstance(when.operand, ListOperand)
+        encoded = self._column(when.field).dictionary_encode()
+        known = when.operand.entries.until_by_value
+        untils = [known.get(text, NEVER) for text in encoded.dictionary.to_pylist()]
+        return np.array([*untils, NEVER], np.int64)[pc.fill_null(encoded.indices, len(untils)).to_numpy()]
+
+    def _numbers(self, when: Comparison, operator: Operator) -> np.ndarray:
+        values, scale = self._compared_numbers(when)
         wanted: Any
         match when.operand:
             case OtherField(name):
@@ -88,6 +116,17 @@ class ConditionEvaluator:
             each = (operator.texts(pc, column, text) for text in operator.alternatives(operand))
             true = reduce(pc.or_, each)
         return pc.fill_null(true, False).to_numpy(zero_copy_only=False)
+
+
+def _sorted_numbers(entries: NamedList, scale: int) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers in a list, in units of the last of `scale` digits and ascending, with the time until which each is there."""
+    if scale not in entries.memo:
+        exact, least = Context(prec=100), -(1 << 63)
+        pairs = ((number.scaleb(scale, exact), until) for number, until in entries.until_by_number.items())
+        fit = {int(n): until for n, until in pairs if least <= n < -least and n == int(n)}
+        numbers = np.array(sorted(fit), np.int64)
+        entries.memo[scale] = numbers, np.array([fit[number] for number in numbers.tolist()], np.int64)
+    return entries.memo[scale]
 
 
 def _of_each_text(operator: Operator, column: pa.Array, operand: Any) -> pa.Array:

@@ -37,6 +37,7 @@ from lab.model.field import Id, Value
 from lab.model.formatting import plain_text
 from lab.model.group import group_for_alert, group_hash, group_key, shorten_key
 from lab.model.rule import Rule
+from lab.model.rules import RuleBook
 
 TEXT = pa.large_string()  # a batch's lines may be more than 2 GB
 SAFE = 1 << 62  # products below this fit an int64
@@ -121,6 +122,29 @@ def first_row_of_each_alert(store: RouteStore, alert_rows: np.ndarray) -> np.nda
     another = np.diff(alert_rows[:, layout.ROW]) | np.diff(alert_rows[:, layout.RULE])
     begins = np.append(True, another != 0)[: len(alert_rows)]
     return np.flatnonzero(begins & (alert_rows[:, layout.CONDITION] != layout.SUPPRESSED))
+
+
+def without_muted(
+    store: RouteStore, columns: Columns, alert_rows: np.ndarray, book: RuleBook
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the alerts that are not muted, and how many alerts of each rule of the store are."""
+    has_mutes = np.array([rule.rule_id in book.rules_with_mutes for rule in store.rules])
+    muted = np.zeros(len(store.rules), np.int64)
+    if not len(alert_rows) or not has_mutes.any():
+        return alert_rows, muted
+    first = first_row_of_each_alert(store, alert_rows)
+    first = first[has_mutes[alert_rows[first, layout.RULE]]]
+    rows, rules = alert_rows[first][:, [layout.ROW, layout.RULE]].T
+    groups = group_texts(store, columns, store.route.keys, rows).as_json.to_pylist()
+    times = columns["time"][rows].tolist()
+    is_muted = [
+        book.is_muted(f"{store.rules[rule].rule_id} {group}", time)
+        for rule, group, time in zip(rules.tolist(), groups, times, strict=True)
+    ]
+    muted += np.bincount(rules[is_muted], minlength=len(muted))
+    alert_of_row = alert_rows[:, layout.ROW] * len(muted) + alert_rows[:, layout.RULE]
+    gone = np.isin(alert_of_row, (rows * len(muted) + rules)[is_muted])
+    return alert_rows[~gone], muted
 
 
 def _after_aggregate(

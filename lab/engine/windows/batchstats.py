@@ -81,7 +81,7 @@ EXAMPLE_OF = (window.DUPLICATE, duplicate_example), (window.DROPPED_LATE, late_e
 
 
 class StoreCounts(NamedTuple):
-    """Counts of one store's events: by fate, stored ones by key-group, and alerts and suppressed alerts by rule.
+    """Counts of one store's events: by fate, stored ones by key-group, and alerts, suppressed and muted alerts by rule.
 
     `examples`: two records that are duplicates, and an event that was dropped late, each if there are many.
     """
@@ -91,6 +91,7 @@ class StoreCounts(NamedTuple):
     stored_by_key_group: np.ndarray
     alerts_by_rule: np.ndarray
     suppressed_by_rule: np.ndarray
+    muted_by_rule: np.ndarray
     examples: tuple[dict | None, dict | None]
 
 
@@ -102,6 +103,7 @@ class BatchStats:
         self._by_key_group = np.zeros(key_groups, np.int64)
         self._by_rule: Counter[str] = Counter()
         self._suppressed: Counter[str] = Counter()
+        self._muted: Counter[str] = Counter()
         self._routes, self._examples_left = RouteTallies(at_most=MAX_RULES), EXAMPLES
 
     @property
@@ -116,8 +118,9 @@ class BatchStats:
         fates: np.ndarray,
         alert_rows: np.ndarray,
         first_rows: np.ndarray,
+        muted_by_rule: np.ndarray,
     ) -> StoreCounts:
-        """Counts the result of `store.evaluate(columns, …)` and its `first_row_of_each_alert`. Other threads may do this for other stores."""
+        """Counts the result of `store.evaluate(columns, …)`, `without_muted`, and its `first_row_of_each_alert`. Other threads may do this for other stores."""
         stored = columns["keyGroup"][fates <= window.STORED_LATE]
         counts = np.bincount(fates, minlength=window.WITHDRAWN + 1)
         counts[window.TAKEN_BACK] += counts[window.WITHDRAWN]
@@ -129,7 +132,8 @@ class BatchStats:
         by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
         fired = np.bincount(alert_rows[first_rows, RULE])
         suppressed = np.bincount(alert_rows[alert_rows[:, CONDITION] == SUPPRESSED, RULE])
-        return StoreCounts(store, counts, by_key_group, fired, suppressed, (examples[0], examples[1]))
+        of_rules = fired, suppressed, muted_by_rule
+        return StoreCounts(store, counts, by_key_group, *of_rules, (examples[0], examples[1]))
 
     def add(self, counts: StoreCounts) -> None:
         """Adds the counts of one store's events."""
@@ -140,16 +144,18 @@ class BatchStats:
         for name, of_rows, by_rule in (
             ("alerts", counts.alerts_by_rule, self._by_rule),
             ("suppressed", counts.suppressed_by_rule, self._suppressed),
+            ("muted", counts.muted_by_rule, self._muted),
         ):
             for row in np.flatnonzero(of_rows).tolist():
                 self.counts[name] += int(of_rows[row])
                 by_rule[f"{rules[row].rule_id}.{rules[row].version}"] += int(of_rows[row])
 
-    def add_absence_alerts(self, alerts: Iterable[Alert]) -> None:
+    def add_absence_alerts(self, alerts: Iterable[Alert], muted: Iterable[Alert]) -> None:
         """Adds alerts that no event of the batch raised."""
-        for alert in alerts:
-            self.counts["alerts"] += 1
-            self._by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
+        for name, some, by_rule in (("alerts", alerts, self._by_rule), ("muted", muted, self._muted)):
+            for alert in some:
+                self.counts[name] += 1
+                by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
 
     def to_json_line(
         self,
@@ -172,6 +178,7 @@ class BatchStats:
         by_name = {
             "alertsByRule": largest_counts_and_other(self._by_rule),
             "suppressedByRule": largest_counts_and_other(self._suppressed),
+            "mutedByRule": largest_counts_and_other(self._muted),
             "deadLettersBy": report.dead_letters_by_kind,
         }
         stats |= {name: dict(counts) for name, counts in by_name.items() if counts}

@@ -30,12 +30,18 @@ from lab.engine.records.columns import (
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import Steps, parallel_steps
 from lab.engine.windows import arrays, shared
-from lab.engine.windows.alertlines import alert_lines, first_row_of_each_alert, withdrawal_lines
+from lab.engine.windows.alertlines import (
+    alert_lines,
+    first_row_of_each_alert,
+    withdrawal_lines,
+    without_muted,
+)
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
 from lab.engine.windows.store import DueAlert, RouteStore
 from lab.engine.windows.waits import Waits
 from lab.model.alerts import Alert
 from lab.model.horizon import newest_times, time_reached
+from lab.model.listmessages import muted_entry
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Rule
 from lab.model.times import now_ms
@@ -75,6 +81,7 @@ class Windows:
         self.ledger = Ledger.from_rules((), settings.schema)
         self.stores: dict[int, RouteStore] = {}
         self.waits: dict[int, list[Waits]] = {}  # of each store
+        self._muted: list[Alert] = []  # alerts of what has not come, in the batch that is evaluated
         self.begin_epoch(0, ())
 
     def begin_epoch(
@@ -143,6 +150,7 @@ class Windows:
         alerts, stats = KeyedLines([], JoinedLines()), BatchStats(self.settings.key_groups)
         places: list[np.ndarray] = []  # of alerts, if events can be taken back
         never: list[DueAlert] = []  # alerts of what has not come
+        self._muted = []
         acks: list[Acknowledgement] = []
         done = 0
         in_order = sorted(envelopes, key=lambda each: (each.control_messages_before, each.store_number))
@@ -162,14 +170,13 @@ class Windows:
             )
             for number, (counts, lines, due, place) in zip(parts, evaluated, strict=True):
                 stats.add(counts)
-                self._record_later_alerts(number, due)
-                never += due
+                never += self._raise_later(number, due)
                 places += [place]
                 alerts.extend(lines)
         acks += self._change(dated[done:], never)
         never += self._advance_to(self.reached, max(self.newest_times, default=BEFORE_ALL))
         of_never = [each.alert for each in never]
-        stats.add_absence_alerts(of_never)
+        stats.add_absence_alerts(of_never, self._muted)
         alerts.extend(_lines(of_never))
         if self.schema.taken_back:
             alerts = sort_by_log_position(
@@ -201,28 +208,36 @@ class Windows:
             columns[HEARD] = log_time_or_event_time(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
         waits = self.waits.get(number, ())
         due = [alert for each in waits for alert in each.add_events(store, columns, fates, seq)]
+        fired, muted = without_muted(store, columns, fired, self.ledger.book)
         first = first_row_of_each_alert(store, fired)
         lines, places = alert_lines(store, columns, fired, first, now_ms()), log_positions_of_due_alerts([])
         if self.schema.taken_back:
             withdrawn, rows = withdrawal_lines(store, columns, fates, now_ms())
             lines.extend(withdrawn)
             places = log_positions_of_rows(columns, np.append(fired[first, ROW], rows), after)
-        return stats.count_store_events(store, columns, fates, fired, first), lines, due, places
+        return stats.count_store_events(store, columns, fates, fired, first, muted), lines, due, places
 
     def _advance_to(self, live_ms: int, newest_ms: int) -> list[DueAlert]:
         """The alerts of `absence` that are due when all records logged before `live_ms` have been read."""
         found = []
         for number, waits in self.waits.items():
             due = [alert for each in waits for alert in each.advance_to(live_ms, newest_ms)]
-            self._record_later_alerts(number, due)
-            found += due
+            found += self._raise_later(number, due)
         return found
 
-    def _record_later_alerts(self, number: int, due: Sequence[DueAlert]) -> None:
-        """Lets a store know which of its events alerted after they had been evaluated, where that matters."""
+    def _raise_later(self, number: int, due: Sequence[DueAlert]) -> list[DueAlert]:
+        """Those of the alerts that are not muted; lets a store know which of its events alerted after they had been evaluated, where that matters."""
         if due and self.schema.taken_back:
             self.stores[number].record_later_alerts(due, self.seq)
             self.seq += len(due)
+        given = list[DueAlert]()
+        for each in due:
+            entry = muted_entry(each.alert.rule_id, each.alert.group)
+            if self.ledger.book.is_muted(entry, each.alert.event_time):
+                self._muted.append(each.alert)
+            else:
+                given.append(each)
+        return given
 
     def _change(
         self, changes: Sequence[tuple[Change, Sequence[int]]], never: list[DueAlert]
