@@ -14,6 +14,7 @@ from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
 from lab.cli import classroom as classroomcli
 from lab.cli import infer as infercli
+from lab.cli import lists as listscli
 from lab.cli import replay as replaycli
 from lab.cli import reset as resetcli
 from lab.cli import restrict as restrictcli
@@ -115,6 +116,7 @@ def build_parser() -> argparse.ArgumentParser:
     replaycli.add_command_to(commands)
     _run(commands)
     _rules(commands)
+    listscli.add_commands(commands)
     watchcli.add_commands(commands)
     simulatecli.add_command_to(commands)
     brokercli.add_commands(commands)
@@ -309,6 +311,7 @@ def _rules(commands: Subparsers) -> None:
 
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
 
+    listscli.add_mutes(group)
     _shows_rules(group)
 
 

@@ -11,7 +11,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -285,24 +285,23 @@ class _ListReader(TokenReader):
 
 
 def list_messages(
-    name: str, add: Iterable[str] = (), until: int = FOREVER, remove: Iterable[str] = ()
+    name: str, change: str, values: Sequence[str], until: int | str | None = None
 ) -> Iterator[str]:
-    """Messages that add values to a list, or remove some; as many as it takes.
+    """Messages that add values to a list, or remove them, as `change` says; as many as it takes, and one if there are none.
 
-    >>> list(list_messages("highrisk", ["KR", "CN"]))
-    ['{"list": "highrisk", "add": ["KR", "CN"]}']
+    >>> list(list_messages("highrisk", "add", ["KR", "CN"], "2026-12-01"))
+    ['{"list": "highrisk", "add": ["KR", "CN"], "until": "2026-12-01"}']
     """
-    for attribute, values in (("remove", remove), ("add", add)):
-        more = {"until": until} if attribute == "add" and until != FOREVER else {}
-        some, size = list[str](), 0
-        for value in values:
-            size += len(json.dumps(value)) + 2
-            if some and size > AT_ONCE_BYTES:
-                yield json.dumps({"list": name, attribute: some} | more)
-                some, size = [], len(json.dumps(value)) + 2
-            some.append(value)
-        if some:
-            yield json.dumps({"list": name, attribute: some} | more)
+    more = {} if until is None else {"until": until}
+    some, size = list[str](), 0
+    for value in values:
+        size += len(json.dumps(value)) + 2
+        if some and size > AT_ONCE_BYTES:
+            yield json.dumps({"list": name, change: some} | more)
+            some, size = [], len(json.dumps(value)) + 2
+        some.append(value)
+    if some or not values:
+        yield json.dumps({"list": name, change: some} | more)
 
 
 def mute_sentence(verb: str, rule_id: int, group: dict[str, str], until: str | None = None) -> str:

@@ -11,14 +11,16 @@ from typing import TextIO
 from lab.engine.loop.ends import Logs
 from lab.logs.protocol import NoLog, Tail
 from lab.logs.reading import POLL_S, SkippedLines, parse_records
-from lab.model.alerts import Alert
-from lab.model.formatting import escape_control_characters, plain_text
+from lab.model.alerts import Alert, utc_text
+from lab.model.formatting import escape_control_characters, plain_text, unknown_name_message
 from lab.model.hints import condition_hints
+from lab.model.lists import EMPTY, FOREVER, MUTED
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
 from lab.model.statuslines import parse_ack
 from lab.running.target import Target
 
+SHOWN_MUTES = 5  # of a rule, beside it
 ANSWER_S = 15.0  # how long to wait for the engine's answer
 
 
@@ -27,18 +29,21 @@ def send_rules(
 ) -> None:
     """Sends rules, or control commands, to the engine."""
     try:
-        print_hints(messages, target.effective_schema)
+        hints = print_hints(messages, target.effective_schema)
     except BadRule as error:
         raise BadRule(f"{error}{target.assumption}") from None
-    publish_and_wait_for_answers(target, messages, timeout_s, first_alert)
+    publish_and_wait_for_answers(target, messages, timeout_s, first_alert, hints)
 
 
-def print_hints(messages: Sequence[str], schema: Schema) -> None:
-    """Warns about rules that probably do not do what was intended; they are sent anyway. Raises BadRule."""
+def print_hints(messages: Sequence[str], schema: Schema) -> list[str]:
+    """Warns about rules that probably do not do what was intended; they are sent anyway. Returns the hints. Raises BadRule."""
     print_repeated_rules(messages, schema)
+    hints = list[str]()
     for rule in filter(None, (parse_message(message, schema).rule for message in messages)):
         for hint in condition_hints(rule, schema):
             print(f"hint for rule {rule.rule_id}: {hint}")
+            hints.append(hint)
+    return hints
 
 
 def print_repeated_rules(messages: Sequence[str], schema: Schema, file: TextIO | None = None) -> None:
@@ -86,11 +91,15 @@ def compaction_key(message: str, schema: Schema) -> str:
 
 
 def publish_and_wait_for_answers(
-    target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
+    target: Target,
+    messages: Sequence[str],
+    timeout_s: float = ANSWER_S,
+    first_alert: bool = False,
+    printed_hints: Sequence[str] = (),
 ) -> None:
     """Publishes control messages and shows the answers. Raises BadRule for one that is rejected.
 
-    `first_alert`: also waits for the first alert of these rules.
+    `first_alert`: also waits for the first alert of these rules. `printed_hints`: those that have been shown already.
     """
     logs, schema = target.logs, target.effective_schema
     keys = [compaction_key(message, schema) for message in messages]
@@ -105,6 +114,11 @@ def publish_and_wait_for_answers(
                 waiting.remove(ack["place"])
                 answers.append(ack)
                 print(escape_control_characters(_answer(ack)), f"({time.monotonic() - started:.2f} s)")
+                new = str(ack.get("hint", ""))  # about what only the engine knows, such as lists
+                for hint in printed_hints:
+                    new = new.replace(hint, "").strip("; ")
+                if new:
+                    print(f"hint for rule {ack.get('ruleId')}: {escape_control_characters(new)}")
         time.sleep(POLL_S)
     if waiting:
         why = f"no answer within {timeout_s:g} s" if acks or not timeout_s else "nobody can answer yet"
@@ -130,6 +144,8 @@ def _tail_of_answers(logs: Logs) -> Tail | None:
 def _answer(ack: dict) -> str:
     if ack["status"] == "rejected":
         return f"rejected: {ack['reason']}"
+    if "list" in ack:
+        return f"accepted: list @{ack['list']} version {ack['version']}, entries: {ack['entries']:,}"
     if "ruleId" in ack:
         return f"accepted: rule {ack['ruleId']} version {ack['version']} {ack['ruleState']}"
     said = {name: value for name, value in ack.items() if name not in ("status", "place", "logTime")}
@@ -159,8 +175,38 @@ def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: Ski
 def print_rules(target: Target) -> None:
     """Prints the rules that the control log gives."""
     target.logs.existing("control")
-    rules = read_rules_in_force(target.logs, target.effective_schema).sorted()
+    book = read_rules_in_force(target.logs, target.effective_schema)
+    rules, muted = book.sorted(), book.lists.get(MUTED, EMPTY)
+    mutes: dict[int, list[str]] = {}
+    for entry, until in muted.until_by_value.items():
+        rule_id, _, group = entry.partition(" ")
+        mutes.setdefault(int(rule_id), []).append(f"{group or 'all groups'}{_until(until)}")
     for rule in rules:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
+        of_rule = mutes.get(rule.rule_id, [])
+        for said in of_rule[:SHOWN_MUTES]:
+            print(f"{'':14}muted   {escape_control_characters(said)}")
+        if len(of_rule) > SHOWN_MUTES:
+            print(f"{'':14}muted   {len(of_rule) - SHOWN_MUTES:,} more groups: lab lists show {MUTED}")
     if not rules:
         print("no rule is in force")
+
+
+def print_lists(target: Target, name: str | None) -> None:
+    """Prints the named lists that the control log gives, or what is in one. Raises ValueError if there is none of this name."""
+    target.logs.existing("control")
+    lists = read_rules_in_force(target.logs, target.effective_schema).lists
+    if name is None:
+        for known, each in sorted(lists.items()):
+            print(f"@{known}  v{each.version}, entries: {len(each):,}")
+        if not lists:
+            print("there are no lists")
+        return
+    if name not in lists:
+        raise ValueError(unknown_name_message("list", name, sorted(lists)))
+    for value, until in lists[name].until_by_value.items():
+        print(f"{escape_control_characters(value)}{_until(until)}")
+
+
+def _until(time_ms: int) -> str:
+    return "" if time_ms == FOREVER else f"  until {utc_text(time_ms)} UTC"

@@ -188,7 +188,7 @@ def test_lists_are_bounded(monkeypatch):
 
 def test_many_values_become_messages_that_are_short_enough():
     values = [f"{n}" * 500 for n in range(200)]
-    messages = list(list_messages("a", values, 5))
+    messages = list(list_messages("a", "add", values, 5))
     assert max(map(len, messages)) < rules.MAX_MESSAGE_BYTES and len(messages) > 2
     book = RuleBook(LOGINS)
     assert all(book.apply(message)["status"] == "accepted" for message in messages)

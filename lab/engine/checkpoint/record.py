@@ -22,7 +22,7 @@ from lab.engine.checkpoint import cuts
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.times import now_ms
 
-RECORD, VERSION = "lab.json", 7  # VERSION: of what the engine keeps in a checkpoint
+RECORD, VERSION = "lab.json", 8  # VERSION: of what the engine keeps in a checkpoint
 
 
 def read_record(checkpoint: Path | str) -> dict | None:

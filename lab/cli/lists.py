@@ -1,0 +1,131 @@
+"""`lab lists`: values of named lists, changed and shown; and mutes of `lab rules`."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from lab.cli.options import (
+    Subparsers,
+    add_command,
+    add_group,
+    add_logs_options,
+    at_least,
+    parse_seconds,
+    target_from_options,
+)
+from lab.model.listmessages import list_messages, mute_sentence
+
+LOGS_OF_LISTS = {"--rules": "the control log", "--acks": "the engine's answers (next to the rules)"}
+UNTIL = "events with earlier times see it: 2026-12-01, 2026-12-01T10:00:00Z, or ms since the epoch (it stays until it is removed)"
+
+
+def add_commands(commands: Subparsers) -> None:
+    """Adds `lab lists` to the command line."""
+    from lab.running import control
+
+    group = add_group(commands, "lists", "change and show the named lists that rules compare with")
+    add = _sends(
+        *(group, "add", _add, "add values to a list"),
+        """\
+examples:
+  lab lists add highrisk KR "New York" --until 2026-12-01     then: lab rules add '7: COUNT(events) per userId over 1 h > 5, when country in @highrisk'
+  lab lists add blocked --file blocked.txt                    a value on each line
+""",
+    )
+    remove = _sends(group, "remove", _remove, "remove values from a list")
+    for command in (add, remove):
+        command.add_argument("name", metavar="NAME", help="the list's name, without @")
+        command.add_argument("values", nargs="*", metavar="VALUE", help="a text or a number")
+        command.add_argument("--file", metavar="FILE", help="values, one on each line; - is standard input")
+    add.add_argument("--until", metavar="TIME", help=UNTIL)
+    clear = _sends(group, "clear", _clear, "empty a list")
+    clear.add_argument("name", metavar="NAME", help="the list's name, without @")
+    show = add_command(
+        group,
+        "show",
+        lambda options: control.print_lists(target_from_options(options), options.name),
+        "show the lists, or what is in one, from the control log",
+    )
+    show.add_argument(
+        "name", nargs="?", metavar="NAME", help="the list's name, without @ (all lists, with their sizes)"
+    )
+    add_logs_options(show, LOGS_OF_LISTS)
+
+
+def add_mutes(group: Subparsers) -> None:
+    """Adds `mute` and `unmute` to `lab rules`."""
+    example = "example:\n  lab rules mute 7 payeeId=108925 --until 2026-12-01     its alerts are counted, not raised: lab rules list\n"
+    for verb, help in (
+        ("mute", "hold back the alerts of a rule, or of one of its groups"),
+        ("unmute", "raise the alerts again"),
+    ):
+        command = _sends(group, verb, _mute, help, example)
+        command.set_defaults(verb=verb, until=None)
+        command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
+        command.add_argument(
+            "group",
+            nargs="*",
+            type=_field_and_value,
+            metavar="FIELD=VALUE",
+            help="the group: each grouping field (all groups)",
+        )
+        if verb == "mute":
+            command.add_argument("--until", metavar="TIME", help=UNTIL)
+
+
+def _sends(
+    group: Subparsers, name: str, run: Callable[[argparse.Namespace], None], help: str, epilog: str = ""
+) -> argparse.ArgumentParser:
+    from lab.running import control
+
+    command = add_command(group, name, run, help, epilog)
+    add_logs_options(command, LOGS_OF_LISTS)
+    command.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        default=control.ANSWER_S,
+        metavar="S",
+        help=f"how long to wait for the answer ({control.ANSWER_S:g} s)",
+    )
+    return command
+
+
+def _field_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text}: expected FIELD=VALUE")
+    return name, value
+
+
+def _values(options: argparse.Namespace) -> list[str]:
+    """Those of the arguments and of the file; blank lines are none."""
+    lines: list[str] = []
+    if options.file:
+        text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
+        lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines()]
+    return [*options.values, *filter(None, lines)]
+
+
+def _send(options: argparse.Namespace, *messages: str) -> None:
+    from lab.running import control
+
+    control.send_rules(target_from_options(options), messages, options.timeout)
+
+
+def _add(options: argparse.Namespace) -> None:
+    until = int(options.until) if options.until and options.until.isdecimal() else options.until
+    _send(options, *list_messages(options.name, "add", _values(options), until))
+
+
+def _remove(options: argparse.Namespace) -> None:
+    _send(options, *list_messages(options.name, "remove", _values(options)))
+
+
+def _clear(options: argparse.Namespace) -> None:
+    _send(options, json.dumps({"list": options.name, "clear": True}))
+
+
+def _mute(options: argparse.Namespace) -> None:
+    _send(options, mute_sentence(options.verb, options.rule_id, dict(options.group), options.until))
