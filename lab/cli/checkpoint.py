@@ -3,9 +3,9 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 
 from lab.cli.options import Subparsers, add_command, at_least, parse_name_and_value
+from lab.model.formatting import text_table
 
 
 def add_commands(commands: Subparsers) -> None:
@@ -134,14 +134,3 @@ The command changes nothing and also works while the engine runs.
         metavar="N",
         help="the state after this epoch (the last one that is saved)",
     )
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table for terminals, columns to the right.
-
-    >>> print(text_table(("name", "bytes"), [("a", "1,000")]))
-    name  bytes
-       a  1,000
-    """
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
-    return "\n".join("  ".join(map(str.rjust, row, widths)) for row in (header, *rows))

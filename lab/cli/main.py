@@ -13,6 +13,7 @@ from importlib import metadata
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
 from lab.cli import classroom as classroomcli
+from lab.cli import desk as deskcli
 from lab.cli import infer as infercli
 from lab.cli import lists as listscli
 from lab.cli import replay as replaycli
@@ -117,6 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
     _run(commands)
     _rules(commands)
     listscli.add_commands(commands)
+    deskcli.add_commands(commands)
     watchcli.add_commands(commands)
     simulatecli.add_command_to(commands)
     brokercli.add_commands(commands)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from difflib import get_close_matches
@@ -116,6 +116,17 @@ def file_named_in_errors(path: object) -> Iterator[None]:
 def plain_text(value: object) -> str:
     """A value as text; a decimal without an exponent."""
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for terminals, columns to the right.
+
+    >>> print(text_table(("name", "bytes"), [("a", "1,000")]))
+    name  bytes
+       a  1,000
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    return "\n".join("  ".join(map(str.rjust, row, widths)) for row in (header, *rows))
 
 
 def html_table(aria_label: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:

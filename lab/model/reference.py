@@ -82,11 +82,17 @@ class Reference:
     def control(self, text: str | bytes, log_time: int = 0) -> dict:
         """Carries out a control message and returns its acknowledgement. `log_time`: as of an event."""
         self.advance_to(log_time)
-        widest_before = {route: _widest_ms(rules) for route, rules in self.routes.items()}
-        before = {rule.rule_id: rule.route for rule in self.book.sorted()}
+        before = dict(self.book.rules)
         ack = self.book.apply(text)
-        after = {rule.rule_id: rule.route for rule in self.book.sorted()}
-        cleared = ack.get("controlType") == "CLEAR_STATE_ALL"
+        self._change_rules(before, cleared=ack.get("controlType") == "CLEAR_STATE_ALL")
+        self.acks.append(ack)
+        return ack
+
+    def _change_rules(self, rules_before: dict[int, Rule], cleared: bool) -> None:
+        """Does to the histories what follows from the rules that the book had before and those that it has now."""
+        widest_before = {route: _widest_ms(rules) for route, rules in self.routes.items()}
+        before = {rule_id: rule.route for rule_id, rule in rules_before.items()}
+        after = {rule_id: rule.route for rule_id, rule in self.book.rules.items()}
         for route in set(before.values()):
             if cleared or route not in after.values():
                 self._forget(route)
@@ -105,8 +111,6 @@ class Reference:
         for route, rules in self.routes.items():
             if route in widest_before and _widest_ms(rules) > widest_before[route]:
                 self._forget_out_of_reach(route, widest_before[route])
-        self.acks.append(ack)
-        return ack
 
     def _forget(self, route: Route) -> None:
         for history in cast(tuple[dict, ...], (self.stored_events, self.newest)):
@@ -231,10 +235,7 @@ class Reference:
     ) -> None:
         if rule.when and not is_true(rule.when, event):
             return
-        with localcontext(prec=100):
-            measures = {each: self._measure(rule, each, group, stored, current) for each in rule.aggregations}
-            of = [[measures[one] if one else None for one in each.aggregations] for each in rule.conditions]
-            for_alert = rule.conditions_for_alert(of)
+        for_alert = rule.conditions_for_alert(self._measure_conditions(rule, group, stored, current))
         if for_alert is None:
             return
         if any(each.resets for each in rule.aggregations):
@@ -250,6 +251,14 @@ class Reference:
             event=event_for_alert(rule.event_fields, event),
         )
         current.alerted = True
+
+    def _measure_conditions(
+        self, rule: Rule, group: tuple, stored: list[StoredEvent], current: StoredEvent
+    ) -> list[list[Exact | None]]:
+        """What the aggregates of each condition measure at an event."""
+        with localcontext(prec=100):
+            measures = {each: self._measure(rule, each, group, stored, current) for each in rule.aggregations}
+        return [[measures[one] if one else None for one in each.aggregations] for each in rule.conditions]
 
     def _alert(self, rule: Rule, values: tuple, compared: Compared, at: tuple[Id, int], **more: Any) -> None:
         """Raises an alert of a group at an event with this id and time, unless it is muted."""

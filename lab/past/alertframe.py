@@ -70,7 +70,7 @@ def alerts(
         raise ValueError(
             "a checkpoint is for a streaming DataFrame of Spark; finished events are read from their beginning each time: leave it out"
         )
-    source, known = _with_schema(events, schema)
+    source, known = with_schema(events, schema)
     if known is None:
         return _as_given(events, [], (), None)
     messages = rule_messages(rules, known)
@@ -108,7 +108,7 @@ def _of_stream(events: Any, rules: Any, schema: Schema | str | Path | None, chec
 # -- what is given -----------------------------------------------------------------------------------------------------
 
 
-def _with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSource, Schema | None]:
+def with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSource, Schema | None]:
     """The events as those of a schema: the given one, or one that is proposed; None if there are no events to propose one for."""
     if given is not None:
         schema = given if isinstance(given, Schema) else schemafile.schema(given)

@@ -46,16 +46,15 @@ from lab.model.aggregates import AGGREGATES, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import event_id_text
 from lab.model.field import Id
-from lab.model.group import Group
 from lab.model.horizon import newest_times
-from lab.model.keygroups import key_groups_of
+from lab.model.keygroups import key_group_of, key_groups_of
 from lab.model.operators import RELATIONS
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
 from lab.model.when import When, filter_of_values, required_values
 from lab.past.limits import without_limit
-from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group
+from lab.past.routehistory import PastEvent, PastEvents, RouteHistory
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 
@@ -265,50 +264,65 @@ class Past(PastEvents):
         """The log time that each event shows to be reached, ms; of a log that is not live, the newest event time until then."""
         return np.maximum.accumulate(arrival_times(self._columns(), self.schema))
 
-    def _arrived_in_window(
-        self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
-    ) -> list[dict]:
+    def rows_of(self, event_id: Id, event_time: int | None = None) -> list[int]:
+        if not self._parts:
+            return []
+        columns, numeric = self._columns(), self.schema.has_numeric_id
+        if numeric and not isinstance(event_id, int):
+            return []
+        ids = np.asarray(columns[self.schema.id_fields[0]] if numeric else columns[ID_TEXT])
+        found = ids == (event_id if numeric else event_id_text(event_id))
+        if STATE in columns:
+            found &= np.asarray(columns[STATE]) != TAKES_BACK
+        if event_time is not None:
+            found &= np.asarray(columns[self.schema.time_field]) == event_time
+        rows = np.flatnonzero(found)
+        return rows[np.argsort(columns[LOG_TIME][rows], kind="stable")].tolist()
+
+    def log_times_of(self, row: int) -> tuple[int, int]:
+        log_time = int(self._columns()[LOG_TIME][row])
+        return log_time, log_time or int(self._log_times_reached()[row])
+
+    def event_in(self, row: int) -> dict[str, Any]:
+        return {name: self._values(name, np.array([row]))[0] for name in self.schema.names}
+
+    def events_of_key_group(
+        self, route: Route, group: tuple, since: int | None = None, last: int | None = None
+    ) -> list[PastEvent]:
         if not self._parts:
             return []
         columns, schema = self._columns(), self.schema
         log_times, times = columns[LOG_TIME], np.asarray(columns[schema.time_field])
-        rows = matching_rows(columns, rule.route, schema)
-        rows = rows[np.argsort(log_times[rows], kind="stable")]
-        ids = np.asarray(columns[schema.id_fields[0]] if schema.has_numeric_id else columns[ID_TEXT])[rows]
-        is_end = ids == (event_id if schema.has_numeric_id else event_id_text(event_id))
-        if STATE in columns:
-            is_end &= np.asarray(columns[STATE])[rows] != TAKES_BACK
-        if event_time is not None:
-            is_end &= times[rows] == event_time
-        ends = np.flatnonzero(is_end)[::-1].tolist()
-        end = next((at for at in ends if is_of_group(group, rule, self._key(rule, rows[at]))), None)
-        if end is None:
-            return []
-        rows = rows[: end + 1]
-        rows = rows[times[rows] >= times[rows[-1]] - rule.aggregation.window_ms]
-        ascending = np.sort(rows)  # as routing takes them
-        keyed = routed_columns(columns, ascending, rule.route, (), schema)
+        rows = matching_rows(columns, route, schema)
+        rows = rows if since is None else rows[times[rows] >= since]
+        keyed = routed_columns(columns, rows, route, (), schema)
         keys = [values for name, values in keyed.items() if name.startswith("key:")]
-        key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
-        key_groups = key_groups[np.searchsorted(ascending, rows)]
-        rows = rows[key_groups == key_groups[-1]]
-        groups = list(zip(*(_plain(columns[name])[rows].tolist() for name in rule.keys))) or [()] * len(rows)
-        same = np.array([group == groups[-1] for group in groups], bool)
-        fields = {name: self._values(name, rows[same]) for name in schema.names}
-        of_group = dict(zip(rows[same].tolist(), (dict(zip(fields, one)) for one in zip(*fields.values()))))
-        numbered = enumerate(zip(rows.tolist(), log_times[rows].tolist(), times[rows].tolist()))
-        events = [
-            PastEvent(n, logged, time, groups[n], of_group.get(row)) for n, (row, logged, time) in numbered
+        count = self.history.settings.key_groups
+        rows = rows[key_groups_of(keys, len(rows), count) == key_group_of(group, count)]
+        rows = rows[np.argsort(log_times[rows], kind="stable")]
+        if last is not None:
+            rows = rows[: int(np.flatnonzero(rows == last)[0]) + 1]
+        groups = list(zip(*(self._values(name, rows) for name in route.keys))) or [()] * len(rows)
+        own = np.array([each == group for each in groups], bool)
+        if STATE in columns:  # what takes an event of another group back changes nothing here
+            kept = own | (np.asarray(columns[STATE])[rows] != TAKES_BACK)
+            rows, own, groups = rows[kept], own[kept], [each for each, keep in zip(groups, kept) if keep]
+        fields = {name: self._values(name, rows[own]) for name in schema.names}
+        of_group = dict(zip(rows[own].tolist(), (dict(zip(fields, one)) for one in zip(*fields.values()))))
+        reached = np.where(log_times[rows] > 0, log_times[rows], self._log_times_reached()[rows])
+        each = (rows.tolist(), log_times[rows].tolist(), reached.tolist(), times[rows].tolist())
+        return [
+            PastEvent(n, logged, reached, time, groups[n], of_group.get(row))
+            for n, (row, logged, reached, time) in enumerate(zip(*each))
         ]
 
-        def newest_event_times_before(log_time: int) -> list[int]:
-            return newest_times(times[log_times < log_time].tolist())
-
-        numbers = self.history.window_event_numbers(rule, events, newest_event_times_before)
-        return [of_group[int(rows[n])] for n in numbers]
-
-    def _key(self, rule: Rule, row: int) -> list:
-        return [self._values(name, np.array([row]))[0] for name in rule.keys]
+    def newest_event_times_before(self, log_time: int) -> list[int]:
+        if not self._parts:
+            return []
+        columns = self._columns()
+        return newest_times(
+            np.asarray(columns[self.schema.time_field])[columns[LOG_TIME] < log_time].tolist()
+        )
 
     def _values(self, name: str, rows: np.ndarray) -> list:
         field, values = self.schema.field(name), take_rows(self._columns()[name], rows)
@@ -343,7 +357,3 @@ def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:
 def _bare(values: pa.Array) -> np.ndarray | pa.Array:
     """As the compiled windows take it: numbers without nulls are a NumPy array."""
     return values.to_numpy() if pa.types.is_int64(values.type) and not values.null_count else values
-
-
-def _plain(values: np.ndarray | pa.Array) -> np.ndarray:
-    return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice, repeat
+from itertools import accumulate, islice, repeat
 from math import sqrt
 from typing import Any
 
@@ -13,17 +13,16 @@ from lab.engine.checkpoint.settings import Settings
 from lab.model.aggregates import AGGREGATES, Exact, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.field import Id
-from lab.model.group import Group
 from lab.model.horizon import newest_times
 from lab.model.jsontext import BadRecord, compact_json
 from lab.model.keygroups import key_group_of
-from lab.model.rules import Rule
+from lab.model.rules import Route, Rule
 from lab.model.schema import Schema
 from lab.model.when import When, passes_filter, required_values
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 from lab.past.limits import without_limit
-from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, is_of_group
+from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, group_of
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
@@ -153,7 +152,7 @@ class Past(PastEvents):
         """The newest events, with their log times, whose windows together have at most `MOST_STEPS` events: the reference goes through each window."""
         groups: dict[tuple, list[int]] = {}
         for event in self._events:
-            if _is_on(event, rule, self.schema):
+            if _is_on(event, rule.route, self.schema):
                 group = tuple(event[name] for name in rule.keys)
                 groups.setdefault(group, []).append(event[self.schema.time_field])
         steps = 0
@@ -183,37 +182,56 @@ class Past(PastEvents):
         }
         return [(name, value, frequent[name]) for name, value in missing]
 
-    def _arrived_in_window(
-        self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
-    ) -> list[dict]:
-        schema, time = self.schema, self.schema.time_field
-        arrived = sorted(zip(self._log_times, self._events), key=lambda each: each[0])
-        records = [(log_time, event) for log_time, event in arrived if _is_on(event, rule, schema)]
-        ends = [
-            at
-            for at, (_, event) in enumerate(records)
-            if schema.id_of(event) == event_id and event_time in (None, event[time])
-            if not takes_back(event, schema)
-            if is_of_group(group, rule, [event[name] for name in rule.keys])
-        ]
-        if not ends:
-            return []
-        last = records[ends[-1]][1]
-        own, key_groups = _key(rule, last), self.history.settings.key_groups
-        events = [
-            PastEvent(
-                number, log_time, event[time], (key := _key(rule, event)), event if key == own else None
-            )
-            for number, (log_time, event) in enumerate(records[: ends[-1] + 1])
-            if event[time] >= last[time] - rule.aggregation.window_ms
-            if key_group_of(_key(rule, event), key_groups) == key_group_of(own, key_groups)
+    def rows_of(self, event_id: Id, event_time: int | None = None) -> list[int]:
+        schema = self.schema
+        return [
+            row
+            for row in self._rows_as_logged()
+            if schema.id_of(event := self._events[row]) == event_id
+            and event_time in (None, event[schema.time_field])
+            and not takes_back(event, schema)
         ]
 
-        def newest_event_times_before(before: int) -> list[int]:
-            return newest_times(event[time] for log_time, event in arrived if log_time < before)
+    def _rows_as_logged(self) -> list[int]:
+        log_times = list(self._log_times)
+        return sorted(range(len(log_times)), key=log_times.__getitem__)
 
-        numbers = self.history.window_event_numbers(rule, events, newest_event_times_before)
-        return [records[number][1] for number in numbers]
+    def log_times_of(self, row: int) -> tuple[int, int]:
+        log_time = self._log_times[row]
+        return log_time, log_time or self._newest_until()[row]
+
+    def _newest_until(self) -> list[int]:
+        """The newest event time until each row."""
+        return list(accumulate((event[self.schema.time_field] for event in self._events), max))
+
+    def event_in(self, row: int) -> dict[str, Any]:
+        return self._events[row]
+
+    def events_of_key_group(
+        self, route: Route, group: tuple, since: int | None = None, last: int | None = None
+    ) -> list[PastEvent]:
+        key_groups, time_field = self.history.settings.key_groups, self.schema.time_field
+        newest, events, log_times = self._newest_until(), list(self._events), list(self._log_times)
+        key_group, found = key_group_of(group, key_groups), list[PastEvent]()
+        for row in self._rows_as_logged():
+            event, log_time = events[row], log_times[row]
+            time, of_event = event[time_field], group_of(route, event)
+            in_time = since is None or time >= since
+            if (
+                in_time
+                and _is_on(event, route, self.schema)
+                and key_group_of(of_event, key_groups) == key_group
+            ):
+                reached, own = log_time or newest[row], event if of_event == group else None
+                if own or not takes_back(event, self.schema):
+                    found.append(PastEvent(len(found), log_time, reached, time, of_event, own))
+            if row == last:
+                break
+        return found
+
+    def newest_event_times_before(self, log_time: int) -> list[int]:
+        before = zip(self._log_times, self._events)
+        return newest_times(event[self.schema.time_field] for logged, event in before if logged < log_time)
 
 
 class _NotingReference(FastReference):
@@ -239,11 +257,7 @@ def _float(of: Aggregation, measure: Exact) -> float:
     return sqrt(measure) if squared else round(float(measure), 9)
 
 
-def _key(rule: Rule, event: dict) -> tuple:
-    return tuple(event[name] for name in rule.route.keys)
-
-
-def _is_on(event: dict, rule: Rule, schema: Schema) -> bool:
-    """Whether a rule's route has the event, or what takes it back."""
-    fits = passes_filter(rule.filter, event)
-    return (fits or takes_back(event, schema)) and all(event[name] is not None for name in rule.keys)
+def _is_on(event: dict, route: Route, schema: Schema) -> bool:
+    """Whether a route has the event, or what takes it back."""
+    fits = passes_filter(route.filter, event)
+    return (fits or takes_back(event, schema)) and all(event[name] is not None for name in route.keys)

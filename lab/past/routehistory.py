@@ -1,15 +1,14 @@
 """Finds the events that a route stored when an event was judged, by running the reference over the events and rule changes in memory.
 
 control messages ──► RouteHistory.apply ──► what changed on each route, and when
-events of a key-group ──► RouteHistory.window_event_numbers ──► the events over which the last one's aggregate was computed
+events of a key-group ──► Replay ──► what became of each in its group, and, for a rule, its alerts
 """
 
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,11 @@ from lab.model.field import Id, Value
 from lab.model.group import Group, group_for_alert
 from lab.model.horizon import note_time
 from lab.model.jsontext import BadRecord
+from lab.model.lists import MUTED, NamedList
 from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route, Rule, RuleBook
-from lab.model.schema import Schema
+from lab.model.schema import MAX_TIME, Schema
+from lab.model.when import passes_filter
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 from lab.sources.rows import RowSource, check_rows, is_table, source_of
@@ -31,10 +32,14 @@ FORGET_AT = 1_000  # changes of rules
 
 @dataclass(frozen=True)
 class PastEvent:
-    """An event in memory, or a record that takes one back; times in ms. `group`: any value, the same for events of one group."""
+    """An event in memory, or a record that takes one back; times in ms. `group`: any value, the same for events of one group.
+
+    `reached`: the log time that it shows to be reached; in a log that is not live, the newest event time until then.
+    """
 
     number: int  # in log order
     log_time: int
+    reached: int
     event_time: int
     group: Hashable
     fields_if_own_group: dict[str, Any] | None  # None: the event is of another group
@@ -63,6 +68,7 @@ class RouteHistory:
     def __init__(self, settings: Settings):
         self.settings, self.book = settings, RuleBook(settings.schema)
         self.changes: dict[Route, list[RouteChange]] = {}
+        self.mutes: list[tuple[int, NamedList]] = []  # the list @muted from a log time on
         self._rules: dict[int, Rule] = {}  # those of the book, before a message
         self._noted = 0  # changes since `forget_before` last went through them
 
@@ -79,6 +85,12 @@ class RouteHistory:
             if now:
                 self._note(now.route, RouteChange(log_time, rule_id, now))
                 self._rules[rule_id] = now
+        if ack.get("list") == MUTED:
+            self.mutes.append((log_time, self.book.lists[MUTED]))
+        for rule_id, rule in self._rules.items() if "list" in ack else ():
+            if ack["list"] in rule.list_names:
+                self._rules[rule_id] = now = self.book.rules[rule_id]
+                self._note(now.route, RouteChange(log_time, rule_id, now))
         return ack
 
     def _note(self, route: Route, change: RouteChange) -> None:
@@ -95,6 +107,8 @@ class RouteHistory:
 
         If an event from before that time comes later, these rules apply to it, because earlier ones are no longer known.
         """
+        later = [each for each in self.mutes if each[0] > log_time]
+        self.mutes = self.mutes[: len(self.mutes) - len(later)][-1:] + later
         for route, changes in list(self.changes.items()):
             rules = {each.rule_id: each for each in changes if each.log_time <= log_time}
             led_to = [replace(each, log_time=0, events_cleared=False) for each in rules.values() if each.rule]
@@ -105,28 +119,13 @@ class RouteHistory:
                 del self.changes[route]
         self._noted = 0
 
-    def window_event_numbers(
-        self, rule: Rule, events: Sequence[PastEvent], newest_event_times_before: Callable[[int], list[int]]
-    ) -> list[int]:
-        """The numbers of the events in the rule's window that ends with the last of `events`, in the order of arrival.
-
-        `events`: in log order, events of the rule's route and of the last event's key-group, at least all from the start of
-        the window on. `newest_event_times_before`: those of the whole log before a log time, as `Reference.newest_of_log`.
-        """
-        last, replay, found = events[-1], _Replay(self.settings, rule), list[int]()
-        changes = deque(self.changes.get(rule.route) or [RouteChange(0, rule.rule_id, rule)])
-        for event in events:
-            while changes and changes[0].log_time <= event.log_time:
-                replay.change(changes.popleft(), newest_event_times_before)
-            is_evaluated = replay.pass_on(event) == "evaluated"
-            if (
-                event.fields_if_own_group
-                and event.event_time == last.event_time
-                and replay.is_same(event, last)
-            ):
-                # if an event was taken back and came again, its last arrival counts; duplicates of it are not evaluated
-                found = replay.window(event) if is_evaluated or not found else found
-        return found
+    def rule_at(self, rule_id: int, log_time: int) -> Rule | None:
+        """The rule with an id as it was in force for an event that was logged at a time; None if there was none."""
+        last = (
+            [each.rule for each in changes if each.rule_id == rule_id and each.log_time <= log_time][-1:]
+            for changes in self.changes.values()
+        )
+        return next((rule for found in last for rule in found if rule), None)
 
 
 def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> bool:
@@ -164,10 +163,55 @@ class PastEvents(ABC):
         """Does what `add` says with lines that were checked."""
 
     @abstractmethod
+    def rows_of(self, event_id: Id, event_time: int | None = None) -> list[int]:
+        """The rows of the events in memory with an id, in log order; without the records that take one back."""
+
+    @abstractmethod
+    def log_times_of(self, row: int) -> tuple[int, int]:
+        """The log time of the record in a row, and the one that it shows to be reached: see `PastEvent`."""
+
+    @abstractmethod
+    def event_in(self, row: int) -> dict[str, Any]:
+        """The event in a row, as {field: value}."""
+
+    @abstractmethod
+    def events_of_key_group(
+        self, route: Route, group: tuple, since: int | None = None, last: int | None = None
+    ) -> list[PastEvent]:
+        """The events of a route in the key-group of a group, whose values are in the order of the route's keys, in log order.
+
+        `since`: only those at this event time or later; `last`: none after this row.
+        """
+
+    @abstractmethod
+    def newest_event_times_before(self, log_time: int) -> list[int]:
+        """Those of the whole log before a log time, as `Reference.newest_of_log`."""
+
     def _arrived_in_window(
         self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
     ) -> list[dict]:
         """All events in memory of the group in the rule's window, in the order of arrival: see `window`."""
+        for row in reversed(self.rows_of(event_id, event_time)):
+            event = self.event_in(row)
+            values = [event[name] for name in rule.keys]
+            if None not in values and passes_filter(rule.filter, event) and is_of_group(group, rule, values):
+                break
+        else:
+            return []
+        of_group, since = (
+            group_of(rule.route, event),
+            event[self.schema.time_field] - rule.aggregation.window_ms,
+        )
+        events = self.events_of_key_group(rule.route, of_group, since, row)
+        replay = Replay(self, rule.route, [RouteChange(0, rule.rule_id, rule)])
+        found: list[int] = []
+        for each in events:
+            is_evaluated = replay.pass_on(each) == "evaluated"
+            own = each.fields_if_own_group
+            if own and each.event_time == events[-1].event_time and self.schema.id_of(own) == event_id:
+                # if an event was taken back and came again, its last arrival counts; duplicates of it are not evaluated
+                found = replay.window(rule, each) if is_evaluated or not found else found
+        return [events[number].fields_if_own_group or {} for number in found]
 
     def window(
         self,
@@ -227,68 +271,106 @@ def warn_if_nothing_was_read(lines: Sequence[str | bytes], schema: Schema) -> No
             return
 
 
-class _Replay(FastReference):
-    """Replays one group of a rule's route. It judges no event, because only the stored events matter."""
+def group_of(route: Route, event: dict[str, Any]) -> tuple:
+    """The group of an event on a route."""
+    return tuple(event[name] for name in route.keys)
 
-    def __init__(self, settings: Settings, rule: Rule):
+
+class Replay(FastReference):
+    """Replays one group of a route over past events, and judges them for one rule, or for none, if only what is stored matters.
+
+    `unless_changed`: the changes of a route whose rules the history does not know.
+    """
+
+    def __init__(
+        self,
+        past: PastEvents,
+        route: Route,
+        unless_changed: Iterable[RouteChange] = (),
+        judged: int | None = None,
+    ):
+        settings = past.history.settings
         super().__init__(
             settings.schema,
             late_policy=settings.late_policy,
             max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
             key_groups=1,
         )
-        self._rule, self._rules = rule, dict[int, Rule]()
+        self._past, self._route, self._judged = past, route, judged
+        self._changes = deque(past.history.changes.get(route) or unless_changed)
+        self._mutes = deque(past.history.mutes)
+        self._changed_at = 0
 
-    def change(self, change: RouteChange, newest_event_times_before: Callable[[int], list[int]]) -> None:
-        route, before = self._rule.route, self.routes.get(self._rule.route)
-        self._rules.pop(change.rule_id, None)
-        if change.rule:
-            self._rules[change.rule_id] = change.rule
-        if change.events_cleared or not self._rules:
-            self._forget(route)
-        # of many rules those that matter: the widest one, and one for each set of fields that is kept
-        widest = max(self._rules.values(), key=lambda rule: rule.widest_ms, default=None)
-        kept = {
-            rule.stored_field_names: rule for rule in chain(self._rules.values(), [widest] if widest else [])
-        }
-        self.routes = {route: tuple(kept.values())} if kept else {}
-        if widest and before and widest.widest_ms > (narrow := max(rule.widest_ms for rule in before)):
-            self.newest_of_log = newest_event_times_before(change.log_time)
-            self.advance_to(change.log_time or max(self.newest_of_log, default=0))
-            self._forget_out_of_reach(route, narrow)
+    def add_change(self, change: RouteChange) -> None:
+        """Adds a change before the others."""
+        self._changes.appendleft(change)
 
     def pass_on(self, event: PastEvent) -> str:
-        """What becomes of an event on the route."""
-        route = self._rule.route
-        if route not in self.routes:
+        """What becomes of an event on the route, once the rules that came before it are in force."""
+        self._change_until(event.log_time)
+        if self._route not in self.routes:
             return "unrouted"
-        self.advance_to(event.log_time or event.event_time)
-        if event.fields_if_own_group is None:
-            note_time(self.newest[route, 0], event.group, event.event_time)
+        self.advance_to(event.reached)
+        fields = event.fields_if_own_group
+        if fields is None:
+            note_time(self.newest[self._route, 0], event.group, event.event_time)
             return "ofAnotherGroup"
-        if takes_back(event.fields_if_own_group, self.schema):
-            return self._take_back(event.fields_if_own_group, route, event.log_time)
+        if takes_back(fields, self.schema):
+            return self._take_back(fields, self._route, event.log_time)
         self.counts["records"] = event.number  # the arrival of what is held
-        return self._on_route(event.fields_if_own_group, route, self.routes[route])[0]
+        rules = self.routes[self._route]
+        fate = self._on_route(fields, self._route, rules)[0]
+        if fate in ("evaluated", "storedLate"):
+            judged = tuple(rule for rule in rules if rule.rule_id == self._judged)
+            self._wait(fields, judged, bool(event.log_time), fate == "evaluated")
+        return fate
 
-    def is_same(self, one: PastEvent, other: PastEvent) -> bool:
-        return self.schema.id_of(one.fields_if_own_group or {}) == self.schema.id_of(
-            other.fields_if_own_group or {}
+    def finish(self, reached: int) -> None:
+        """Carries out the changes that are left, and ends the waits that end before a log time."""
+        self._change_until(MAX_TIME * 2)
+        self.advance_to(reached)
+
+    def _change_until(self, log_time: int) -> None:
+        """Carries out the changes up to a log time, of rules and of mutes, in their order."""
+        while True:
+            next_rule = self._changes[0].log_time if self._changes else log_time + 1
+            next_mute = self._mutes[0][0] if self._mutes else log_time + 1
+            if min(next_rule, next_mute) > log_time:
+                return
+            if next_rule <= next_mute:
+                self._change(self._changes.popleft())
+            else:
+                self.advance_to(next_mute)
+                self.book.lists[MUTED] = self._mutes.popleft()[1]
+
+    def _change(self, change: RouteChange) -> None:
+        self.advance_to(change.log_time)
+        self._changed_at, before = change.log_time, dict(self.book.rules)
+        self.book.rules.pop(change.rule_id, None)
+        if change.rule:
+            self.book.rules[change.rule_id] = change.rule
+        self._change_rules(before, change.events_cleared)
+        # of many rules those that matter: the widest one, one for each set of fields that is kept, and the one that is judged
+        rules = sorted(self.book.rules.values(), key=lambda rule: rule.widest_ms)
+        kept = {rule.stored_field_names: rule for rule in rules}  # the widest among them
+        judged = [rule for rule in rules if rule.rule_id == self._judged]
+        self.routes = {self._route: tuple(dict.fromkeys([*kept.values(), *judged]))} if rules else {}
+
+    def _forget_out_of_reach(self, route: Route, widest_ms: int) -> None:
+        self.newest_of_log = self._past.newest_event_times_before(self._changed_at)
+        self.advance_to(self._changed_at or max(self.newest_of_log, default=0))
+        super()._forget_out_of_reach(route, widest_ms)
+
+    def window(self, rule: Rule, at: PastEvent) -> list[int]:
+        """The numbers of the stored events in a rule's window, without those from before the route stored the fields that it needs."""
+        stored = self.stored_events[self._route, group_of(self._route, at.fields_if_own_group or {})]
+        needed = set(rule.aggregations[0].stored_field_names)
+        return sorted(
+            event.arrival
+            for event in stored
+            if at.event_time - rule.aggregation.window_ms <= event.time <= at.event_time
+            if not event.taken_back and event.fields.keys() >= needed
         )
 
-    def window(self, at: PastEvent) -> list[int]:
-        """The numbers of the stored events in the window, without those from before the route stored the fields that the rule needs."""
-        group = tuple((at.fields_if_own_group or {})[name] for name in self._rule.route.keys)
-        stored = self.stored_events[self._rule.route, group]
-        inside = [
-            event
-            for event in stored
-            if at.event_time - self._rule.aggregation.window_ms <= event.time <= at.event_time
-        ]
-        return sorted(event.arrival for event in inside if not event.taken_back and self._is_kept(event))
-
-    def _is_kept(self, event: StoredEvent) -> bool:
-        return event.fields.keys() >= set(self._rule.aggregations[0].stored_field_names)
-
     def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:
-        return False
+        return rule.rule_id == self._judged and super()._is_judged(rule, group, current)

@@ -1,0 +1,51 @@
+"""The records of an engine's logs in the order in which it takes them: by effective log time, then by source and place.
+
+Each cut's line in the stats log says how far it read. A record that turned up after the cut that should have had it counts as logged
+at that cut (docs/semantics.md, Order).
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+from heapq import merge
+
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import Logs
+from lab.model.schema import Schema
+from lab.model.statuslines import parse_stats
+
+
+def ordered_records(logs: Logs, name: str) -> Iterator[tuple[int, bytes]]:
+    """(effective log time, record) of the events or the control log, in log order."""
+    cuts, log = _cuts(logs), logs.log(name)
+    starts, ends = log.bounds()
+
+    def of_source(source: int) -> Iterator[tuple[int, int, int, bytes]]:
+        newest, read_up_to = 0, [cut.get(name, {}).get(str(source), 0) for cut in cuts]
+        for log_time, position, value in log.values(source, starts.get(source, 0), ends[source]):
+            batch = bisect_right(read_up_to, position)
+            newest = max(newest, log_time, cuts[batch].get("from", 0) if batch < len(cuts) else 0)
+            yield newest, source, position, value
+
+    for log_time, _, _, value in merge(*map(of_source, sorted(ends))):
+        yield log_time, value
+
+
+def engine_settings(logs: Logs, schema: Schema) -> Settings:
+    """The settings of the engine that has written the newest line of the stats log."""
+    settings = Settings(schema)
+    for line in logs.log("stats").newest(1)[-1:]:
+        with suppress(ValueError):
+            settings = settings.with_stats_fields(parse_stats(line).get("engine", {}))
+    return settings
+
+
+def _cuts(logs: Logs) -> list[dict]:
+    """What each micro-batch has read, in their order."""
+    found: dict[int, dict] = {}
+    for line in logs.log("stats").read():
+        with suppress(ValueError, TypeError, KeyError):  # anybody may have written it
+            stats = json.loads(line)
+            found[stats["batch"]] = stats["cut"]
+    return [cut for _, cut in sorted(found.items())]

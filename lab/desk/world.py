@@ -1,0 +1,353 @@
+"""A world: a log of events, a history of rules, and a moment. It answers what rules made of events, by replaying the reference.
+
+events, rules ──► World ──► why(alert), why_not(event, rule), would(event) ──► Verdict
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from lab.desk.explain import (
+    events_after,
+    false_part,
+    measured_conditions,
+    part_and_values,
+    smallest_changes,
+    wait_changes,
+    window_events,
+)
+from lab.desk.logorder import engine_settings, ordered_records
+from lab.desk.verdict import Verdict
+from lab.desk.witness import Moment, Witness
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import Logs
+from lab.model.alerts import Alert, event_id_text
+from lab.model.deadletters import SHOWN
+from lab.model.field import Id
+from lab.model.jsontext import BadRecord
+from lab.model.language import say
+from lab.model.rule import Rule
+from lab.model.schema import Schema
+from lab.model.times import duration_words, now_ms
+from lab.model.when import is_true, passes_filter
+from lab.model.whenreader import takes_back
+from lab.past.alertframe import with_schema
+from lab.past.backtest import Past
+from lab.past.replay import check_rules
+from lab.past.routehistory import PastEvent, PastEvents, RouteChange, RouteHistory, group_of, lines_of
+from lab.past.rulemessages import rule_messages
+
+Records = Callable[[], Iterable[tuple[int, bytes]]]
+AT_ONCE = 50_000  # lines
+WIDER = 10  # times the widest window, in which longer windows are looked for
+WIDER_RULE = -1  # the id of a rule that keeps events for so long
+
+
+class NotFound(ValueError):
+    """There is no such event or alert in the world."""
+
+
+class World:
+    """Events in log order and the rules that were in force, up to a moment.
+
+    `events`, `rules`, `schema`: as `lab.alerts` takes them; all rules are in force before the first event. `settings`: those of
+    the engine. `World.of_logs` is the world of an engine, whether it runs or not.
+
+    >>> events = [{"id": n, "at": 1714557600000 + n, "card": "a", "amount": 30 * n} for n in range(1, 4)]
+    >>> world = World(events, "SUM(amount) per card over 1 h > 80")
+    >>> print(world.why_not(1, 1).said)
+    SUM(amount) over 1 h > 80 is false at event 1: the value is 30, 50 from the limit 80.
+    """
+
+    def __init__(
+        self, events: Any, rules: Any, schema: Schema | str | None = None, settings: Settings | None = None
+    ):
+        source, known = with_schema(events, schema or (settings.schema if settings else None))
+        if known is None:
+            raise ValueError("there are no events")
+        if source.record_format:
+            known = replace(known, records=source.record_format)
+        messages = rule_messages(rules, known)
+        check_rules(messages, known)
+        self._begin(
+            replace(settings or Settings(known), schema=known),
+            lambda: ((line, source.place(n)) for n, line in enumerate(source)),
+        )
+        for message in messages:
+            self.history.apply(message)
+        self._add((line, 0) for line in source)
+
+    @classmethod
+    def of_logs(cls, logs: Logs, schema: Schema) -> "World":
+        """The world of an engine, read from its logs: its events up to now, in its order, and its rules."""
+        settings = engine_settings(logs, schema)
+        control, events = (partial(ordered_records, logs, name) for name in ("control", "events"))
+        return cls.of_records(settings, control, events, now_ms())
+
+    @classmethod
+    def of_records(cls, settings: Settings, control: Records, events: Records, reached: int) -> "World":
+        """A world of records with log times, in log order, each given by a function; `reached`: the log time of now, ms."""
+        world = cls.__new__(cls)
+        world._begin(settings, lambda: ((line, "") for _, line in events()))
+        for log_time, message in control():
+            world.history.apply(message, log_time)
+        world._add((line, log_time) for log_time, line in events())
+        world.reached = reached
+        return world
+
+    def _begin(self, settings: Settings, lines: Callable[[], Iterator[tuple[bytes, str]]]) -> None:
+        """`lines`: the records and their places."""
+        self.settings, self.schema, self._lines = settings, settings.schema, lines
+        self.history = RouteHistory(settings)
+        self.past: PastEvents = Past(self.schema, at_most=sys.maxsize, history=self.history)
+        self.reached = 0
+
+    def _add(self, lines: Iterable[tuple[bytes, int]]) -> None:
+        left = iter(lines)
+        while some := list(islice(left, AT_ONCE)):
+            kept = [each for each in some if each[0].strip()]
+            self.past.add([line for line, _ in kept], [log_time for _, log_time in kept])
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def why(self, alert: Alert | str) -> Verdict:
+        """Why an alert was raised. `alert`: an alert, its line in the alerts' log, or its id. Raises NotFound."""
+        alert_id = alert.alert_id if isinstance(alert, Alert) else _alert_id(alert)
+        rule_id, event_id, time = self._parts_of(alert_id)
+        verdict = None
+        for row in reversed(self.past.rows_of(event_id, time)):
+            verdict = self._judge(rule_id, self.past.event_in(row), row)
+            if verdict.alert and verdict.alert.alert_id == alert_id:
+                return verdict
+        reason = verdict.said if verdict else say("The log has no such event.")
+        raise NotFound(say("No alert has the id {id} here. {reason}", id=alert_id, reason=reason))
+
+    def why_not(self, event: Any, rule_id: int, event_time: int | None = None) -> Verdict:
+        """The first thing that was false of a rule at an event, or the alert. `event`: its id, or its record.
+
+        `event_time`: which event is meant if several have the id. Of several records of an event, the last is meant; if that is a
+        duplicate, the verdict also tells of the one that was evaluated. Raises NotFound.
+        """
+        try:
+            event_id, event_time = self._id_and_time(event, event_time)
+        except BadRecord as error:
+            return self._dead_letter(rule_id, str(error), "", None)
+        rows = self.past.rows_of(event_id, event_time)
+        if not rows:
+            return self._bad_record_of(rule_id, event_id)
+        verdict, *before = (self._judge(rule_id, self.past.event_in(row), row) for row in reversed(rows))
+        first = next((each for each in before if each.outcome != "duplicate"), None)
+        if verdict.outcome != "duplicate" or first is None:
+            return verdict
+        return replace(first, outcome="duplicate", said=f"{verdict.said} {first.said}")
+
+    def would(self, event: Any) -> list[Verdict]:
+        """What each rule in force would make of an event that came now, at the end of the log; nothing is stored. Raises BadRecord."""
+        last = list(self._events_of(event))[-1]
+        if self.reached:
+            self.schema.check_future(last, self.reached, self.settings.max_future_ms)
+        return [self._judge(rule.rule_id, last, None) for rule in self.history.book.sorted()]
+
+    # -- finding -------------------------------------------------------------------------------------------------------
+
+    def _parts_of(self, alert_id: str) -> tuple[int, Id, int]:
+        """Rule, event and time of an alert's id; the event's id may have any characters."""
+        try:
+            rule_id, _, rest = alert_id.split(".", 2)
+            event_id, time, _ = rest.rsplit(".", 2)
+            return int(rule_id), self._id_of_text(event_id), int(time)
+        except ValueError:
+            raise NotFound(
+                say("{text}: not the id of an alert, nor a line of the alerts' log", text=alert_id[:SHOWN])
+            ) from None
+
+    def _id_of_text(self, text: str) -> Id:
+        if len(self.schema.id_fields) > 1:
+            return tuple(json.loads(text))
+        return int(text) if self.schema.has_numeric_id else text
+
+    def _id_and_time(self, event: Any, time: int | None) -> tuple[Id, int | None]:
+        if isinstance(event, dict | bytes) or isinstance(event, str) and event.lstrip().startswith("{"):
+            last = list(self._events_of(event))[-1]
+            return self.schema.id_of(last), last[self.schema.time_field]
+        if isinstance(event, str):
+            with suppress(ValueError, TypeError):
+                return self._id_of_text(event), time
+        return event, time
+
+    def _events_of(self, event: Any) -> list[dict[str, Any]]:
+        """The events of a record that is given as a dict or a line."""
+        (line,) = lines_of([event], self.schema)
+        raw = line if isinstance(line, bytes) else line.encode()
+        is_json = raw.lstrip().startswith(b"{")  # of a file of CSV lines, too
+        return (replace(self.schema, records="json") if is_json else self.schema).events(raw)
+
+    def _bad_record_of(self, rule_id: int, event_id: Id) -> Verdict:
+        """A record that has the id and is a dead letter. Raises NotFound if there is none."""
+        text = str(event_id[0] if isinstance(event_id, tuple) else event_id).encode()
+        for line, place in self._lines():
+            if text in line:
+                try:
+                    self.schema.events(line)
+                except BadRecord as error:
+                    return self._dead_letter(rule_id, str(error), place, event_id)
+        raise NotFound(say("The log has no event {event}.", event=event_id_text(event_id)))
+
+    def _dead_letter(self, rule_id: int, reason: str, place: str, event_id: Id | None) -> Verdict:
+        said = say("The record is a dead letter: {reason}", reason=f"{place}: {reason}" if place else reason)
+        return Verdict("deadLetter", said, rule_id, None, {}, event_id, None)
+
+    # -- judging -------------------------------------------------------------------------------------------------------
+
+    def _judge(self, rule_id: int, event: dict[str, Any], row: int | None) -> Verdict:
+        """What a rule made of the event in a row, or would make of one that comes now: None."""
+        log_time, reached = self._now(event) if row is None else self.past.log_times_of(row)
+        event_id, time = self.schema.id_of(event), event[self.schema.time_field]
+        rule = self.history.rule_at(rule_id, log_time)
+        of = {"id": rule_id, "event": event_id_text(event_id)}
+
+        def verdict(outcome: str, said: str, **more: Any) -> Verdict:
+            return Verdict(outcome, said, rule_id, rule, event, event_id, time, **more)
+
+        if takes_back(event, self.schema):
+            return verdict("takesBack", say("Record {event} takes an event back.", **of))
+        if rule is None:
+            return verdict("notInForce", say("Rule {id} was not in force when event {event} came.", **of))
+        if rule.state != "ACTIVE":
+            return verdict("paused", say("Rule {id} was paused when event {event} came.", **of))
+        if not passes_filter(rule.filter, event) and rule.filter:
+            part, values = part_and_values(false_part(rule.filter, event), event)
+            return verdict("filter", say(FILTER, **of, part=part, values=values))
+        if nulls := [name for name in rule.keys if event[name] is None]:
+            said = say("Event {event} has no {field}, and rule {id} groups by it.", **of, field=nulls[0])
+            return verdict("nullKey", said)
+        witness, at, until = self._witness(rule, event, row, log_time, reached)
+        return self._decide(witness, at, until, verdict)
+
+    def _now(self, event: dict[str, Any]) -> tuple[int, int]:
+        if self.reached:
+            return self.reached, self.reached
+        newest = self.past.newest_event_times_before(sys.maxsize)
+        return 0, max([*newest, event[self.schema.time_field]])
+
+    def _witness(
+        self, rule: Rule, event: dict[str, Any], row: int | None, log_time: int, reached: int
+    ) -> tuple[Witness, PastEvent, list[PastEvent]]:
+        """A replay of the event's group for a rule, the event in it, and the events of the key-group until it."""
+        group, time = group_of(rule.route, event), event[self.schema.time_field]
+        events = self.past.events_of_key_group(rule.route, group, last=row)
+        if row is None:
+            events.append(PastEvent(len(events), log_time, reached, time, group, event))
+        at, until = events[-1], events
+        if row is not None and (rule.absence or self.schema.taken_back):  # what comes later counts, too
+            events = self.past.events_of_key_group(rule.route, group)
+            newest = self.past.newest_event_times_before(sys.maxsize)
+            reached = self.reached or (reached if log_time else newest[0])
+        witness = Witness(self.past, rule, at.number)
+        witness.run(events, reached)
+        return witness, at, until
+
+    def _decide(
+        self, witness: Witness, at: PastEvent, until: list[PastEvent], verdict: Callable[..., Verdict]
+    ) -> Verdict:
+        """The verdict on an event that has reached the rule's route."""
+        of, fate = {"event": event_id_text(self.schema.id_of(at.fields_if_own_group or {}))}, witness.fate
+        if fate == "droppedLate":
+            return verdict("tooLate", say("Event {event} came too late and was dropped.", **of))
+        if fate == "duplicates":
+            return verdict("duplicate", say(DUPLICATE, **of))
+        if fate == "storedLate":
+            return verdict("late", say(LATE, **of))
+        if witness.rule.absence:
+            return self._decide_absence(witness, at, verdict)
+        moment = witness.moment
+        assert moment, "an event that was evaluated is judged"
+        rule, fields = moment.rule, moment.current.fields
+        if rule.is_plain and not moment.counts(rule.aggregation, moment.current):
+            missing = next(name for name in rule.stored_field_names if fields.get(name) is None)
+            return verdict(
+                "notCounted", say("Event {event} has no {field}, so it is not judged.", **of, field=missing)
+            )
+        more: dict[str, Any] = {"conditions": measured_conditions(moment), "alert": witness.alert}
+        more |= {"window": window_events(witness, moment), "withdrawn": witness.was_taken_back}
+        if rule.when and not is_true(rule.when, moment.event):
+            part, values = part_and_values(false_part(rule.when, moment.event), moment.event)
+            return verdict("when", say(WHEN, **of, part=part, values=values), **more)
+        if witness.was_suppressed:
+            return verdict("atMost", say(AT_MOST, **of, most=rule.describe_at_most()), **more)
+        if witness.was_muted:
+            return verdict("muted", say(IS_MUTED, **of, id=rule.rule_id), **more)
+        first = next(each for each in more["conditions"] if each.holds == bool(witness.alert))
+        shown = {"condition": first.condition.describe(), **of, **first.shown()}
+        said = say((HOLDS if first.holds else FAILS) if first.off_by is not None else NO_VALUE, **shown)
+        wider = None if witness.alert else self._wider(rule, at, until)
+        changes = smallest_changes(moment, wider)
+        outcome = "alerted" if witness.alert else "conditions"
+        return verdict(outcome, said, changes=changes, **more)
+
+    def _wider(self, rule: Rule, at: PastEvent, until: list[PastEvent]) -> Moment | None:
+        """The same moment, had the route kept events for longer."""
+        witness, keeps = Witness(self.past, rule, at.number), WIDER * rule.widest_ms
+        conditions = tuple(
+            replace(each, aggregation=replace(each.aggregation, window_ms=keeps)) for each in rule.conditions
+        )
+        witness.add_change(
+            RouteChange(0, WIDER_RULE, replace(rule, rule_id=WIDER_RULE, conditions=conditions))
+        )
+        witness.run(until, at.reached)
+        return witness.moment
+
+    def _decide_absence(self, witness: Witness, at: PastEvent, verdict: Callable[..., Verdict]) -> Verdict:
+        """The verdict on an event after which another one is awaited."""
+        rule, wait, event = witness.rule, witness.wait, at.fields_if_own_group or {}
+        of = {
+            "event": event_id_text(self.schema.id_of(event)),
+            "time": duration_words(rule.aggregation.window_ms),
+        }
+        if wait is None:
+            assert rule.when
+            part, values = part_and_values(false_part(rule.when, event), event)
+            return verdict("when", say(WHEN, **of, part=part, values=values))
+        more: dict[str, Any] = {"window": events_after(witness, at), "changes": wait_changes(witness, at)}
+        if witness.alert:
+            more |= {"alert": witness.alert, "withdrawn": witness.was_taken_back}
+            return verdict("alerted", say(ABSENT, **of), **more)
+        if witness.was_muted:
+            return verdict("muted", say(IS_MUTED, **of, id=rule.rule_id), **more)
+        if ended := witness.wait_ended_by:
+            other = event_id_text(self.schema.id_of(ended.fields_if_own_group or {}))
+            return verdict("fulfilled", say(FULFILLED, **of, other=other), **more)
+        if wait in witness.waits:
+            return verdict(
+                "waiting", say("The wait of {time} after event {event} is not over.", **of), **more
+            )
+        return verdict("ended", say(ENDED, **of), **more)
+
+
+FILTER = "The filter of rule {id} is false of event {event}: {part}, and the event has {values}."
+WHEN = "`when` is false of event {event}: {part}, and the event has {values}."
+DUPLICATE = "Event {event} is a duplicate: its group had stored an event with this id and time."
+LATE = "Event {event} was late: it counts for later events, but raises no alert."
+AT_MOST = "All conditions hold at event {event}, but the rule may alert at most {most}."
+IS_MUTED = "Rule {id} would have alerted at event {event}, but it is muted there."
+HOLDS = "{condition} holds at event {event}: the value is {value}, {off} from the limit {limit}."
+FAILS = "{condition} is false at event {event}: the value is {value}, {off} from the limit {limit}."
+NO_VALUE = "{condition} is false at event {event}: there is no value."
+ABSENT = "No event that counts came within {time} after event {event}."
+FULFILLED = "Event {other} came within {time} after event {event}."
+ENDED = "The wait of {time} after event {event} ended without an alert: the rule changed, windows were cleared, or the event was taken back."
+
+
+def _alert_id(text: str) -> str:
+    """The id of an alert, from itself or from a line of the alerts' log. Raises NotFound."""
+    if not text.lstrip().startswith("{"):
+        return text.strip()
+    try:
+        return Alert.from_json(text).alert_id
+    except ValueError as error:
+        raise NotFound(str(error)) from None
