@@ -129,7 +129,8 @@ def sentences_given_to_say() -> list[str]:
     constants = {path: _constants(tree) for path, tree in modules.items()}
     lessons = {f"lesson{int(path.stem[:2])}.py" for path in LESSONS.glob("*/[0-9]*.po")}
     said = [text for path, tree in modules.items() for text in _said(tree, _known(tree, path, constants))]
-    said += [text for path, tree in modules.items() if path.name in lessons for text in _of_exercises(tree)]
+    taught = (tree for path, tree in modules.items() if path.name in lessons or path.parent.name == "attack")
+    said += [text for tree in taught for text in _of_exercises(tree)]
     said += [name for name, _ in carried_attributes()]
     said += [kind.example for _, kind in carried_attributes() if isinstance(kind, Text)]
     said += lesson_and_exercise_titles().values()

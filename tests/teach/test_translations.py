@@ -39,6 +39,7 @@ LESSONS = [
     "05-rescaling-keyed-state",
     "07-live",
     "08-from-data-to-policy",
+    "09-attack-my-engine",
 ]
 NUMBERS = {str(int(name.partition("-")[0])) for name in LESSONS}
 COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lab.model.language import say
 from lab.teach import exercise_of
 from lab.teach.attack.search import Game, shortest_counterexample
 from lab.teach.comparing import is_unanswered
@@ -39,17 +40,22 @@ class AttackExercise:
     def judge(self, function: object) -> Verdict:
         """Judges a function; no function makes it raise."""
         if is_unanswered(function):
-            return Verdict(OPEN, "not answered yet")
+            return Verdict(OPEN, say("not answered yet"))
         if not callable(function):
-            return Verdict(WRONG, f"expected a function, not {answer_text(plain_value_or_failure(function))}")
+            given = answer_text(plain_value_or_failure(function))
+            return Verdict(WRONG, say("expected a function, not {answer}", answer=given))
         first = self.game.run(function, self.game.random_history(0, 1))
         if any(answer is ... for answer in first):
-            return Verdict(OPEN, "not answered yet")
+            return Verdict(OPEN, say("not answered yet"))
         found = shortest_counterexample(self.game, function)
         if found.difference is None:
             return Verdict(
                 RIGHT,
-                f"no difference from the reference in {found.histories_tried:,} histories. {self.because}",
+                say(
+                    "no difference from the reference in {count} histories. {because}",
+                    count=f"{found.histories_tried:,}",
+                    because=say(self.because),
+                ),
             )
         difference = self.game.describe_difference(found.history, found.difference)
         says = "" if isinstance(found.difference.got, FailureText) else self._typical(function, found.history)
@@ -64,5 +70,5 @@ class AttackExercise:
         mine = [self.game.run(function, history) for history in histories]
         for mistake in self.mistakes:
             if all(self.game.run(mistake.answer, history) == got for history, got in zip(histories, mine)):
-                return mistake.says
+                return say(mistake.says)
         return ""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import cast
 
+from lab.model.language import say
 from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, WidthChange
 from lab.widgets.look import BLUE, GREEN, ORANGE, RED
 
@@ -22,7 +23,6 @@ SAID = {
     "extra": "does not belong",
     "twice": "a duplicate",
     "this": "here",
-    "": "",
 }
 COLOURS = {"both": GREEN, "missing": ORANGE, "extra": RED, "twice": ORANGE, "this": ORANGE, "": LINE}
 
@@ -45,9 +45,11 @@ def draw_timeline(
         return LEFT + (minute - low) / step
 
     height = TOP + ROW * (len(entries) + 1) + 14
-    window = _window(x(start), x(event.time), height - 14, f"{history.width_at(entry_index)} min")
+    window = _window(x(start), x(event.time), height - 14, history.width_at(entry_index))
     parts = [window] if expected is not None else []
-    parts.append(f'<text x="{LEFT - 36}" y="{TOP - 12}" text-anchor="end" fill="currentColor">minute</text>')
+    parts.append(
+        f'<text x="{LEFT - 36}" y="{TOP - 12}" text-anchor="end" fill="currentColor">{say("minute")}</text>'
+    )
     parts += [_tick(x(minute), minute, height) for minute in sorted({*minutes, start})]
     for row, entry in enumerate(entries):
         y = TOP + ROW * (row + 0.5)
@@ -55,13 +57,15 @@ def draw_timeline(
             state = _state(entry, expected, got) if expected is not None and got is not None else ""
             if row == entry_index:
                 state = state or ("twice" if expected is None else "this")
-            again = " again" * (entry in entries[:row])
-            whose = f" · payee {entry.payee}" * (len({event.payee for event in history.events}) > 1)
-            parts.append(_left(y, f"{names[entry]} arrives{again}{whose}"))
+            arrives = say(
+                "{name} arrives again" if entry in entries[:row] else "{name} arrives", name=names[entry]
+            )
+            groups = len({event.payee for event in history.events}) > 1
+            parts.append(_left(y, arrives + (say(" · payee {payee}", payee=entry.payee) if groups else "")))
             parts.append(_dot(x(entry.time), y, names[entry], entry, state))
         else:
             parts.append(_between(y, _short(entry)))
-    label = f"{len(entries)} entries on a timeline; the text above says the same"
+    label = say("{count} entries on a timeline; the text above says the same", count=len(entries))
     return (
         f'<svg role="img" aria-label="{label}" viewBox="0 0 {LEFT + WIDTH + 170} {height}" '
         f'style="max-width:56em;width:100%;height:auto;font:13px sans-serif;color:var(--jp-ui-font-color1,currentColor)">'
@@ -74,12 +78,12 @@ def _state(event: Event, expected: Sequence[tuple], got: Sequence[tuple]) -> str
     return "both" if wanted and given else "missing" if wanted else "extra" if given else ""
 
 
-def _window(left: float, right: float, bottom: float, text: str) -> str:
+def _window(left: float, right: float, bottom: float, minutes: int) -> str:
     y = bottom - 12
     return (
         f'<rect x="{left:.1f}" y="{TOP}" width="{max(right - left, 2):.1f}" height="{y - TOP:.1f}" fill="{LINE}" opacity=".15"/>'
         f'<path d="M{left:.1f} {y - 6}v12M{left:.1f} {y}H{right:.1f}M{right:.1f} {y - 6}v12" stroke="{LINE}" stroke-width="2"/>'
-        f'<text x="{LEFT - 12}" y="{y + 4}" text-anchor="end" fill="currentColor">window, {text}</text>'
+        f'<text x="{LEFT - 12}" y="{y + 4}" text-anchor="end" fill="currentColor">{say("window, {minutes} min", minutes=minutes)}</text>'
     )
 
 
@@ -98,7 +102,7 @@ def _dot(x: float, y: float, name: str, event: Event, state: str) -> str:
         if event.payee == 2
         else f'<circle cx="{x:.1f}" cy="{y:.1f}" r="8" '
     )
-    said = f'<text x="{x + 14:.1f}" y="{y + 4:.1f}" fill="currentColor">{name}{": " * bool(state)}{SAID[state]}</text>'
+    said = f'<text x="{x + 14:.1f}" y="{y + 4:.1f}" fill="currentColor">{name}{": " + say(SAID[state]) if state else ""}</text>'
     return f'{shape}fill="{filled}" stroke="{colour}" stroke-width="2.5" {mark}/>{said}'
 
 
@@ -118,8 +122,8 @@ def _between(y: float, text: str) -> str:
 def _short(entry: BatchEnd | Crash | WidthChange) -> str:
     match entry:
         case BatchEnd():
-            return "a cut"
+            return say("a cut")
         case Crash():
-            return "✗ a crash"
+            return say("✗ a crash")
         case WidthChange():
-            return f"window: {entry.minutes} min"
+            return say("window: {minutes} min", minutes=entry.minutes)

@@ -18,7 +18,7 @@ from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
 from lab.model.when import required_values
-from lab.teach.attack.search import ENDLESS, Difference, play_until_time_limit
+from lab.teach.attack.search import ENDLESS, Difference, failure_words, play_until_time_limit
 from lab.teach.learner import FailureText, answer_text, plain_result_or_failure
 
 KEYS = (("userId",), ("userId",), ("userId", "country"), ("country", "userId"), ("country",), ())
@@ -131,14 +131,14 @@ class RouteGame:
         return events, len(history), sum(_oddness(entry) for entry in history)
 
     def describe_difference(self, history: History, difference: Difference) -> str:
-        lines = ["Your function differs from the reference. The shortest history that shows it:"]
+        lines = [say("Your function differs from the reference. The shortest history that shows it:")]
         lines += [
             f"{n:3}. {_said(entry)}" for n, entry in enumerate(history[: difference.entry_index + 1], 1)
         ]
         if isinstance(difference.got, FailureText):
-            return "\n".join([*lines, f"Your function {difference.got}."])
-        lines.append(f"Expected {_listed(difference.expected)}.")
-        lines.append(f"Your function gave {_listed(difference.got)}.")
+            return "\n".join([*lines, say("Your function {failure}.", failure=failure_words(difference.got))])
+        lines.append(say("Expected {copies}.", copies=_listed(difference.expected)))
+        lines.append(say("Your function gave {copies}.", copies=_listed(difference.got)))
         return "\n".join(lines)
 
     def draw_difference(self, history: History, difference: Difference) -> str:
@@ -146,15 +146,15 @@ class RouteGame:
         if isinstance(difference.got, FailureText):
             return ""
         both = [copy for copy in difference.expected if copy in difference.got]
-        rows = [("✓ both", copy) for copy in both]
-        rows += [("missing", copy) for copy in difference.expected if copy not in both]
-        rows += [("✗ unexpected", copy) for copy in difference.got if copy not in both]
+        rows = [(say("✓ both"), copy) for copy in both]
+        rows += [(say("missing"), copy) for copy in difference.expected if copy not in both]
+        rows += [(say("✗ unexpected"), copy) for copy in difference.got if copy not in both]
         cells = "".join(
             f"<tr><td {LEFT}>{state}</td><td {LEFT}>{', '.join(map(str, ids))}</td>"
             f"<td {LEFT}>{_pairs(group)}</td><td {LEFT}>{_pairs(fields)}</td></tr>"
             for state, (ids, group, fields) in rows
         )
-        titles = ("", "for rules", "group", "carries")
+        titles = ("", say("for rules"), say("group"), say("carries"))
         head = "".join(f'<th scope="col" {LEFT}>{title}</th>' for title in titles)
         return f"<table aria-label='{say('Copies of the event')}'><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
 
@@ -255,12 +255,14 @@ def _copies(given: Any) -> Any:
     if given is ... or isinstance(given, FailureText):
         return given
     if given is None:
-        return FailureText("gave None; expected a list of copies, empty if none is sent")
+        return FailureText(say("gave None; expected a list of copies, empty if none is sent"))
     try:
         copies = [(sorted(ids), dict(group), dict(fields)) for ids, group, fields in given]
         return sorted(copies, key=lambda copy: (copy[0], sorted(copy[1])))
     except (TypeError, ValueError):
-        return FailureText(f"gave {answer_text(given)}; expected a list of (rule ids, group, fields)")
+        return FailureText(
+            say("gave {answer}; expected a list of (rule ids, group, fields)", answer=answer_text(given))
+        )
 
 
 def _plainer(entry: PublishedRule | Login) -> Iterator[PublishedRule | Login]:
@@ -289,24 +291,36 @@ def _oddness(entry: PublishedRule | Login) -> int:
 
 def _said(entry: PublishedRule | Login) -> str:
     if isinstance(entry, Login):
-        return f"Event: {', '.join(f'{name} {value}' for name, value in entry.fields)}"
+        return say("Event: {fields}", fields=_plain(dict(entry.fields)))
     rule = entry.as_dict
     field = (rule.get("unique") or [rule.get("aggregateFieldName", "")])[0]
-    where = "".join(f", where {name} is {' or '.join(values)}" for name, values in rule["filter"].items())
-    keys = (
-        f"for each {', '.join(rule['groupingKeyNames'])}" if rule["groupingKeyNames"] else "over all events"
+    where = "".join(
+        say(", where {name} is {values}", name=name, values=say(" or ").join(values))
+        for name, values in rule["filter"].items()
     )
-    paused = " (paused)" if rule["ruleState"] == "PAUSE" else ""
-    return f"Rule {rule['ruleId']}{paused}: {rule['aggregatorFunctionType']} {field} {keys}{where}".replace(
-        "  ", " "
+    keys = ", ".join(rule["groupingKeyNames"])
+    return say(
+        "Rule {id}{paused}: {computed} {keys}{where}",
+        id=rule["ruleId"],
+        paused=say(" (paused)") if rule["ruleState"] == "PAUSE" else "",
+        computed=f"{rule['aggregatorFunctionType']} {field}".strip(),
+        keys=say("for each {keys}", keys=keys) if keys else say("over all events"),
+        where=where,
     )
 
 
 def _listed(copies: list) -> str:
     if not copies:
-        return "no copy"
+        return say("no copy")
     return "; ".join(
-        f"a copy for rule{'s' * (len(ids) > 1)} {', '.join(map(str, ids))} of group {{{_plain(group)}}} with {{{_plain(fields)}}}"
+        say(
+            "a copy for rules {rules} of group {group} with {fields}"
+            if len(ids) > 1
+            else "a copy for rule {rules} of group {group} with {fields}",
+            rules=", ".join(map(str, ids)),
+            group=f"{{{_plain(group)}}}",
+            fields=f"{{{_plain(fields)}}}",
+        )
         for ids, group, fields in copies
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lab.model.language import say
 from lab.teach.learner import FailureText, TimeLimitExceeded, call_with_time_limit
 
 HISTORIES, LONGEST = 400, 8  # how many are tried, and the events of the last ones
@@ -16,7 +17,16 @@ SECONDS, SHRINKING_S = 30, 4
 CALL_S = 2  # of computing; a history takes a function less than a hundredth of that, unless it does not end
 
 
-ENDLESS = FailureText(f"did not finish within {CALL_S:g} s: is there a loop that never ends?")
+ENDLESS = FailureText("did not finish")
+
+
+def failure_words(failure: FailureText) -> str:
+    """What a function did in place of giving an answer, in the reader's language."""
+    if failure is ENDLESS:
+        return say(
+            "did not finish within {seconds} s: is there a loop that never ends?", seconds=f"{CALL_S:g}"
+        )
+    return failure
 
 
 @dataclass(frozen=True)

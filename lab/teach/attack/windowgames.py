@@ -13,13 +13,14 @@ from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 from lab.model.horizon import NOT_REACHED
+from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route
 from lab.model.schema import PAYMENTS
 from lab.model.times import MINUTE_MS
 from lab.teach.attack.drawing import draw_timeline
-from lab.teach.attack.search import ENDLESS, Difference, play_until_time_limit
+from lab.teach.attack.search import ENDLESS, Difference, failure_words, play_until_time_limit
 from lab.teach.attack.timeline import (
     BatchEnd,
     Crash,
@@ -84,7 +85,7 @@ class TimelineGame:
         now = time.monotonic_ns()
         history = History(10, (Event(now, now, 1),))
         first, second = (self.run(function, history) for _ in range(2))
-        return "" if first == second else OUTSIDE
+        return "" if first == second else say(OUTSIDE)
 
     def _play(self, function: Callable, history: History, answers: list) -> None:
         memory: dict[int, list] = defaultdict(list)
@@ -102,7 +103,7 @@ class TimelineGame:
                         memory, again = deepcopy(saved), batch
             except Exception as error:  # noqa: BLE001  (a learner may put anything into memory)
                 answers[latest] = FailureText(
-                    f"put something into `memory` that cannot be saved{error_suffix(error)}"
+                    say("put something into `memory` that cannot be saved{error}", error=error_suffix(error))
                 )
                 return
             for at in again:
@@ -172,9 +173,15 @@ class TimelineGame:
 
     def describe_difference(self, history: History, difference: Difference) -> str:
         _, name = self._at(history, difference)
-        numbers = f"width is {history.width} min, {self.fourth_argument} is {getattr(history, self.fourth_argument)}"
         lines = [
-            f"Your function differs from the reference at event {name}. The shortest history that shows it ({numbers}):"
+            say(
+                "Your function differs from the reference at event {name}. The shortest history that shows it "
+                "(width is {width} min, {argument} is {value}):",
+                name=name,
+                width=history.width,
+                argument=self.fourth_argument,
+                value=getattr(history, self.fourth_argument),
+            )
         ]
         lines += [
             f"{n:3}. {describe_entry(history, place)}"
@@ -182,9 +189,23 @@ class TimelineGame:
         ]
         expected = self.describe_answer(difference.expected, history)
         if isinstance(difference.got, FailureText):
-            return "\n".join([*lines, f"At {name} your function {difference.got}. Expected: {expected}."])
+            failure = failure_words(difference.got)
+            said = say(
+                "At {name} your function {failure}. Expected: {expected}.",
+                name=name,
+                failure=failure,
+                expected=expected,
+            )
+            return "\n".join([*lines, said])
         got = self.describe_answer(difference.got, history)
-        lines.append(f"At {name} expected: {expected}. Your function gave: {got}.")
+        lines.append(
+            say(
+                "At {name} expected: {expected}. Your function gave: {got}.",
+                name=name,
+                expected=expected,
+                got=got,
+            )
+        )
         return "\n".join([*lines, *self.reasons(history, difference)])
 
     def reasons(self, history: History, difference: Difference) -> list[str]:
@@ -218,11 +239,18 @@ class WindowGame(TimelineGame):
             return given
         if not isinstance(given, (list, tuple, set)):
             return FailureText(
-                f"gave {answer_text(given)}; expected a list of events, or None for a duplicate"
+                say(
+                    "gave {answer}; expected a list of events, or None for a duplicate",
+                    answer=answer_text(given),
+                )
             )
         known = [tuple(event) for event in history.names]
         if wrong := [one for one in given if one not in known]:
-            return FailureText(f"gave a list with {answer_text(wrong[0])} in it; expected a list of events")
+            return FailureText(
+                say(
+                    "gave a list with {answer} in it; expected a list of events", answer=answer_text(wrong[0])
+                )
+            )
         return sorted(given)
 
     def expected_answer(self, alert: Any, events: list[Event]) -> Any:
@@ -233,8 +261,8 @@ class WindowGame(TimelineGame):
 
     def describe_answer(self, answer: Any, history: History) -> str:
         if answer is None:
-            return "None, as for a duplicate"
-        return ", ".join(history.names[Event(*one)] for one in answer) or "an empty list"
+            return say("None, as for a duplicate")
+        return ", ".join(history.names[Event(*one)] for one in answer) or say("an empty list")
 
     def reasons(self, history: History, difference: Difference) -> list[str]:
         return explain_difference(history, difference.entry_index, difference.expected, difference.got)
@@ -257,13 +285,13 @@ class CountGame(TimelineGame):
             return given
         if given is None or isinstance(given, bool):
             return bool(given)
-        return FailureText(f"gave {answer_text(given)}; expected True or False")
+        return FailureText(say("gave {answer}; expected True or False", answer=answer_text(given)))
 
     def expected_answer(self, alert: Any, events: list[Event]) -> Any:
         return alert is not None
 
     def describe_answer(self, answer: Any, history: History) -> str:
-        return "an alert" if answer else "no alert"
+        return say("an alert" if answer else "no alert")
 
     def draw_difference(self, history: History, difference: Difference) -> str:
         return draw_timeline(history, difference.entry_index, [], None)
@@ -279,13 +307,19 @@ class CountGame(TimelineGame):
         ]
         if event in history.entries[: difference.entry_index]:
             return [
-                f"{name} arrived before, with the same id and time: it is a duplicate, even after an alert."
+                say(
+                    "{name} arrived before, with the same id and time: it is a duplicate, even after an alert.",
+                    name=name,
+                )
             ]
         if fired:
             return [
-                f"The last alert was at {fired[-1]}: the events that arrived up to then, including {fired[-1]}, no longer count."
+                say(
+                    "The last alert was at {name}: the events that arrived up to then, including {name}, no longer count.",
+                    name=fired[-1],
+                )
             ]
-        return ["There has been no alert yet, so every event in the window counts."]
+        return [say("There has been no alert yet, so every event in the window counts.")]
 
 
 def _line(event: Event, number: int) -> bytes:

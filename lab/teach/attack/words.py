@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from lab.model.language import say
 from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, WidthChange
 
 OUTSIDE = (
@@ -15,21 +16,25 @@ def describe_entry(history: History, entry_index: int) -> str:
     entry, names = history.entries[entry_index], history.names
     match entry:
         case BatchEnd():
-            return "The micro-batch ends, and `memory` is saved."
+            return say("The micro-batch ends, and `memory` is saved.")
         case Crash():
             since = [history.event_at(at) for at in replayed_indices(history, entry_index)]
-            again = ", ".join(names[event] for event in since) or "nothing"
-            return f"A crash: `memory` goes back to the start of the micro-batch, and {again} arrives again."
+            again = ", ".join(names[event] for event in since) or say("nothing")
+            return say(
+                "A crash: `memory` goes back to the start of the micro-batch, and {again} arrives again.",
+                again=again,
+            )
         case WidthChange():
-            return f"The rule changes: its window is {entry.minutes} min from now on."
+            return say("The rule changes: its window is {minutes} min from now on.", minutes=entry.minutes)
     before = [other for other in history.entries[:entry_index] if isinstance(other, Event)]
     groups = len({event.payee for event in history.events}) > 1
-    whose = f", of payee {entry.payee}" if groups else ""
+    whose = say(", of payee {payee}", payee=entry.payee) if groups else ""
+    named = {"name": names[entry], "id": entry.id, "minute": entry.time, "whose": whose}
     if entry in before:
-        return f"{names[entry]} arrives again (id {entry.id}, minute {entry.time}{whose})."
+        return say("{name} arrives again (id {id}, minute {minute}{whose}).", **named)
     newest = max((other.time for other in before if other.payee == entry.payee), default=entry.time)
-    late = f", {newest - entry.time} min behind" if entry.time < newest else ""
-    return f"{names[entry]} happened at minute {entry.time} (id {entry.id}{whose}{late})."
+    late = say(", {minutes} min behind", minutes=newest - entry.time) if entry.time < newest else ""
+    return say("{name} happened at minute {minute} (id {id}{whose}{late}).", late=late, **named)
 
 
 def replayed_indices(history: History, entry_index: int) -> list[int]:
@@ -47,7 +52,10 @@ def explain_difference(
     name, names = history.names[event], history.names
     if expected is None:
         return [
-            f"{name} arrived before, with the same id and the same time: a duplicate is not evaluated again."
+            say(
+                "{name} arrived before, with the same id and the same time: a duplicate is not evaluated again.",
+                name=name,
+            )
         ]
     if got is None:
         alike = [
@@ -55,12 +63,15 @@ def explain_difference(
             for other in dict.fromkeys(history.events)
             if other != event and (other.id == event.id or other.time == event.time)
         ]
-        than = (
-            f": a duplicate has the same id and the same time, and {', '.join(alike)} differs in one of them"
-            if alike
-            else ""
-        )
-        return [f"{name} is not a duplicate{than}."]
+        if not alike:
+            return [say("{name} is not a duplicate.", name=name)]
+        return [
+            say(
+                "{name} is not a duplicate: a duplicate has the same id and the same time, and {others} differs in one of them.",
+                name=name,
+                others=", ".join(alike),
+            )
+        ]
     wanted, given = (Counter(Event(*one) for one in answer) for answer in (expected, got))
     said = [_missing(history, entry_index, other) for other in wanted - given]
     return said + [_extra(history, entry_index, other, wanted) for other in given - wanted]
@@ -68,35 +79,54 @@ def explain_difference(
 
 def _missing(history: History, entry_index: int, other: Event) -> str:
     event, width = history.event_at(entry_index), history.width_at(entry_index)
-    name, this = history.names[other], history.names[event]
+    names = {"name": history.names[other], "this": history.names[event]}
     if other == event:
-        return f"{name} is missing: the current event is in its own window."
+        return say("{name} is missing: the current event is in its own window.", **names)
     if other.time == event.time - width:
-        return f"{name} is missing: it is exactly {width} min before {this}, and both ends count."
+        return say(
+            "{name} is missing: it is exactly {width} min before {this}, and both ends count.",
+            width=width,
+            **names,
+        )
     if other.time == event.time:
-        return f"{name} is missing: it has the same time as {this}, and it arrived earlier."
+        return say("{name} is missing: it has the same time as {this}, and it arrived earlier.", **names)
     newest = max(
         one.time
         for one in history.entries[:entry_index]
         if isinstance(one, Event) and one.payee == event.payee
     )
     if newest > event.time:
-        return (
-            f"{name} is missing: {this} is late, so its window ends at its own time, minute {event.time}. "
-            f"Events may be up to {history.late} min behind, so your function must still keep {name}."
+        return say(
+            "{name} is missing: {this} is late, so its window ends at its own time, minute {minute}. "
+            "Events may be up to {late} min behind, so your function must still keep {name}.",
+            minute=event.time,
+            late=history.late,
+            **names,
         )
-    return f"{name} is missing: it is {event.time - other.time} min before {this}, within the window of {width} min."
+    return say(
+        "{name} is missing: it is {minutes} min before {this}, within the window of {width} min.",
+        minutes=event.time - other.time,
+        width=width,
+        **names,
+    )
 
 
 def _extra(history: History, entry_index: int, other: Event, wanted: Counter) -> str:
     event, width = history.event_at(entry_index), history.width_at(entry_index)
-    name, this = history.names[other], history.names[event]
+    names = {"name": history.names[other], "this": history.names[event]}
     if other in wanted:
-        return f"{name} counts only once."
+        return say("{name} counts only once.", **names)
     if other.payee != event.payee:
-        return f"{name} does not belong there: it is of another payee."
+        return say("{name} does not belong there: it is of another payee.", **names)
     if other.time > event.time:
-        return f"{name} does not belong there: it happened after {this}, although it arrived first."
+        return say(
+            "{name} does not belong there: it happened after {this}, although it arrived first.", **names
+        )
     if other.time < event.time - width:
-        return f"{name} does not belong there: it is {event.time - other.time} min before {this}, and the window is {width} min."
-    return f"{name} does not belong there."
+        return say(
+            "{name} does not belong there: it is {minutes} min before {this}, and the window is {width} min.",
+            minutes=event.time - other.time,
+            width=width,
+            **names,
+        )
+    return say("{name} does not belong there.", **names)

@@ -10,30 +10,30 @@ from lab.teach.judge import Mistake, ValueExercise
 EXERCISES = {
     "9.1": AttackExercise(
         RouteGame(),
-        "Each route that wants the event gets one copy, with the fields that its rules need.",
-        (
+        because="Each route that wants the event gets one copy, with the fields that its rules need.",
+        hints=(
             "First find the rules that want the event: their filter lets it through, and each of their keys has a value (not None).",
             "Then group these by (frozenset(rule.keys), str(sorted(rule.filter.items()))); each group of rules is one copy.",
         ),
-        ROUTE,
+        mistakes=ROUTE,
     ),
     "9.2": AttackExercise(
         WindowGame(),
-        "Both ends, late events, duplicates, crashes and changed rules all match the reference.",
-        (
+        because="Both ends, late events, duplicates, crashes and changed rules all match the reference.",
+        hints=(
             "Take three steps: return None for a duplicate (same id and time); append the event; return the events in [time - width, time].",
             "When you discard events, keep those at or after max(times) - width - late: a late event looks back from its own time.",
         ),
-        WINDOW,
+        mistakes=WINDOW,
     ),
     "9.3": AttackExercise(
         CountGame(),
-        "The count starts again in order of arrival, and the function still knows which events it has seen.",
-        (
+        because="The count starts again in order of arrival, and the function still knows which events it has seen.",
+        hints=(
             "Store pairs in memory: the event, and whether an alert has used it up.",
             "After an alert, mark all pairs as used up. Do not remove them: you must still recognise a duplicate of such an event.",
         ),
-        COUNT,
+        mistakes=COUNT,
     ),
     "9.4": ValueExercise(
         right={"cut": False, "evaluate": True, "deliver": True, "commit": True},
