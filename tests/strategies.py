@@ -30,6 +30,13 @@ DERIVED_WHENS = (
     *("twice > amount", 'pair startsWith "["', 'day = "1969-12-31"', "place != country and rest < 1"),
     *("next >= userId", 'label > "1970-01-01/kr"', "twice in (0.5, 3.5) or rest is null"),
 )
+# two events for each record, and what rules say instead of a field then
+LEGS_FOR = {"userId": "party", "country": "side"}
+LEGS = (
+    ("out", (("party", "userId"), ("side", "country"))),
+    ("in", (("party", "userId + 1"), ("side", "coalesce(ip, country)"))),
+)
+LEG_WHENS = ('leg = "in"', "leg != out and party > 1", 'leg in (out, "in") or side is null', "party = userId")
 KEYS = (
     *([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"]),
     ["ip", "country"],

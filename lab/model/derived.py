@@ -30,6 +30,8 @@ from lab.model.when import SHOWS, LocalTimePart
 # derived fields of a schema; characters of one expression; brackets in brackets; values that a function takes
 MAX_DERIVED, MAX_CHARACTERS, MAX_BRACKETS, MAX_ARGUMENTS = 32, 500, 10, 8
 MAX_DIGITS = 18  # of a decimal
+MAX_LEGS, MAX_ID_PART = 8, 32
+NAME_OF_LEG = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_ID_PART}}}")
 FIRST_DAY = EPOCH.toordinal()
 
 Stored = int | str
@@ -622,6 +624,65 @@ class ExpressionReader(TokenReader):
         if token.kind == "word" and token.is_word("and", "or", "if", "when"):
             raise self.error_at("a condition belongs into a rule; a derived field is a value")
         raise self.error_at(f"expected one of {' '.join(SIGNS)} between two values")
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One of the events that each record is, for a role that it has in it: its name and its own fields."""
+
+    name: str
+    derivations: tuple[Derivation, ...]
+
+
+LEG = "leg"  # the field that says which leg an event is
+
+
+def read_legs(
+    legs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...], fields: tuple[Field, ...], time_field: str
+) -> tuple[Leg, ...]:
+    """The legs of a schema. `fields`: those that each leg sees, also derived ones. Raises ValueError.
+
+    >>> of = (Field("payer", "string"), Field("payee", "string"), Field("at", "long"))
+    >>> [leg.name for leg in read_legs((("out", (("account", "payer"),)), ("in", (("account", "payee"),))), of, "at")]
+    ['out', 'in']
+    >>> read_legs((("out", (("account", "payer"),)), ("in", (("account", "at"),))), of, "at")
+    Traceback (most recent call last):
+    ValueError: legs.in.account: a long, in legs.out it is a string: expected one type
+    """
+    if legs and not 2 <= len(legs) <= MAX_LEGS:
+        raise ValueError(expected_message("legs", len(legs), f"2 to {MAX_LEGS} legs"))
+    if legs and LEG in {field.name for field in fields}:
+        raise ValueError(f"there is a field {LEG} already, which says of an event which leg it is")
+    found: list[Leg] = []
+    for name, derived in legs:
+        try:
+            if not NAME_OF_LEG.fullmatch(name):
+                raise ValueError(
+                    f"expected letters, digits and _ as the name of a leg, at most {MAX_ID_PART}"
+                )
+            leg = Leg(name, read_derivations(derived, fields, time_field))
+        except ValueError as error:
+            raise ValueError(f"legs.{name}: {error}") from None
+        _check_alike(leg, found[0] if found else leg)
+        found.append(leg)
+    return tuple(found)
+
+
+def _check_alike(leg: Leg, first: Leg) -> None:
+    """Raises ValueError unless both legs have the same fields."""
+    names, of_first = ([each.field.name for each in of.derivations] for of in (leg, first))
+    if names != of_first or not names:
+        allowed = (
+            f"the fields {', '.join(of_first)}, as legs.{first.name}"
+            if of_first
+            else "a field, such as account"
+        )
+        raise ValueError(expected_message(f"legs.{leg.name}", ", ".join(names), allowed))
+    for mine, other in zip(leg.derivations, first.derivations, strict=True):
+        if mine.field.type != other.field.type:
+            raise ValueError(
+                f"legs.{leg.name}.{mine.field.name}: a {mine.field.type}, in legs.{first.name} it is a {other.field.type}: expected one type"
+            )
 
 
 def read_derivations(

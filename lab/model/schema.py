@@ -8,13 +8,13 @@ A new kind of event is one more `Schema`: at the end of this file, or a file of 
 
 import csv
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from lab.model.derived import Derivation, derive, expression_text, read_derivations
+from lab.model.derived import LEG, Derivation, Leg, derive, expression_text, read_derivations, read_legs
 from lab.model.field import Field, Id, Value, parse_time_text_or_ms
 from lab.model.formatting import expected_message, html_table, short_json, unknown_name_message
 from lab.model.jsontext import (
@@ -96,7 +96,8 @@ class Schema:
     `records`: what a record is: "json", an object; "csv", a line with the fields in their order; "either". `nan`: what NaN,
     Infinity and -Infinity are where a value is expected: "null", or the whole record a "dead letter". `taken_back`: a condition
     in the language of `when`; a record of which it is true takes back the event with its id, time and group. `derived`: names
-    and expressions of `lab.model.derived`: fields that are not in records, but computed from those that are.
+    and expressions of `lab.model.derived`: fields that are not in records, but computed from those that are. `legs`: names, and for
+    each such fields: a record is an event for each of its legs, such as a payment for who pays and for who is paid.
 
     PAYMENTS is `com.ververica.field.dynamicrules.Transaction` of the Flink demo.
 
@@ -116,6 +117,7 @@ class Schema:
     nan: str = "null"
     taken_back: str = ""
     derived: tuple[tuple[str, str], ...] = ()
+    legs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= len(set(self.id_fields)) == len(self.id_fields) <= MAX_ID_FIELDS:
@@ -150,9 +152,23 @@ class Schema:
         return read_derivations(self.derived, self.fields, self.time_field)
 
     @cached_property
-    def _by_name(self) -> dict[str, Field]:
+    def legs_of_record(self) -> tuple[Leg, ...]:
+        """The legs, and how the fields of each are derived; () if a record is one event."""
         derived = (each.field for each in self.derivations)
-        return {field.name: field for field in (*self.fields, *derived)}
+        return read_legs(self.legs, (*self.fields, *derived), self.time_field)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Field]:
+        fields = [*self.fields, *(each.field for each in self.derivations)]
+        if self.legs:
+            fields += [Field(LEG, "string", examples=tuple(leg.name for leg in self.legs_of_record))]
+            fields += [each.field for each in self.legs_of_record[0].derivations]
+        return {field.name: field for field in fields}
+
+    @property
+    def event_id_fields(self) -> tuple[str, ...]:
+        """The fields that are an event's id together: those of its record, and which leg it is."""
+        return (*self.id_fields, *((LEG,) if self.legs else ()))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -186,7 +202,7 @@ class Schema:
         It is one event. Where events can be taken back, the envelope of a row that was updated is two: the row before, with `op`
         "d" as if it had been deleted, then the row as it is now; that of a row that was deleted is the row before.
 
-        All fields of the id and the time (ms since the epoch) are required, all else may be absent: None. Derived fields are
+        Of each of them, a schema with legs makes an event for each leg. All fields of the id and the time (ms since the epoch) are required, all else may be absent: None. Derived fields are
         added. `nan_as_null` counts, by field, the NaN and the like that were read as null.
 
         >>> fields = Field("id", "long", path=("after", "id")), Field("at", "long", path=("after", "at")), Field("op", "string")
@@ -220,7 +236,13 @@ class Schema:
                 derive(event, self.derivations)
             if nans and nan_as_null is not None:
                 nan_as_null.update(nans)
-        return found
+        return [leg for event in found for leg in self._legs_of(event)] if self.legs else found
+
+    def _legs_of(self, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for leg in self.legs_of_record:
+            of_leg = event | {LEG: leg.name}
+            derive(of_leg, leg.derivations)
+            yield of_leg
 
     def _check(self, event: dict[str, Any], record: dict[str, Any]) -> None:
         """Raises BadRecord for an event without an id or a time. `record`: the object that it was read from."""
@@ -246,13 +268,13 @@ class Schema:
         >>> PAYMENTS.id_of({"transactionId": 7, "payeeId": 25})
         7
         """
-        ids = tuple(event[name] for name in self.id_fields)
+        ids = tuple(event[name] for name in self.event_id_fields)
         return ids if len(ids) > 1 else ids[0]
 
     @cached_property
     def has_numeric_id(self) -> bool:
         """Whether the id is one number."""
-        return len(self.id_fields) == 1 and self.field(self.id_fields[0]).is_number_or_time
+        return len(self.event_id_fields) == 1 and self.field(self.id_fields[0]).is_number_or_time
 
     @cached_property
     def operation_field(self) -> Field | None:
@@ -319,8 +341,9 @@ class Schema:
             for field in given["fields"]
         )
         derived = tuple((name, text) for name, text in given.get("derived", ()))
+        legs = tuple((leg, tuple((name, text) for name, text in of)) for leg, of in given.get("legs", ()))
         ids = tuple(given["id_fields"])
-        return cls(**given | {"fields": tuple(fields), "id_fields": ids, "derived": derived})
+        return cls(**given | {"fields": tuple(fields), "id_fields": ids, "derived": derived, "legs": legs})
 
     def incompatibility_with(self, before: "Schema") -> str | None:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
@@ -331,16 +354,13 @@ class Schema:
         >>> PAYMENTS.incompatibility_with(LOGINS)
         'the id is transactionId, before it was eventId'
         """
-        ids, old_ids = (", ".join(schema.id_fields) for schema in (self, before))
+        ids, old_ids = (", ".join(schema.event_id_fields) for schema in (self, before))
         for role, mine, old in (("id", ids, old_ids), ("time", self.time_field, before.time_field)):
             if mine != old:
                 return f"the {role} is {mine}, before it was {old}"
         if before.taken_back and not self.taken_back:
             return f"there is no taken_back any more, it was {before.taken_back}"
-        derivations = [
-            {each.field.name: expression_text(each.expression) for each in schema.derivations}
-            for schema in (self, before)
-        ]
+        derivations = [schema._expressions() for schema in (self, before)]
         for past in map(before.field, before.names):
             if past.name not in self._by_name:
                 return f"there is no field {past.name} any more"
@@ -356,6 +376,17 @@ class Schema:
                 if now != then and (what != "unit" or field.type == "time"):
                     return f"the {what} of {past.name} is {now}, before it was {then}"
         return None
+
+    def _expressions(self) -> dict[str, str]:
+        """What each derived field is computed from, in words."""
+        found = {each.field.name: expression_text(each.expression) for each in self.derivations}
+        for leg in self.legs_of_record:
+            for each in leg.derivations:
+                of_leg = f"{expression_text(each.expression)} in {leg.name}"
+                found[each.field.name] = (
+                    f"{found[each.field.name]}, {of_leg}" if each.field.name in found else of_leg
+                )
+        return found | ({LEG: ", ".join(leg.name for leg in self.legs_of_record)} if self.legs else {})
 
     def _repr_html_(self) -> str:
         roles = dict.fromkeys(self.id_fields, "id") | {self.time_field: say("event time")}

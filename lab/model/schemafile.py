@@ -36,7 +36,7 @@ from lab.model.whenreader import taken_back_condition
 MAX_BYTES = 256 << 10
 MAX_DOTS = 200  # of a line: names inside each other take TOML's reader the square of their number
 
-TOP = ("name", "id", "time", "fields", "derived", "records", "nan", "taken_back")
+TOP = ("name", "id", "time", "fields", "derived", "legs", "records", "nan", "taken_back")
 OPTIONS = TOP[5:]
 OF_A_FIELD = ("path", "type", "unit", "zone", "doc", "example", "examples")
 
@@ -89,8 +89,20 @@ def schema_from_toml(text: str) -> Schema:
             expected_message("derived", derived, 'a table [derived] with lines such as day = "date(time)"')
         )
     expressions = tuple((name, _text_at(derived, name, "derived.")) for name in derived)
+    legs = given.get("legs", {})
+    if not isinstance(legs, dict) or not all(isinstance(leg, dict) for leg in legs.values()):
+        raise ValueError(
+            expected_message(
+                "legs", legs, 'a table [legs.NAME] for each leg, with lines such as account = "payer"'
+            )
+        )
+    of_legs = tuple(
+        (leg, tuple((name, _text_at(of, name, f"legs.{leg}.")) for name in of)) for leg, of in legs.items()
+    )
     options = {key: _text_at(given, key) for key in OPTIONS if key in given}
-    schema = Schema(name, fields, _id_fields(given.get("id")), time_field, derived=expressions, **options)
+    schema = Schema(
+        name, fields, _id_fields(given.get("id")), time_field, derived=expressions, legs=of_legs, **options
+    )
     if schema.taken_back:
         try:
             taken_back_condition(schema)
@@ -180,8 +192,9 @@ def schema_to_toml(
             lines.append(f"example = {_text(field.examples[0])}")
         elif field.examples:
             lines.append(f"examples = [{', '.join(map(_text, field.examples))}]")
-    if schema.derived:
-        lines += ["", "[derived]", *(f"{_key(name)} = {_text(text)}" for name, text in schema.derived)]
+    tables = [("derived", schema.derived)] if schema.derived else []
+    for table, derived in (*tables, *((f"legs.{_key(leg)}", of) for leg, of in schema.legs)):
+        lines += ["", f"[{table}]", *(f"{_key(name)} = {_text(text)}" for name, text in derived)]
     return "\n".join(lines) + "\n"
 
 

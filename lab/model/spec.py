@@ -239,9 +239,11 @@ def alert_json_schema(schema: Schema) -> Json:
         "additionalProperties": {"anyOf": [LONG, TEXT]},
         "maxProperties": MAX_KEYS,
     }
-    ids = [LONG if schema.field(name).is_number_or_time else TEXT for name in schema.id_fields]
+    ids = [LONG if schema.field(name).is_number_or_time else TEXT for name in schema.event_id_fields]
     all_of = {"type": "array", "prefixItems": ids, "minItems": len(ids), "maxItems": len(ids)}
-    properties["eventId"] = ids[0] if len(ids) == 1 else all_of | {"description": ", ".join(schema.id_fields)}
+    properties["eventId"] = (
+        ids[0] if len(ids) == 1 else all_of | {"description": ", ".join(schema.event_id_fields)}
+    )
     properties["eventTime"] = MS
     properties["logTime"] = MS | {
         "description": "when the event was logged, ms since the epoch; live logs only"

@@ -28,11 +28,15 @@ def alert_columns(
     except pa.ArrowInvalid:  # the squares of the largest numbers have more digits
         table = _read(lines, _types(rules, schema, pa.decimal256(MOST_DIGITS, _places(rules, schema))))
     columns = {name: table.column(name) for name in table.column_names}
-    if schema and len(schema.id_fields) > 1:
-        ids = zip(*(json.loads(line)["eventId"] for line in lines)) if lines else [[]] * len(schema.id_fields)
+    if schema and len(schema.event_id_fields) > 1:
+        ids = (
+            zip(*(json.loads(line)["eventId"] for line in lines))
+            if lines
+            else [[]] * len(schema.event_id_fields)
+        )
         named = {
             f"eventId.{name}": pa.array(values, _type_of(schema.field(name)))
-            for name, values in zip(schema.id_fields, ids)
+            for name, values in zip(schema.event_id_fields, ids)
         }
         at = columns.pop("eventTime")
         columns |= named | {"eventTime": at}
@@ -79,7 +83,7 @@ def _types(rules: Sequence[Rule], schema: Schema | None, amount: pa.DataType) ->
     id = schema.field(schema.id_fields[0]) if schema else None
     types["eventId"] = _type_of(id) if id else pa.string()
     types["eventTime"] = TIME
-    several = schema and len(schema.id_fields) > 1
+    several = schema and len(schema.event_id_fields) > 1
     left_out = {name for name, kind in types.items() if pa.types.is_struct(kind) and not kind.num_fields}
     return pa.schema(
         [pair for pair in types.items() if pair[0] not in left_out if not (several and pair[0] == "eventId")]

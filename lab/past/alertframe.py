@@ -176,7 +176,7 @@ def _as_given(events: Any, lines: Sequence[str], rules: Sequence[Rule], schema: 
     from lab.past.alertcolumns import alert_columns  # which loads pyarrow
     from lab.sources.tables import table_like
 
-    ids = [f"eventId.{name}" for name in schema.id_fields] if schema else []
+    ids = [f"eventId.{name}" for name in schema.event_id_fields] if schema else []
     found = alert_columns(standing, rules, schema, withdrawn)
     return table_like(events, found, ("ruleId", "ruleVersion", "eventId", *ids))
 

@@ -27,12 +27,13 @@ from tests.engine.randomlogs import (
     random_log,
     with_absence,
     with_derived,
+    with_legs,
     with_lists,
     with_returns,
     with_rules_again,
 )
 from tests.engine.test_inprocess import Dated, assert_same
-from tests.strategies import DERIVED, LOG_STEPS, PAIRS, PAUSES, RETURNS
+from tests.strategies import DERIVED, LEGS, LOG_STEPS, PAIRS, PAUSES, RETURNS
 
 
 @dataclass
@@ -77,6 +78,9 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     lists = random.Random(f"{seed}/lists")
     if lists.random() < 0.4:
         log = with_lists(lists, log)
+    legs = random.Random(f"{seed}/legs")
+    if legs.random() < 0.2:
+        log, schema = with_legs(legs, log), replace(schema, legs=LEGS)
     settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),

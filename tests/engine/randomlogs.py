@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -11,6 +11,8 @@ from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS
 from tests.strategies import (
     DERIVED_FOR,
     DERIVED_WHENS,
+    LEG_WHENS,
+    LEGS_FOR,
     LIST_WHENS,
     LISTED,
     LOG_STEPS,
@@ -246,17 +248,34 @@ def with_absence(rng: random.Random, log: list[Entry]) -> list[Entry]:
 
 def with_derived(rng: random.Random, log: list[Entry]) -> list[Entry]:
     """The log with derived fields in some of its rules: for the fields that they name, and in conditions."""
-    found: list[Entry] = []
-    for kind, text in log:
-        if kind == "control" and b"window" in text:
-            text = json.dumps(derived_rule(rng, json.loads(text))).encode()
-        found.append((kind, text))
-    return found
+    return _with_rules(log, lambda rule: derived_rule(rng, rule))
+
+
+def with_legs(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with the fields of legs in some of its rules."""
+    return _with_rules(log, lambda rule: legged_rule(rng, rule))
+
+
+def _with_rules(log: list[Entry], changed: Callable[[dict], dict]) -> list[Entry]:
+    return [
+        (kind, json.dumps(changed(json.loads(text))).encode())
+        if kind == "control" and b"window" in text
+        else (kind, text)
+        for kind, text in log
+    ]
+
+
+def legged_rule(rng: random.Random, rule: dict) -> dict:
+    """The rule with fields of legs for some that it names, and perhaps in its keys and conditions."""
+    rule = _with_others(rng, rule, LEGS_FOR)
+    if rng.random() < 0.15:
+        rule["groupingKeyNames"] = [*(rule["groupingKeyNames"] or ()), "leg"]
+    return rule | {name: rng.choice(LEG_WHENS) for name in ("when", "where", "filter") if rng.random() < 0.2}
 
 
 def derived_rule(rng: random.Random, rule: dict) -> dict:
     """The rule with derived fields for some that it names, and perhaps in its keys and conditions."""
-    rule = _with_derived(rng, rule)
+    rule = _with_others(rng, rule, DERIVED_FOR)
     if rng.random() < 0.15:
         rule["groupingKeyNames"] = [*(rule["groupingKeyNames"] or ()), rng.choice(["day", "label"])]
     return rule | {
@@ -264,14 +283,14 @@ def derived_rule(rng: random.Random, rule: dict) -> dict:
     }
 
 
-def _with_derived(rng: random.Random, said: Any) -> Any:
+def _with_others(rng: random.Random, said: Any, instead: Mapping[str, str]) -> Any:
     """What a rule says, with some names of fields replaced."""
     match said:
         case dict():
-            return {name: _with_derived(rng, value) for name, value in said.items()}
+            return {name: _with_others(rng, value, instead) for name, value in said.items()}
         case list():
-            return [_with_derived(rng, value) for value in said]
-    return DERIVED_FOR[said] if said in DERIVED_FOR and rng.random() < 0.6 else said
+            return [_with_others(rng, value, instead) for value in said]
+    return instead[said] if said in instead and rng.random() < 0.6 else said
 
 
 def with_lists(rng: random.Random, log: list[Entry]) -> list[Entry]:

@@ -28,9 +28,10 @@ from tests.engine.randomlogs import (
     random_log,
     with_absence,
     with_derived,
+    with_legs,
     with_returns,
 )
-from tests.strategies import DERIVED, RETURNS
+from tests.strategies import DERIVED, LEGS, RETURNS
 
 
 @pytest.fixture(params=[columnpast.Past, plainpast.Past], ids=["columns", "plain"])
@@ -324,7 +325,7 @@ def alone(reference: Reference, rule_text: str | bytes, lines: list[bytes], time
 
 
 SCHEMA_OF = {"file": LOGINS, "live": LOGINS, "returns": RETURNS, "odd": LOGINS, "rows": ROWS}
-SCHEMA_OF["derived"] = replace(LOGINS, derived=DERIVED)
+SCHEMA_OF |= {"derived": replace(LOGINS, derived=DERIVED), "legs": replace(LOGINS, legs=LEGS)}
 
 
 class RulesOfLog(NamedTuple):
@@ -344,6 +345,7 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
     log = with_returns(rng, log) if kind == "returns" else log
     log = with_rows(rng, log) if kind == "rows" else log
     log = with_derived(rng, log) if kind == "derived" else log
+    log = with_legs(rng, log) if kind == "legs" else log
     log = with_odd_entries(rng, log) if kind in ("odd", "rows") else log
     lines = [text for what, text in log if what == "event"]
     times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))

@@ -76,7 +76,7 @@ class BadLine(NamedTuple):
 
 
 class DecodedRecords(NamedTuple):
-    """The events of a run of records as columns, decimals scaled to int64; an update in a change log is two events."""
+    """The events of a run of records as columns, decimals scaled to int64; an update in a change log is two events, and a record with legs as many as these."""
 
     columns: Columns
     record_of_event: np.ndarray  # the number of each event's record in the run, from 0
@@ -100,9 +100,9 @@ def decode_records(
     starts, ends = lines.starts[lines.records], lines.ends[lines.records]
     is_json = schema.records != "csv"
     read, columns, nans = scan_lines(lines.text, starts, ends if is_json else starts, latest, schema)
-    if schema.derived:
+    if schema.derived or schema.legs:
         read, columns, nans = _with_derived(ScannedLines(read, columns, nans), lines, schema)
-    numbers, others = np.flatnonzero(read), list[int]()
+    numbers, others = np.repeat(np.flatnonzero(read), max(len(schema.legs), 1)), list[int]()
     events: list[dict] = []
     bad: list[tuple[str, int]] = []
     for number in np.flatnonzero(~read).tolist():
@@ -124,7 +124,7 @@ def decode_records(
     if nan_as_null is not None:
         nan_as_null.update(nans)
     if not schema.has_numeric_id:
-        columns[ID_TEXT] = _id_texts([columns[name] for name in schema.id_fields])
+        columns[ID_TEXT] = _id_texts([columns[name] for name in schema.event_id_fields])
         columns[ID] = pa.array(_digests(columns[ID_TEXT]))
     places = records.places([row for _, row in bad])
     bad_lines = [BadLine(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
@@ -134,17 +134,13 @@ def decode_records(
 def _with_derived(scanned: ScannedLines, lines: "RecordLines", schema: Schema) -> ScannedLines:
     """Lines with their derived fields; those that have one that cannot be computed are left to be read one by one, for the reason."""
     read, columns, nans = scanned
-    derived, computed = derived_columns(columns, schema)
-    columns |= derived
-    if not computed.all():
-        recorded = replace(schema, derived=())
-        for number in np.flatnonzero(read)[~computed].tolist():
-            uncounted = Counter[str]()
-            recorded.events(lines[lines.records[number]], uncounted)
-            nans -= uncounted
-            read[number] = False
-        kept = pa.array(computed)
-        columns = {name: column.filter(kept) for name, column in columns.items()}
+    columns, computed = derived_columns(columns, schema)
+    recorded = replace(schema, derived=(), legs=())
+    for number in np.flatnonzero(read)[~computed].tolist():
+        uncounted = Counter[str]()
+        recorded.events(lines[lines.records[number]], uncounted)
+        nans -= uncounted
+        read[number] = False
     return ScannedLines(read, columns, nans)
 
 

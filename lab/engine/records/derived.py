@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lab.engine.records.conditions import zone_offsets
 from lab.model.derived import (
     FUNCTIONS,
+    LEG,
     Call,
     Constant,
     Expression,
@@ -29,12 +30,29 @@ INT64 = (1 << 63) - 1
 
 
 def derived_columns(columns: dict[str, pa.Array], schema: Schema) -> tuple[dict[str, pa.Array], np.ndarray]:
-    """The columns of a schema's derived fields, and of which rows all of them could be computed."""
+    """The columns with those of a schema's derived fields, for the rows of which all could be computed, and which rows these are.
+
+    Of a schema with legs, each row is as many, one after another.
+    """
     rows = len(columns[schema.time_field])
     evaluator = ColumnEvaluator(dict(columns), rows)
     for each in schema.derivations:
         evaluator.columns[each.field.name] = evaluator.column(each.expression)
-    return {name: evaluator.columns[name] for name, _ in schema.derived}, evaluator.computed
+    legs = [[evaluator.column(each.expression) for each in leg.derivations] for leg in schema.legs_of_record]
+    computed = evaluator.computed
+    if not legs and computed.all():
+        return evaluator.columns, computed
+    kept = pa.array(np.flatnonzero(np.repeat(computed, max(len(legs), 1))))
+    if not legs:
+        return {name: column.take(kept) for name, column in evaluator.columns.items()}, computed
+    turns = np.arange(len(legs) * rows)
+    record = pa.array(turns // len(legs))
+    found = {name: column.take(record) for name, column in evaluator.columns.items()}
+    found[LEG] = pa.array([leg.name for leg in schema.legs_of_record]).take(pa.array(turns % len(legs)))
+    in_turns = pa.array(turns % len(legs) * rows + turns // len(legs))
+    for each, of_legs in zip(schema.legs_of_record[0].derivations, zip(*legs, strict=True), strict=True):
+        found[each.field.name] = pa.concat_arrays(of_legs).take(in_turns)
+    return {name: column.take(kept) for name, column in found.items()}, computed
 
 
 class ColumnEvaluator:

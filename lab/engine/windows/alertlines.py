@@ -199,7 +199,7 @@ def event_id_texts(store: RouteStore, columns: Columns, rows: np.ndarray) -> Eve
         return EventIdTexts(ids, ids)
     texts = take_rows(columns[ID_TEXT], rows).cast(TEXT)
     inside = quote_json(texts)
-    as_json = inside if len(store.schema.id_fields) == 1 else texts
+    as_json = inside if len(store.schema.event_id_fields) == 1 else texts
     return EventIdTexts(pc.utf8_slice_codeunits(inside, 1, -1), as_json)
 
 
@@ -389,7 +389,7 @@ def _event_id(store: RouteStore, columns: Columns, row: int) -> Id:
     if store.schema.has_numeric_id:
         return int(columns["id"][row])
     text = columns[ID_TEXT][row].as_py()
-    return text if len(store.schema.id_fields) == 1 else tuple(json.loads(text))
+    return text if len(store.schema.event_id_fields) == 1 else tuple(json.loads(text))
 
 
 def measured_conditions(
