@@ -655,14 +655,11 @@ def read_legs(
         raise ValueError(f"there is a field {LEG} already, which says of an event which leg it is")
     found: list[Leg] = []
     for name, derived in legs:
-        try:
-            if not NAME_OF_LEG.fullmatch(name):
-                raise ValueError(
-                    f"expected letters, digits and _ as the name of a leg, at most {MAX_ID_PART}"
-                )
-            leg = Leg(name, read_derivations(derived, fields, time_field))
-        except ValueError as error:
-            raise ValueError(f"legs.{name}: {error}") from None
+        if not NAME_OF_LEG.fullmatch(name):
+            raise ValueError(
+                f"legs.{name}: expected letters, digits and _ as the name of a leg, at most {MAX_ID_PART}"
+            )
+        leg = Leg(name, read_derivations(derived, fields, time_field, f"legs.{name}"))
         _check_alike(leg, found[0] if found else leg)
         found.append(leg)
     return tuple(found)
@@ -671,12 +668,10 @@ def read_legs(
 def _check_alike(leg: Leg, first: Leg) -> None:
     """Raises ValueError unless both legs have the same fields."""
     names, of_first = ([each.field.name for each in of.derivations] for of in (leg, first))
-    if names != of_first or not names:
-        allowed = (
-            f"the fields {', '.join(of_first)}, as legs.{first.name}"
-            if of_first
-            else "a field, such as account"
-        )
+    if not names:
+        raise ValueError(f"legs.{leg.name}: no field, expected one or more, such as account")
+    if names != of_first:
+        allowed = f"the fields {', '.join(of_first)}, as legs.{first.name}"
         raise ValueError(expected_message(f"legs.{leg.name}", ", ".join(names), allowed))
     for mine, other in zip(leg.derivations, first.derivations, strict=True):
         if mine.field.type != other.field.type:
@@ -686,7 +681,7 @@ def _check_alike(leg: Leg, first: Leg) -> None:
 
 
 def read_derivations(
-    derived: tuple[tuple[str, str], ...], fields: tuple[Field, ...], time_field: str
+    derived: tuple[tuple[str, str], ...], fields: tuple[Field, ...], time_field: str, table: str = "derived"
 ) -> tuple[Derivation, ...]:
     """The derived fields of a schema, in their order: each sees the fields of the record and the derived ones above it.
 
@@ -700,7 +695,7 @@ def read_derivations(
     ValueError: derived.next: a sign stands between blanks: write at + 1 (at "at+1", character 1)
     """
     if len(derived) > MAX_DERIVED:
-        raise ValueError(expected_message("derived", len(derived), f"at most {MAX_DERIVED} derived fields"))
+        raise ValueError(expected_message(table, len(derived), f"at most {MAX_DERIVED} derived fields"))
     known = {field.name: field for field in fields}
     derivations = []
     for place, (name, text) in enumerate(derived):
@@ -713,6 +708,6 @@ def read_derivations(
             unit = "ms" * (expression.type == "time")
             known[name] = Field(name, expression.type, expression_text(expression), unit=unit)
         except ValueError as error:
-            raise ValueError(f"derived.{name}: {error}") from None
+            raise ValueError(f"{table}.{name}: {error}") from None
         derivations.append(Derivation(known[name], expression))
     return tuple(derivations)

@@ -19,6 +19,11 @@ example = "2024-05-01T10:00:00+09:00"
 
 [derived]                    # fields that are computed from those of the record: see `lab.model.derived`
 day = 'date(placed, "Europe/Berlin")'
+
+[legs.out]                   # each record is an event for each leg, with these fields and the field leg
+account = "payer"
+[legs.in]
+account = "payee"
 """
 
 import json
@@ -37,7 +42,7 @@ MAX_BYTES = 256 << 10
 MAX_DOTS = 200  # of a line: names inside each other take TOML's reader the square of their number
 
 TOP = ("name", "id", "time", "fields", "derived", "legs", "records", "nan", "taken_back")
-OPTIONS = TOP[5:]
+OPTIONS = TOP[6:]
 OF_A_FIELD = ("path", "type", "unit", "zone", "doc", "example", "examples")
 
 

@@ -10,7 +10,8 @@ const textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** A schema with what reading needs; `given` as lab.model.schema writes it. */
 function schemaOf(given) {
-  if (given.derived?.length) throw new Bad(`schema ${given.name}: the page computes no derived fields (${given.derived.map(([name]) => name).join(", ")}); lab replay does`);
+  const derived = [...(given.derived ?? []), ...(given.legs?.[0]?.[1] ?? [])].map(([name]) => name);
+  if (derived.length) throw new Bad(`schema ${given.name}: the page computes no derived fields (${derived.join(", ")}); lab replay does`);
   const fields = given.fields.map((field, number) => {
     const decimal = /^decimal\((\d+),(\d+)\)$/.exec(field.type);
     const numeric = !["string", "boolean"].includes(field.type);
