@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from decimal import Decimal
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -22,11 +23,12 @@ from lab.desk.explain import (
     window_events,
 )
 from lab.desk.logorder import engine_settings, ordered_records
+from lab.desk.scores import Overlap, Scores, labels_of, overlap_of, score_of
 from lab.desk.verdict import Verdict
 from lab.desk.witness import Moment, Witness
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
-from lab.model.alerts import Alert, event_id_text
+from lab.model.alerts import Alert, AlertTable, event_id_text, parse_alert_line
 from lab.model.deadletters import SHOWN
 from lab.model.field import Id
 from lab.model.jsontext import BadRecord
@@ -36,14 +38,15 @@ from lab.model.schema import Schema
 from lab.model.times import duration_words, now_ms
 from lab.model.when import is_true, passes_filter
 from lab.model.whenreader import takes_back
-from lab.past.alertframe import with_schema
-from lab.past.backtest import Past
-from lab.past.replay import check_rules
+from lab.past.alertframe import with_schema, withdrawn_flags
+from lab.past.backtest import COMPILED, Past
+from lab.past.replay import check_rules, replay
 from lab.past.routehistory import PastEvent, PastEvents, RouteChange, RouteHistory, group_of, lines_of
 from lab.past.rulemessages import rule_messages
 
 Records = Callable[[], Iterable[tuple[int, bytes]]]
 AT_ONCE = 50_000  # lines
+EXAMPLES = 10  # of events that were missed, and of those that alerted wrongly
 WIDER = 10  # times the widest window, in which longer windows are looked for
 WIDER_RULE = -1  # the id of a rule that keeps events for so long
 
@@ -64,6 +67,8 @@ class World:
     SUM(amount) over 1 h > 80 is false at event 1: the value is 30, 50 from the limit 80.
     """
 
+    _alert_lines: Callable[[], list[str]]  # those of the alerts' log
+
     def __init__(
         self, events: Any, rules: Any, schema: Schema | str | None = None, settings: Settings | None = None
     ):
@@ -80,6 +85,8 @@ class World:
         )
         for message in messages:
             self.history.apply(message)
+        engine, of_file = "local" if COMPILED else "reference", self.settings
+        self._alert_lines = lambda: replay(source, messages, engine=engine, settings=of_file).alert_lines
         self._add((line, 0) for line in source)
 
     @classmethod
@@ -87,7 +94,9 @@ class World:
         """The world of an engine, read from its logs: its events up to now, in its order, and its rules."""
         settings = engine_settings(logs, schema)
         control, events = (partial(ordered_records, logs, name) for name in ("control", "events"))
-        return cls.of_records(settings, control, events, now_ms())
+        world = cls.of_records(settings, control, events, now_ms())
+        world._alert_lines = logs.log("alerts").read
+        return world
 
     @classmethod
     def of_records(cls, settings: Settings, control: Records, events: Records, reached: int) -> "World":
@@ -106,6 +115,7 @@ class World:
         self.history = RouteHistory(settings)
         self.past: PastEvents = Past(self.schema, at_most=sys.maxsize, history=self.history)
         self.reached = 0
+        self._alert_lines = list
 
     def _add(self, lines: Iterable[tuple[bytes, int]]) -> None:
         left = iter(lines)
@@ -152,6 +162,55 @@ class World:
         if self.reached:
             self.schema.check_future(last, self.reached, self.settings.max_future_ms)
         return [self._judge(rule.rule_id, last, None) for rule in self.history.book.sorted()]
+
+    # -- what rules are worth ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def alerts(self) -> AlertTable:
+        """The alerts that stand: of finished events, those of a replay; of an engine, those in its log."""
+        lines = self._alert_lines()
+        alerts = (line for line in map(parse_alert_line, lines) if isinstance(line, Alert))
+        return AlertTable(alert for alert, withdrawn in zip(alerts, withdrawn_flags(lines)) if not withdrawn)
+
+    def overlap(self) -> Overlap:
+        """What each rule in force adds: its alerts, groups and events, and at how many of these no other rule alerts."""
+        return overlap_of(self.alerts, [rule.rule_id for rule in self.history.book.sorted()])
+
+    def scores(self, labels: Any, amount: str | None = None) -> Scores:
+        """How well each rule, and all together, find labelled events, in the earlier and in the later half of the events by time.
+
+        `labels`: the name of a field that says which events are meant; a `Path` to a file of ids, one on each line; ids; or
+        {id: case}, where several events are one case. `amount`: a field whose sum over the events that are found counts, too.
+        """
+        events = {event_id_text(self.schema.id_of(event)): event for event in self.past.all_events()}
+        labelled = labels_of(labels, events.items(), self.schema.names)
+        if unknown := [at for at in labelled if at not in events]:
+            raise ValueError(
+                f"labels: {len(unknown):,} of {len(labelled):,} are of no event, such as {unknown[0]!r}"
+            )
+        times = {at: event[self.schema.time_field] for at, event in events.items()}
+        amounts = {at: Decimal(event[amount] or 0) for at, event in events.items()} if amount else {}
+        middle = sorted(times.values())[len(times) // 2] if times else 0
+        alerted: dict[int | str, dict[str, int]] = {rule.rule_id: {} for rule in self.history.book.sorted()}
+        alerted["all"] = {}
+        for alert in self.alerts:
+            for of in (alert.rule_id, "all"):
+                alerted.setdefault(of, {}).setdefault(event_id_text(alert.event_id), alert.event_time)
+        halves = []
+        for is_later in (False, True):
+            of_half = {at: time for at, time in times.items() if (time >= middle) == is_later}
+            halves.append(
+                {
+                    rule: score_of(
+                        {at: n for at, n in of.items() if at in of_half}, labelled, of_half, amounts
+                    )
+                    for rule, of in alerted.items()
+                }
+            )
+        found = alerted["all"]
+        missed = (at for at in labelled if at not in found)
+        wrong = (at for at in found if at not in labelled)
+        return Scores(halves[0], halves[1], tuple(islice(missed, EXAMPLES)), tuple(islice(wrong, EXAMPLES)))
 
     # -- finding -------------------------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ def _tell_bad_rows(result: Replayed, bad_rows: str) -> None:
 def _as_given(events: Any, lines: Sequence[str], rules: Sequence[Rule], schema: Schema | None) -> Any:
     """Alerts as whatever the events came in."""
     standing = [line for line in lines if not line.startswith(WITHDRAWN_LINE)]
-    withdrawn = _withdrawn(lines) if schema and schema.taken_back else None
+    withdrawn = withdrawn_flags(lines) if schema and schema.taken_back else None
     if not is_table(events) and not isinstance(events, str | Path | EventSource):
         rows = [json.loads(line) for line in standing]
         return (
@@ -181,7 +181,7 @@ def _as_given(events: Any, lines: Sequence[str], rules: Sequence[Rule], schema: 
     return table_like(events, found, ("ruleId", "ruleVersion", "eventId", *ids))
 
 
-def _withdrawn(lines: Iterable[str]) -> list[bool]:
+def withdrawn_flags(lines: Iterable[str]) -> list[bool]:
     """Of each alert among the lines, whether its event was taken back afterwards."""
     withdrawn: list[bool] = []
     before: dict[bytes, list[int]] = {}

@@ -316,6 +316,15 @@ class Past(PastEvents):
             for n, (row, logged, reached, time) in enumerate(zip(*each))
         ]
 
+    def all_events(self) -> list[dict[str, Any]]:
+        if not self._parts:
+            return []
+        columns = self._columns()
+        rows = np.arange(len(self))
+        rows = rows[np.asarray(columns[STATE]) != TAKES_BACK] if STATE in columns else rows
+        fields = {name: self._values(name, rows) for name in self.schema.names}
+        return [dict(zip(fields, one)) for one in zip(*fields.values())]
+
     def newest_event_times_before(self, log_time: int) -> list[int]:
         if not self._parts:
             return []

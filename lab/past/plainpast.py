@@ -229,6 +229,9 @@ class Past(PastEvents):
                 break
         return found
 
+    def all_events(self) -> list[dict[str, Any]]:
+        return [event for event in self._events if not takes_back(event, self.schema)]
+
     def newest_event_times_before(self, log_time: int) -> list[int]:
         before = zip(self._log_times, self._events)
         return newest_times(event[self.schema.time_field] for logged, event in before if logged < log_time)

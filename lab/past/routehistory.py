@@ -184,6 +184,10 @@ class PastEvents(ABC):
         """
 
     @abstractmethod
+    def all_events(self) -> list[dict[str, Any]]:
+        """The events in memory, as {field: value}, in the order in which they came; without the records that take one back."""
+
+    @abstractmethod
     def newest_event_times_before(self, log_time: int) -> list[int]:
         """Those of the whole log before a log time, as `Reference.newest_of_log`."""
 
