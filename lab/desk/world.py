@@ -28,6 +28,8 @@ from lab.desk.verdict import Verdict
 from lab.desk.witness import Moment, Witness
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
+from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import Condition
 from lab.model.alerts import Alert, AlertTable, event_id_text, parse_alert_line
 from lab.model.deadletters import SHOWN
 from lab.model.field import Id
@@ -36,7 +38,7 @@ from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.times import duration_words, now_ms
-from lab.model.when import is_true, passes_filter
+from lab.model.when import filter_text, is_true, passes_filter
 from lab.model.whenreader import takes_back
 from lab.past.alertframe import with_schema, withdrawn_flags
 from lab.past.backtest import COMPILED, Past
@@ -68,6 +70,7 @@ class World:
     """
 
     _alert_lines: Callable[[], list[str]]  # those of the alerts' log
+    _replay: Callable[[list[str]], list[str]]  # those of other rules
 
     def __init__(
         self, events: Any, rules: Any, schema: Schema | str | None = None, settings: Settings | None = None
@@ -83,10 +86,11 @@ class World:
             replace(settings or Settings(known), schema=known),
             lambda: ((line, source.place(n)) for n, line in enumerate(source)),
         )
-        for message in messages:
-            self.history.apply(message)
+        acks = [self.history.apply(message) for message in messages]
+        self._list_messages = [message for message, ack in zip(messages, acks) if "list" in ack]
         engine, of_file = "local" if COMPILED else "reference", self.settings
-        self._alert_lines = lambda: replay(source, messages, engine=engine, settings=of_file).alert_lines
+        self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file).alert_lines
+        self._alert_lines = lambda: self._replay(messages)
         self._add((line, 0) for line in source)
 
     @classmethod
@@ -115,7 +119,7 @@ class World:
         self.history = RouteHistory(settings)
         self.past: PastEvents = Past(self.schema, at_most=sys.maxsize, history=self.history)
         self.reached = 0
-        self._alert_lines = list
+        self._alert_lines, self._replay, self._list_messages = list, _refuse_replay, list[str]()
 
     def _add(self, lines: Iterable[tuple[bytes, int]]) -> None:
         left = iter(lines)
@@ -211,6 +215,35 @@ class World:
         missed = (at for at in labelled if at not in found)
         wrong = (at for at in found if at not in labelled)
         return Scores(halves[0], halves[1], tuple(islice(missed, EXAMPLES)), tuple(islice(wrong, EXAMPLES)))
+
+    def features(self) -> list[dict[str, Any]]:
+        """The value of each aggregate of the rules in force at each event, in order of event time: a row where one has a value.
+
+        Its columns are eventId, eventTime and, for each aggregate, its words; None where the event is not on the route, or there is no
+        value. `when`, limits and `at most` do not matter; a count that is reset counts all. Raises ValueError for an engine's world.
+        """
+        rules = self._rules_of_features()
+        lines = self._replay([*self._list_messages, *(json.dumps(rule.to_dict()) for rule in rules.values())])
+        names = {rule.rule_id: name for name, rule in rules.items()}
+        rows: dict[tuple, dict[str, Any]] = {}
+        for alert in (line for line in map(parse_alert_line, lines) if isinstance(line, Alert)):
+            at = {"eventId": alert.event_id, "eventTime": alert.event_time}
+            row = rows.setdefault(tuple(at.values()), at | dict.fromkeys(names.values()))
+            row[names[alert.rule_id]] = alert.conditions[0].aggregate
+        return sorted(rows.values(), key=lambda row: row["eventTime"])
+
+    def _rules_of_features(self) -> dict[str, Rule]:
+        """For each aggregate of the rules, in words, a rule that alerts with its value wherever it has one."""
+        found: dict[str, Rule] = {}
+        for rule in self.history.book.sorted():
+            where = f" where {filter_text(rule.filter)}" if rule.filter else ""
+            per = where + (f" per {', '.join(rule.keys)}" if rule.keys else "")
+            for each in () if rule.absence else rule.aggregations:
+                of = replace(each, function=AGGREGATES[each.function].instead) if each.resets else each
+                always = tuple(Condition(of, operator, Decimal(0)) for operator in ("GREATER_EQUAL", "LESS"))
+                new = Rule(len(found) + 1, "ACTIVE", rule.keys, rule.filter, always, "or")
+                found.setdefault(of.describe(per), new)
+        return found
 
     # -- finding -------------------------------------------------------------------------------------------------------
 
@@ -400,6 +433,12 @@ NO_VALUE = "{condition} is false at event {event}: there is no value."
 ABSENT = "No event that counts came within {time} after event {event}."
 FULFILLED = "Event {other} came within {time} after event {event}."
 ENDED = "The wait of {time} after event {event} ended without an alert: the rule changed, windows were cleared, or the event was taken back."
+
+
+def _refuse_replay(rules: list[str]) -> list[str]:
+    raise ValueError(
+        "this world is of an engine's logs; expected one of finished events, for example lab.World(path, rules)"
+    )
 
 
 def _alert_id(text: str) -> str:
