@@ -112,6 +112,7 @@ room: without-java ## open the control room, rules and alerts as one web page (t
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
 page: without-java ## make the control room as one HTML file that needs no Python: build/control-room.html
+	@command -v npm >/dev/null || { $(TOOLS) -r requirements-node.lock; }
 	@$(PY) -m lab.page.build build
 
 build/book-env/.ready: book/requirements.lock $(BUILD_LOCK)
@@ -225,7 +226,7 @@ flights: setup ### make all twelve months of flight events (January is committed
 
 hashes: ### write all *.lock anew, after a change of a pin
 	@$(TOOLS) -r requirements-tools.lock
-	@for name in requirements requirements-dev requirements-build; do \
+	@for name in requirements requirements-dev requirements-build requirements-node; do \
 	  $(COMPILE) --python-version 3.11 --no-deps $$name.txt --output-file $$name.lock || exit 1; done
 	@$(COMPILE) --python-version 3.14 --no-deps requirements-page.txt --output-file requirements-page.lock
 	@$(COMPILE) --python-version 3.11.5 --no-deps book/requirements.txt --output-file book/requirements.lock

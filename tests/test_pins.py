@@ -20,7 +20,14 @@ def pins(text: str) -> set[str]:
     return {f"{re.sub('[-_.]+', '-', name).lower()}=={version}" for name, version in found}
 
 
-WHOLE = ["requirements", "requirements-dev", "requirements-build", "requirements-page", "book/requirements"]
+WHOLE = [
+    "requirements",
+    "requirements-dev",
+    "requirements-build",
+    "requirements-node",
+    "requirements-page",
+    "book/requirements",
+]
 WITH_WHAT_THEY_NEED = ["requirements-tools", "requirements-lite"]
 
 

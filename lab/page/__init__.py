@@ -1,1 +1,1 @@
-"""The control room as one HTML file: the engine's window loop as WebAssembly, and a front end of its own in JavaScript."""
+"""The control room as one HTML file: the engine's window loop as WebAssembly, and `lab.model` on Pyodide. JavaScript decodes, stores and draws."""

@@ -3,19 +3,11 @@
 
 const WIDE = 400, HIGH = 190, LEFT = 4, RIGHT = 396, TOP = 20, BOTTOM = 168;
 
-/** Asks the worker for the window behind an alert, and gives the place where it will be shown. */
+/** The place where the window behind an alert is shown, as soon as the worker has found it. */
 function openWindow(alert) {
   const place = make("div", { class: "lab-window" });
-  room.window = { alert, place };
-  send({ kind: "window", key: alertKey(alert), alert });
+  ask("window", alert).then((found) => place.replaceChildren(...(found.events ? [statusLine(explain(alert, found)), ...picture(alert, found), tableOf(found)] : alone(alert, found))));
   return place;
-}
-
-/** Shows what the worker found. */
-function showWindow({ key, found }) {
-  const { alert, place } = room.window;
-  if (alertKey(alert) !== key) return;
-  place.replaceChildren(...(found.events ? [statusLine(explain(alert, found)), ...picture(alert, found), tableOf(found)] : alone(alert, found)));
 }
 
 /** Explains the picture and any difference from what the engine saw. */

@@ -12,6 +12,7 @@ from typing import Any
 
 from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.page.layout import page_layout
+from lab.page.python import python_parts
 from lab.page.wasm import cached_module
 from lab.past.replay import read_rules
 from lab.stream.datasets import dataset
@@ -22,22 +23,33 @@ from lab.widgets.look import CSS
 HERE = Path(__file__).parent
 WIDGETS = HERE.parent / "widgets"
 ENGINE = (
-    *("exact.js", "conditions.js", "when.js", "truth.js", "sentence.js", "messages.js", "rulejson.js"),
-    *("rules.js", "decode.js", "store.js", "waits.js", "past.js", "engine.js", "stream.js"),
+    *(
+        "packed.js",
+        "exact.js",
+        "truth.js",
+        "rules.js",
+        "decode.js",
+        "store.js",
+        "waits.js",
+        "past.js",
+        "engine.js",
+        "stream.js",
+    ),
 )
 RATE = 200  # that the first rules' limits suit
 OPTIONAL = ("ingestionTimestamp", "amount")  # fields that files of the built-in schemas may lack
 
 
-def page_html(wasm: bytes) -> str:
-    """The whole page."""
+def whole_page(folder: Path) -> str:
+    """The page as HTML; `folder` keeps what takes long to compile."""
     engine = f"const LAYOUT = {json.dumps(page_layout())};\n" + _joined(ENGINE)
     room = _widget("table.js", "renderTable") + _widget("slider.js", "renderSlider")
     room += _joined(("infer.js", "language.js", "room.js", "alertwindow.js", "form.js"))
     css = CSS + (HERE / "page.css").read_text() + _dark(CSS)
     parts = {
         "css": css,
-        "data": _data(wasm),
+        "data": _data(cached_module(folder)),
+        "python": json.dumps(python_parts(folder)),
         "engine": engine,
         "worker": (HERE / "worker.js").read_text(),
         "room": room,
@@ -107,7 +119,7 @@ def _policy(*scripts: str) -> str:
 
 def main(folder: Path) -> None:
     """Writes the page and says how large it is."""
-    text = page_html(cached_module(folder / "page")).encode()
+    text = whole_page(folder / "page").encode()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "control-room.html").write_bytes(text)
     print(f"{folder / 'control-room.html'}: {len(text):,} bytes")

@@ -23,7 +23,7 @@ function schemaOf(given) {
   for (const field of fields) field.opening = /^[ !#-[\]-~]+$/.test(field.keys[0]) ? encoder.encode(`"${field.keys[0]}":`) : null; // as it stands in most records
   const byName = new Map(fields.map((field) => [field.name, field]));
   const ids = given.id_fields.map((name) => byName.get(name)), numericId = ids.length === 1 && ids[0].numeric;
-  return { ...given, fields, byName, byKey: new Map(fields.map((field) => [field.keys[0], field])), ids, numericId, flat: fields.every((field) => field.keys.length === 1), time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
+  return { ...given, given, fields, byName, byKey: new Map(fields.map((field) => [field.keys[0], field])), ids, numericId, flat: fields.every((field) => field.keys.length === 1), time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
 }
 
 function standsAt(bytes, at, wanted) {

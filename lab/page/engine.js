@@ -1,4 +1,4 @@
-// The engine of the page: rules and decoded events in, alerts out: lab.engine.windows.evaluate, lab.engine.windows.alertlines.
+// The engine of the page: rules and decoded events in, notes of alerts out, of which Python makes alerts: lab.engine.windows.evaluate.
 "use strict";
 
 /** Rules and events in, alerts out; `wasm`: the compiled module. Of the alerts of each few thousand events the newest `mostAlerts` are made, all are counted. */
@@ -170,68 +170,18 @@ class Engine {
 
   // -- alerts
 
+  /** Notes what Python makes an alert of: `Book.alerts`. */
   _alert(row, rule, values) {
-    const { schema, columns } = this, written = rule.keys.map((name) => ({ name, text: columns.text(schema.byName.get(name), row), json: columns.json(schema.byName.get(name), row) }));
-    const group = jsonOf(written), hash = hex(this.digest(encoder.encode(group), 16));
-    const whole = `{${written.map(({ name, text }) => `${name}=${text}`).join(";")}}`;
-    const key = length(whole) <= MAX_TEXT ? whole : `${[...whole].slice(0, MAX_TEXT).join("")}…${hex(this.digest(encoder.encode(whole), 16))}}`;
-    const time = columns.value(schema.time, row), id = `${rule.id}.${rule.version}.${columns.idText(row)}.${time}.${hash}`;
-    const conditions = rule.conditions.map((each, n) => measuredCondition(each, values[3 * n], values[3 * n + 1], schema)), first = conditions.find(({ holds }) => holds);
-    const listed = conditions.length > 1 ? `[${conditions.map(conditionJson).join(",")}]` : "", fields = rule.eventFields.map((name) => ({ name, text: columns.text(schema.byName.get(name), row), json: columns.json(schema.byName.get(name), row) }));
-    const several = listed && `,"conditions":${listed}`, ofEvent = fields.length ? jsonOf(fields) : "", event = ofEvent && `,"event":${ofEvent}`;
-    const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${conditionJson(first).slice(1, -1)}` +
-      `${several}${carriedJson(rule)}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
-    const carried = { severity: rule.severity, title: rule.title, labels: rule.labels, event: fields.map(({ name, text }) => [name, text ?? "–"]), asJson: { conditions: listed, event: ofEvent } };
-    return { json, carried, absent: absentOf(rule), measured: rule.conditions.map(({ of }) => aggregationText(of)), ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((each) => ({ ...each, operator: SYMBOLS[each.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
+    const { schema, columns } = this, jsonOf = (names) => names.map((name) => columns.json(schema.byName.get(name), row)).join(",");
+    const measures = Object.entries(values).map(([place, each]) => `"${place}":["${each.join('","')}"]`); // of those that there are
+    const text = `[${rule.number},${columns.idJson(row)},${columns.value(schema.time, row)},[${jsonOf(rule.keys)}],[${jsonOf(rule.eventFields)}],{${measures.join(",")}}]`;
+    return { text, last: this.past.end - columns.rows + row };
   }
 }
 
 /** The latest time that enough of some times, newest first, have reached: lab.model.horizon. */
 const timeReached = (newest) => newest[LAYOUT.witnesses - 1] ?? -Infinity;
 
-/** What a rule that says `absence` waited for, for how long; null of any other. */
-const absentOf = ({ absence, filter, conditions: [{ of }] }) => absence ? { isSome: Boolean(filter || of.where), time: durationText(of.windowMs) } : null;
 const NONE = [0n, 0n, 0n, 1n]; // a count of 0, as the loop measures it
-const isAwaiting = (rule) => rule.absence && rule.state === "ACTIVE";
-const jsonOf = (fields) => `{${fields.map(({ name, json }) => `${quoted(name)}:${json}`).join(",")}}`;
-const conditionJson = ({ aggregate, operator, limit }) => `{"aggregate":${aggregate && `"${aggregate}"`},"operator":"${operator}","limit":${limit && `"${limit}"`}}`;
-
+const isAwaiting = (rule) => rule.absent && rule.state === "ACTIVE";
 const isBlank = (bytes, start, end) => { for (let n = start; n < end; n++) if (bytes[n] !== 32 && bytes[n] !== 9 && bytes[n] !== 13) return false; return true; };
-const hex = (words) => [...new Uint8Array(words.buffer, words.byteOffset, words.byteLength)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-
-/** What an alert says of a condition: its aggregate and its limit as text, null where there is no value, and whether it holds. */
-function measuredCondition({ of, operator, limit, base, by, plus }, values, baseValues, schema) {
-  const measure = measured(values, scaleOf(of, schema)), multiple = base && measured(baseValues, scaleOf(base, schema)), { squared, reported } = LAYOUT.running[of.function];
-  const bound = base ? multiple && [limit * multiple[0] + plus * by * multiple[1], FRACTION * by * multiple[1]] : [limit, FRACTION];
-  const result = { aggregate: measure && reportedText(reported, measure, scaleOf(of, schema)), operator, limit: base ? bound && reportedText("rounded", bound) : limitText(limit) };
-  if (!measure || !bound) return { ...result, holds: false };
-  const [top, bottom] = squared ? [bound[0] * (bound[0] < 0n ? -bound[0] : bound[0]), bound[1] ** 2n] : bound;
-  return { ...result, holds: RELATIONS[SYMBOLS[operator]](byNumber(measure[0] * bottom, top * measure[1])) };
-}
-
-/** What an aggregate measures as [numerator, denominator], out of high · 2⁶⁴ + low + numerator / denominator in units of the last of `scale` digits; null if it has no value. */
-function measured(values, scale) {
-  if (!values) return null;
-  const [high, low, numerator, denominator] = values;
-  return [((high << 64n) + BigInt.asUintN(64, low)) * denominator + numerator, denominator * 10n ** BigInt(scale)];
-}
-
-function reportedText(how, [numerator, denominator], scale) {
-  if (how === "exact") return plain((numerator * 10n ** BigInt(scale)) / denominator, scale);
-  return plain(how === "root" ? millionthsOfRoot(numerator, denominator) : rounded(numerator * MILLION, denominator), 6);
-}
-
-/** Half-even. */
-function rounded(numerator, denominator) {
-  let below = numerator / denominator, rest = numerator % denominator;
-  if (rest < 0n) { below -= 1n; rest += denominator; }
-  return below + BigInt(2n * rest > denominator || (2n * rest === denominator && below % 2n !== 0n));
-}
-
-function millionthsOfRoot(numerator, denominator) {
-  const wanted = numerator * 10n ** 12n, square = wanted / denominator;
-  let below = square === 0n ? 0n : 1n << BigInt(Math.ceil(square.toString(2).length / 2));
-  for (let next = below; below > 0n; below = next) { next = (below + square / below) / 2n; if (next >= below) break; }
-  const aboveMiddle = 4n * wanted - (2n * below + 1n) ** 2n * denominator;
-  return below + BigInt(aboveMiddle > 0n || (aboveMiddle === 0n && below % 2n === 1n));
-}

@@ -89,13 +89,6 @@ function readJson(text) {
   return at === text.length ? found : fail();
 }
 
-/** A value of `readJson` as JSON again. */
-function jsonText(value) {
-  if (value instanceof Literal) return value.text;
-  if (Array.isArray(value)) return `[${value.map(jsonText).join(",")}]`;
-  return value instanceof Map ? `{${[...value].map(([name, inner]) => `${JSON.stringify(name)}:${jsonText(inner)}`).join(",")}}` : JSON.stringify(value);
-}
-
 /** The cells of a line of CSV. Throws a Bad if a quote is not closed. */
 function readCsv(text, delimiter = ",") {
   const cells = [];
@@ -181,3 +174,23 @@ function valueOf(field, value) {
 
 /** The JSON of a text in ASCII, as alerts have it. */
 const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (sign) => "\\u" + sign.charCodeAt(0).toString(16).padStart(4, "0"));
+
+/** A number in the text of a CSV cell; null if that is empty. */
+function ofCell(field, text) {
+  if (!text) return null;
+  return valueOf(field, field.type === "long" && /^[+-]?\d+$/.test(text) ? new Literal(text.replace(/^\+/, "")) : text);
+}
+
+const byCodePoint = (a, b) => {
+  if (a === b) return 0;
+  const [one, other] = [[...a], [...b]];
+  for (let n = 0; n < Math.min(one.length, other.length); n++) if (one[n] !== other[n]) return one[n].codePointAt(0) - other[n].codePointAt(0);
+  return one.length - other.length;
+};
+const byNumber = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+/** A text with what is obeyed instead of shown, or cannot be seen, as JSON writes it. */
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+const visible = (text) => text.replace(UNSEEN, (sign) =>
+  sign < " " ? JSON.stringify(sign).slice(1, -1) : sign.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""));
+const thousands = (text) => text.replace(/^-?\d+/, (digits) => digits.replace(/\d(?=(\d{3})+$)/g, "$&,"));

@@ -1,28 +1,23 @@
 // The form of a rule. Its fields write a sentence, and the sentence is the rule: it can say all that a rule can, and it may be edited itself.
 "use strict";
 
-room.messages = new Map(); // rule id -> the attributes of the message that made it what it is
-
-/** The attributes of a new rule to begin with. */
+/** The message of a new rule to begin with. */
 function proposal() {
   const { schema } = room, ids = room.rules.map((rule) => BigInt(rule.id)), next = ids.reduce((most, id) => (id > most ? id : most), 0n) + 1n;
   const keys = schema.fields.filter((field) => !schema.id_fields.includes(field.name) && field.name !== schema.time_field && ["long", "string", "boolean"].includes(field.type) && !field.virtual);
   const per = keys.length ? ` per ${keys[0].name}` : "";
-  return attributesOf(`${next}: COUNT(events)${per} over 1 min > 10`, schema);
+  return `${next}: COUNT(events)${per} over 1 min > 10`;
 }
 
-/** Whether a text is a whole message, as files, logs and lessons have them: JSON, a line of text, or a sentence after the rule's id. */
-const isMessage = (text) => /^\s*[\d{]/.test(text);
-
-/** The form beside, with a rule in it. */
-function openForm(title, given) {
+/** The form beside, with the rule of a message in it. */
+async function openForm(title, given) {
   const { schema } = room, names = schema.fields.filter((field) => !field.virtual).map((field) => field.name), controls = {};
   const numeric = schema.fields.filter((field) => field.numeric && !field.virtual).sort((a, b) => Number(b.scale > 0) - Number(a.scale > 0)).map((field) => field.name);
   const texts = schema.fields.filter((field) => field.type === "string" && !field.virtual).map((field) => field.name);
   const row = (label, name, control) => {
     controls[name] = control;
     control.setAttribute("aria-label", label);
-    control.oninput = name === "sentence" ? readSentenceOf : name === "id" || name === "state" ? judge : writeSentence;
+    control.oninput = name === "sentence" ? readSentenceOf : name === "id" || name === "state" ? () => judge() : writeSentence;
     return make("label", {}, make("span", {}, label), control);
   };
   const select = (options) => make("select", {}, ...options.map((option) => make("option", {}, option)));
@@ -42,7 +37,7 @@ function openForm(title, given) {
   const about = [row(say("rule id"), "id", input()), row(say("state"), "state", select(["ACTIVE", "PAUSE"]))];
   const fields = {
     keys: picks(say("grouped by"), "keys"), filter: row(say("only where"), "filter", input(`${texts.at(-1) ?? names.at(-1)} = …`)), function: row(say("function"), "function", select(Object.keys(LAYOUT.running))),
-    field: row(say("of"), "field", select([])), unique: picks(say("unique"), "unique"), operator: row(say("alert if"), "operator", select(Object.values(SYMBOLS))), limit: row(say("limit"), "limit", input()),
+    field: row(say("of"), "field", select([])), unique: picks(say("unique"), "unique"), operator: row(say("alert if"), "operator", select(Object.values(LAYOUT.symbols))), limit: row(say("limit"), "limit", input()),
     window: row(say("within"), "window", input("10s, 20m, 24h, 30d")), when: row(say("and when"), "when", input(`${numeric[0] ?? names[0]} > …`)),
   };
   const pair = (...both) => make("div", { class: "lab-pair" }, ...both);
@@ -51,7 +46,7 @@ function openForm(title, given) {
   const sentence = row(say("as a sentence"), "sentence", make("textarea", { spellcheck: false }));
   const verdict = make("div", { id: "verdict" }), answer = make("div"), publish = make("button", { class: "jupyter-button mod-primary" }, say("Publish"));
   controls.sentence.setAttribute("aria-describedby", "verdict");
-  let text = "", then = "";
+  let message = "", then = "", judged = 0;
 
   /** Shows the fields that the function takes. */
   function fit() {
@@ -63,15 +58,13 @@ function openForm(title, given) {
   }
 
   function fill(rule) {
-    const [{ of, operator, limit }] = rule.conditions;
-    for (const part of parts) part.hidden = !rule.isPlain;
-    more.hidden = rule.isPlain;
-    then = meaning({ ...rule, when: null }).slice(summary({ ...rule, when: null, atMost: null, action: null }).length);
-    if (!rule.isPlain) return;
-    controls.function.value = of.function;
+    for (const part of parts) part.hidden = !rule.fields;
+    more.hidden = Boolean(rule.fields);
+    then = rule.then;
+    if (!rule.fields) return;
+    controls.function.value = rule.fields.function;
     fit();
-    const values = { keys: rule.keys, filter: rule.filter ? whenText(rule.filter) : "", field: of.field ?? "events", unique: of.unique, operator: SYMBOLS[operator], limit: limitText(limit), window: durationText(of.windowMs), when: rule.when ? whenText(rule.when) : "" };
-    for (const name in values) controls[name].value = values[name];
+    for (const name in rule.fields) controls[name].value = rule.fields[name];
   }
 
   function writeSentence() {
@@ -82,10 +75,10 @@ function openForm(title, given) {
     judge();
   }
 
-  function readSentenceOf() {
-    const rule = judge();
+  async function readSentenceOf() {
+    const rule = await judge();
     if (!rule) return;
-    if (isMessage(controls.sentence.value)) {
+    if (rule.whole) {
       write(rule);
       judge();
     }
@@ -93,62 +86,56 @@ function openForm(title, given) {
   }
 
   function write(rule) {
-    controls.id.value = String(rule.id);
-    controls.state.value = rule.state;
-    controls.sentence.value = meaning(rule);
+    for (const name of ["id", "state", "sentence"]) controls[name].value = rule[name];
   }
 
-  /** The rule that the form is, or null; and says what is wrong with it. */
-  function judge() {
-    const given = controls.sentence.value;
-    let rule = null;
-    try {
-      text = isMessage(given) ? given : jsonText(new Map([["ruleId", controls.id.value.trim()], ["ruleState", controls.state.value], ...readSentence(given, schema)]));
-      const message = readMessage(text, schema);
-      rule = message.rule ?? readRule(attributesOf(text, schema), message.id, message.state, schema);
-      const before = room.rules.find((each) => each.id === String(rule.id));
-      verdict.replaceChildren(statusLine(before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: meaning(rule) }) : meaning(rule), "good"));
-    } catch (error) {
-      if (!(error instanceof Bad)) throw error;
-      verdict.replaceChildren(statusLine(say("Not a rule yet: {problem}", { problem: translated(error.message) }), "bad"));
-    }
-    publish.disabled = rule === null;
-    controls.sentence.setAttribute("aria-invalid", String(rule === null));
-    return rule;
+  /** The rule that the form is, or null, also where it has been changed meanwhile; and says what is wrong with it. */
+  async function judge() {
+    const number = ++judged;
+    publish.disabled = true;
+    const found = await ask("judge", controls.sentence.value, controls.id.value, controls.state.value), isRule = !found.error;
+    if (number !== judged) return null;
+    const before = room.rules.find((each) => each.id === found.id);
+    const said = !isRule ? say("Not a rule yet: {problem}", { problem: translated(found.error) })
+      : before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: found.sentence }) : found.sentence;
+    verdict.replaceChildren(statusLine(said, isRule ? "good" : "bad"));
+    message = found.message;
+    publish.disabled = !isRule;
+    controls.sentence.setAttribute("aria-invalid", String(!isRule));
+    return isRule ? found : null;
   }
 
-  const { rule } = readMessage(jsonText(given), schema);
+  const rule = await ask("judge", given, "", "");
   write(rule);
   fill(rule);
-  publish.onclick = () => sendRule(text, answer);
+  publish.onclick = () => sendRule(message, answer);
   const change = (label, state) => make("button", { class: "jupyter-button", "data-state": state, onclick: () => sendRule(`{"ruleId":${rule.id},"ruleState":"${state}"}`, answer) }, label);
-  const inForce = room.rules.some((each) => each.id === String(rule.id)) ? [change(say("Activate"), "ACTIVE"), change(say("Pause"), "PAUSE"), change(say("Delete"), "DELETE")] : [];
+  const inForce = room.rules.some((each) => each.id === rule.id) ? [change(say("Activate"), "ACTIVE"), change(say("Pause"), "PAUSE"), change(say("Delete"), "DELETE")] : [];
   beside(title, make("div", { class: "lab-form" }, pair(...about), ...parts, more, sentence), make("div", { class: "lab-foot" }, verdict, make("div", { class: "lab-tools" }, publish, ...inForce), answer));
-  room.chosen = String(rule.id);
+  room.chosen = rule.id;
   judge();
   showButtons();
 }
 
 /** `answer`: where the engine's answer is to stand. */
 function sendRule(text, answer) {
-  Object.assign(room, { sent: text, answer });
+  room.answer = answer;
   send({ kind: "control", text });
 }
 
-/** The engine's answer to what was sent last. */
+/** The engine's answer to what was sent last; its report of the rules came before. */
 function answered(ack) {
   const good = ack.status === "accepted", { ruleId: id, version, ruleState: state } = ack;
-  if (good && state === "DELETE") room.messages.delete(id);
-  else if (good) {
-    const sent = attributesOf(room.sent, room.schema), isState = sent.size === 2; // of the rule that there is
-    room.messages.set(id, isState ? new Map([...room.messages.get(id), ...sent]) : sent);
-  }
   room.answer?.replaceChildren(statusLine(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: translated(ack.reason) }), good ? "good" : "bad"));
-  if (good && !room.source.file) sessionStorage.setItem("rules", JSON.stringify([...room.messages.values()].map(jsonText)));
+  if (good && !room.source.file) sessionStorage.setItem("rules", JSON.stringify(messages()));
 }
 
+/** The rules in force, each as the message that makes it what it is. */
+const messages = () => room.rules.map(({ message }) => message);
+
 function chooseRule(id) {
-  if (room.messages.has(id)) openForm(say("Rule {id}", { id }), room.messages.get(id));
+  const rule = room.rules.find((each) => each.id === id);
+  if (rule) openForm(say("Rule {id}", { id }), rule.message);
 }
 
 /** Of Activate, Pause, Delete those that mean something now. */
@@ -157,24 +144,16 @@ function showButtons() {
   for (const button of document.querySelectorAll("#side-body [data-state]")) button.hidden = !rule || rule.state === button.dataset.state;
 }
 
-/** Opens a source with its first rules. */
-function begin(source, rules) {
-  const schema = schemaOf(source.schema), given = rules.map((text) => attributesOf(text, schema));
-  room.messages = new Map(given.map((attributes) => [String(textOf(attributes.get("ruleId"))), attributes]));
-  open(source, rules);
-}
-
 /** The simulated stream, with the rules that this tab had on it before the page was loaded again. */
 function start() {
-  const source = { schema: data.schemas[0], skip: 0 };
-  try {
-    begin(source, JSON.parse(sessionStorage.getItem("rules")) ?? data.rules.payments);
-  } catch {
-    begin(source, data.rules.payments); // what is kept there are no rules
-  }
+  let kept = null;
+  try { kept = JSON.parse(sessionStorage.getItem("rules")); } catch { /* what is kept there are no rules */ }
+  const isKept = Array.isArray(kept) && kept.every((each) => typeof each === "string");
+  open({ schema: data.schemas[0], skip: 0 }, isKept ? kept : data.rules.payments, data.rules.payments);
 }
 
-byId("again").onclick = () => open(room.source, [...room.messages.values()].map(jsonText));
+byId("again").onclick = () => open(room.source, messages());
 byId("back").onclick = start;
+room.started = startWorker();
 speak(firstLanguage());
 start();

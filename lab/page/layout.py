@@ -3,23 +3,16 @@
 from typing import Any
 
 from lab.engine.compiled import blocks, layout
-from lab.engine.compiled.aggregates import counted, forms, queues
+from lab.engine.compiled.aggregates import forms
 from lab.model import horizon
-from lab.model.aggregates import AGGREGATES, signed_square
-from lab.model.messages import COUNT_WORDS
-from lab.model.sentence import OTHER_NAMES
+from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import SPOKE, SYMBOLS, WHERE
 from lab.page import loop
 
 PLACES = (
     *("SALT", "EVENTS", "GROUPS", "LANES", "RESETS", "VALUES", "KEY", "ROW", "RULE"),
     *("HIGH_PART", "DENOMINATOR"),
-    *(
-        "CONDITION_COLUMNS",
-        "PLUS_LIMBS",
-        "SPOKE_BIT",
-        "CONDITION",
-    ),
-    "SUPPRESSED",
+    *("CONDITION_COLUMNS", "SPOKE_BIT", "CONDITION", "SUPPRESSED", "VALUES_OF_CONDITION"),
 )
 FRAME = (
     *("STORE", "OTHER", "RULES", "BATCH", "FATE", "ALERTS", "KEYS", "KEY_GROUPS", "TEXT", "DIGEST", "SELF"),
@@ -35,10 +28,10 @@ def page_layout() -> dict[str, Any]:
     return {
         "places": {name: getattr(layout, name) for name in PLACES}
         | {name.upper(): place for place, name in enumerate(layout.AGGREGATE_FIELDS)},
-        "kinds": {"COUNT_SINCE": counted.COUNT_SINCE, "FIRST_QUEUE": queues.FIRST_QUEUE},
         "running": {name: _aggregate(name) for name in AGGREGATES},
-        "otherNames": OTHER_NAMES,
-        "countWords": COUNT_WORDS,
+        "symbols": SYMBOLS,
+        "where": WHERE,
+        "spoke": SPOKE,
         "sizes": SIZES,
         "scratch": forms.SCRATCH,
         "halfBlock": blocks.HALF,
@@ -51,16 +44,5 @@ def page_layout() -> dict[str, Any]:
 
 
 def _aggregate(name: str) -> dict[str, Any]:
-    row, accumulator = AGGREGATES[name], forms.ACCUMULATOR_LAYOUTS[name]
-    reported = {"Decimal": "exact", "round_to_6_places": "rounded", "square_root_to_6_places": "root"}[
-        row.to_reported.__name__
-    ]
-    return {
-        "kind": accumulator.kind,
-        "lanes": accumulator.lanes,
-        "of": row.argument_kind,
-        "hasWindow": row.has_window,
-        "power": row.unit_power,
-        "squared": row.to_compared_limit is signed_square,
-        "reported": reported,
-    }
+    row = AGGREGATES[name]
+    return {"of": row.argument_kind, "hasWindow": row.has_window, "power": row.unit_power}

@@ -63,15 +63,15 @@ class Past {
 }
 
 /** What the page shows of the window behind the alert at event `last`: see lab.widgets.alertwindow. */
-function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate, limit, conditions }) {
+function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate, limit, conditions, firstHolding }) {
   const rule = book.rules.get(BigInt(ruleId)), kept = past.end - past.begin, route = [...routes.values()].find(({ rules }) => rules.includes(rule));
-  const arrived = rule && !rule.absence ? past.window(rule, last, route) : [];
-  const about = { meaning: rule && summary(rule), absence: Boolean(rule?.absence), kept, events: arrived.length };
+  const arrived = rule && !rule.absent ? past.window(rule, last, route) : [];
+  const about = { meaning: rule?.summary, absence: Boolean(rule?.absent), kept, events: arrived.length };
   if (!arrived.length) return about;
   const { columns } = past, [{ of }] = rule.conditions, needed = [...of.unique, of.field].filter((name) => name !== null).map((name) => schema.byName.get(name));
   const isWhere = of.where ? truthOf(of.where, columns) : () => true, counts = (number) => needed.every((field) => columns.valid[field.number][past.rowOf(number)]) && isWhere(past.rowOf(number));
   let counted = arrived;
-  const isOfRule = conditions.length === rule.conditions.length, first = isOfRule ? conditions[0] : { aggregate, limit }, firstHolding = isOfRule ? conditions.findIndex(({ holds }) => holds) : 0;
+  const isOfRule = conditions.length === rule.conditions.length, first = isOfRule ? conditions[0] : { aggregate, limit };
   if (of.function === "COUNT_WITH_RESET") {
     const counting = arrived.filter((number) => counts(number) && !(of.excludes && number === last));
     counted = counting.slice(Math.max(counting.length - Number(first.aggregate), 0));
@@ -79,9 +79,9 @@ function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate,
   const inTime = (numbers) => numbers.map((number) => ({ number, ms: columns.timeMs(past.rowOf(number)) })).sort((a, b) => a.ms - b.ms);
   const amount = schema.byName.get(of.field), ofAmount = LAYOUT.running[of.function].of === "field", isCounted = new Set(counted);
   const bars = inTime(arrived).map(({ number, ms }) => ({ ms, height: ofAmount ? Number(columns.text(amount, past.rowOf(number)) ?? 0) : 1, counts: isCounted.has(number), own: number === last }));
-  const { soFar, total } = buildingUp(of, inTime(counted), counts, past, schema), step = Math.ceil(bars.length / MOST_BARS);
+  const { soFar, total } = buildingUp(of, inTime(counted), counts, past, book), step = Math.ceil(bars.length / MOST_BARS);
   return {
-    ...about, total, soFar, step, bars: step > 1 ? highest(bars, step) : bars, counted: counted.length, isPlain: rule.isPlain, first, condition: firstHolding ? conditionText(rule.conditions[firstHolding]) : null, aggregation: aggregationText(of), window: durationText(of.windowMs),
+    ...about, total, soFar, step, bars: step > 1 ? highest(bars, step) : bars, counted: counted.length, isPlain: rule.isPlain, first, condition: isOfRule && firstHolding ? rule.conditions[firstHolding].text : null, aggregation: of.text, window: of.window,
     amount: ofAmount ? of.field : null, ...listed(rule, inTime(counted).slice(-MOST_LISTED).reverse().map(({ number }) => past.rowOf(number)), columns),
   };
 }
@@ -94,15 +94,15 @@ function highest(bars, step) {
 }
 
 /** The aggregate over the first event, the first two, …, of many events only about MOST_POINTS of these; `total`: over all, as an alert shows it. */
-function buildingUp(of, events, counts, past, schema) {
-  const { reported, power } = LAYOUT.running[of.function], { columns } = past, field = schema.byName.get(of.field), scale = scaleOf(of, schema), step = Math.ceil(events.length / MOST_POINTS);
-  const different = new Set(), soFar = [];
-  let n = 0n, sum = 0n, squares = 0n, low = null, high = null, total = power ? null : "0";
+function buildingUp(of, events, counts, past, book) {
+  const { power } = LAYOUT.running[of.function], { columns } = past, { byName } = columns.schema, field = byName.get(of.field), step = Math.ceil(events.length / MOST_POINTS);
+  const different = new Set(), times = [], measured = [];
+  let n = 0n, sum = 0n, squares = 0n, low = null, high = null;
   events.forEach(({ number, ms }, place) => {
     const row = past.rowOf(number);
     if (counts(number)) {
       n++;
-      if (of.unique.length) different.add(JSON.stringify(of.unique.map((name) => columns.text(schema.byName.get(name), row))));
+      if (of.unique.length) different.add(JSON.stringify(of.unique.map((name) => columns.text(byName.get(name), row))));
       if (power) {
         const value = columns.value(field, row);
         sum += value;
@@ -115,21 +115,17 @@ function buildingUp(of, events, counts, past, schema) {
     const measures = {
       SUM: [sum, 1n], AVG: [sum, n], MIN: [low, 1n], MAX: [high, 1n], VARIANCE: [n * squares - sum * sum, n * n], STDDEV: [n * squares - sum * sum, n * n], UNIQUE_COUNT: [BigInt(different.size), 1n],
     };
-    const [numerator, denominator] = measures[of.function] ?? [n, 1n];
-    total = reportedText(reported, [numerator, denominator * 10n ** BigInt(scale)], scale);
-    soFar.push({ ms, value: Number(total) });
+    measured.push(measures[of.function] ?? [n, 1n]);
+    times.push(ms);
   });
-  return { soFar, total };
+  const values = book.reported(of, measured);
+  return { soFar: values.map((value, place) => ({ ms: times[place], value: Number(value) })), total: values.at(-1) ?? (power ? null : "0") };
 }
 
 /** Events as rows of a table, with the columns' names: what the rule looks at comes first. */
 function listed(rule, rows, columns) {
   const { schema } = columns, { time } = schema, known = new Set([...schema.id_fields, time.name]);
-  const looked = [...rule.needs.filter((name) => !isBit(name)), ...rule.keys, ...fieldsOf(rule.filter), ...rule.aggregations.flatMap((of) => fieldsOf(of.where)), ...fieldsOf(rule.when)];
-  const names = [...new Set([...looked, ...schema.fields.map((field) => field.name).filter((name) => !known.has(name))])], fields = names.map((name) => schema.byName.get(name));
+  const names = [...new Set([...rule.fields, ...schema.fields.map((field) => field.name).filter((name) => !known.has(name))])], fields = names.map((name) => schema.byName.get(name));
   const cell = (field, row) => { const text = columns.text(field, row); return text === null ? "–" : field.precision ? thousands(text) : text; };
   return { names, numeric: fields.map((field) => field.numeric), rows: rows.map((row) => [columns.idText(row), columns.timeMs(row), ...fields.map((field) => cell(field, row))]) };
 }
-
-/** The names of the fields that a condition looks at. */
-const fieldsOf = (when) => (when ? when.all || when.any ? (when.all ?? when.any).flatMap(fieldsOf) : [when.field.name, ...(when.operand?.other ? [when.operand.other.name] : [])] : []);

@@ -1,4 +1,4 @@
-// The page itself: shows what the worker reports, and sends it rules. Rules are judged here as well, while they are written.
+// The page itself: shows what the worker reports, and sends it rules, also while they are written.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -36,20 +36,38 @@ class Model {
 
 // -- the engine -------------------------------------------------------------------------------------------------------
 
-const room = { report: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, script: null, bursts: 0, titled: false };
+const room = { report: null, worker: null, started: null, opened: 0, asked: 0, answers: new Map(), schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, bursts: 0, titled: false };
 
-/** A new engine, on the simulated stream or on somebody's file. */
-function open(source, rules) {
-  room.worker?.terminate();
-  room.script ??= URL.createObjectURL(new Blob([`const LAYOUT = ${JSON.stringify(data.layout)}; LAYOUT.never = BigInt(LAYOUT.never);\n${byId("engine").textContent.replace(/^const LAYOUT = .*$/m, "")}\n${byId("worker").textContent}`], { type: "text/javascript" }));
-  room.worker = new Worker(room.script);
-  room.worker.onmessage = ({ data: message }) => ({ ack: ({ ack }) => answered(ack), window: showWindow, state: show })[message.kind](message);
+/** Starts the worker, in which Python and the engine are. */
+async function startWorker() {
+  const { script, ...python } = JSON.parse(byId("python").textContent);
+  byId("python").remove();
+  const layout = `const LAYOUT = ${JSON.stringify(data.layout)}; LAYOUT.never = BigInt(LAYOUT.never);\n`, engine = byId("engine").textContent.replace(/^const LAYOUT = .*$/m, "");
+  room.worker = new Worker(URL.createObjectURL(new Blob([await unpacked(script), layout, engine, byId("worker").textContent], { type: "text/javascript" })));
+  room.worker.onmessage = ({ data: message }) => ({ ack: ({ ack }) => answered(ack), answer: settle, state: show })[message.kind](message);
   room.worker.onerror = (error) => pulse("bad", say("the engine ended: {error}", { error: error.message }));
+  room.worker.postMessage({ kind: "start", loop: data.wasm, python });
+}
+
+/** What the worker answers to a question. */
+function ask(name, ...given) {
+  const number = ++room.asked;
+  send({ kind: "ask", number, name, given });
+  return new Promise((settled) => { room.answers.set(number, settled); });
+}
+
+function settle({ number, answer }) {
+  room.answers.get(number)(answer);
+  room.answers.delete(number);
+}
+
+/** A new engine, on the simulated stream or on somebody's file, with rules, or others if one of them is none. */
+function open(source, rules, otherRules = []) {
   room.schema = schemaOf(source.schema);
-  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, report: null, bursts: 0 });
+  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, report: null, bursts: 0, opened: room.opened + 1 });
   Object.assign(byId("planted"), { className: "", textContent: "" });
-  const wasm = Uint8Array.from(atob(data.wasm), (sign) => sign.charCodeAt(0));
-  room.worker.postMessage({ kind: "open", wasm, schema: source.schema, rules, rate: Number(rateModel.get("texts")[rateModel.get("position")].replace(",", "")), file: source.file, skip: source.skip });
+  const rate = Number(rateModel.get("texts")[rateModel.get("position")].replace(",", ""));
+  send({ kind: "open", number: room.opened, schema: source.schema, rules, otherRules, rate, file: source.file, skip: source.skip });
   for (const id of ["bursts", "rate", "fast"]) byId(id).hidden = Boolean(source.file);
   for (const id of ["again", "back"]) byId(id).hidden = !source.file;
   setPressed("pause", false);
@@ -59,7 +77,7 @@ function open(source, rules) {
   close();
 }
 
-const send = (message) => room.worker.postMessage(message);
+const send = (message) => room.started.then(() => room.worker.postMessage(message));
 const setPressed = (id, on) => byId(id).setAttribute("aria-pressed", String(on));
 const pressed = (id) => byId(id).getAttribute("aria-pressed") === "true";
 
@@ -68,8 +86,9 @@ function pulse(kind, text) {
   if (byId("pulse").textContent !== text) byId("pulse").textContent = text;
 }
 
-/** Shows a report of the worker. */
+/** Shows a report of the worker, unless it is still about what was open before. */
 function show(report) {
+  if (report.number !== room.opened) return;
   const { counts } = report, name = room.source.file?.name, letters = counts.deadLetters;
   room.alerts.push(...report.alerts);
   room.alerts.splice(0, room.alerts.length - KEPT_ALERTS);
@@ -125,9 +144,9 @@ function setAlertColumns(titled) {
 
 function showAlerts() {
   const newest = room.alerts.slice(-SHOWN_ALERTS).reverse();
-  if (!room.titled && newest.some(({ carried }) => carried.title)) setAlertColumns(true);
+  if (!room.titled && newest.some(({ title }) => title)) setAlertColumns(true);
   alertTable.set("rows", newest.map((alert) => {
-    const { title, severity } = alert.carried, rule = `${alert.ruleId} v${alert.version}`;
+    const { title, severity } = alert, rule = `${alert.ruleId} v${alert.version}`;
     return [alertKey(alert), severity ? `${rule} ${severity}` : rule, ...(room.titled ? [cut(title ?? "", MOST_TITLE)] : []), cut(alert.key), measuredText(alert), utc(alert.eventTime)];
   }));
 }
@@ -230,7 +249,7 @@ function close() {
 function chooseAlert(key) {
   const alert = room.alerts.find((each) => alertKey(each) === key), rule = room.rules.find((each) => each.id === alert?.ruleId);
   if (!alert) return;
-  const { title, severity, labels, event } = alert.carried, each = alert.conditions.map((condition, n) => `${alert.measured[n]}: ${condition.aggregate === null || condition.limit === null ? say("no value") : valueText(condition)}`);
+  const { title, severity, labels, event } = alert, each = alert.conditions.map((condition, n) => `${alert.measured[n]}: ${condition.aggregate === null || condition.limit === null ? say("no value") : valueText(condition)}`);
   const rows = [
     [say("title"), title], [say("severity"), severity], [say("labels"), ...labels.map((pair) => cut(pair.join(" = ")))],
     [say("rule"), rule ? rule.summary : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], each.length ? [say("conditions"), ...each] : [say("value"), measuredText(alert)],
@@ -248,7 +267,7 @@ byId("fast").onclick = () => { setPressed("fast", !pressed("fast")); send({ kind
 byId("download").onclick = () => {
   const cell = (value) => `"${(/^[=+\-@\t\r\n＝＋－＠]/.test(value) && !/^-?[\d.,]+$/.test(value) ? `'${value}` : value).replaceAll('"', '""')}"`;
   const columns = ["event time", "rule", "version", "group", "aggregate", "operator", "limit", "event", "severity", "title", "labels", "conditions", "event fields"];
-  const rows = room.alerts.map(({ carried: { severity, title, labels, asJson }, ...alert }) => [utc(alert.eventTime), alert.ruleId, alert.version, alert.key, alert.aggregate, alert.operator, alert.limit, alert.eventId,
+  const rows = room.alerts.map(({ severity, title, labels, asJson, ...alert }) => [utc(alert.eventTime), alert.ruleId, alert.version, alert.key, alert.aggregate, alert.operator, alert.limit, alert.eventId,
     severity ?? "", title ?? "", labels.length ? JSON.stringify(Object.fromEntries(labels)) : "", asJson.conditions, asJson.event].map(String).map(cell).join(","));
   const link = make("a", { href: URL.createObjectURL(new Blob([[columns.join(","), ...rows].join("\r\n")], { type: "text/csv" })), download: "alerts.csv" });
   link.click();
@@ -271,7 +290,7 @@ async function offer(file) {
   const id = pick(say("id"), found.ids), time = pick(say("event time"), found.times);
   const play = make("button", { class: "jupyter-button mod-primary", onclick: () => {
     const schema = same ?? { ...found.schema, id_fields: [id.lastChild.value], time_field: time.lastChild.value };
-    begin({ schema, file, skip: found.skip }, same ? data.rules[same.name] ?? [] : []);
+    open({ schema, file, skip: found.skip }, same ? data.rules[same.name] ?? [] : []);
   } }, say("Play them"));
   const fields = found.schema.fields.filter((field) => !field.virtual).map((field) => `${field.name} (${field.type}${field.unit ? `, ${field.unit}` : ""})`).join(", ");
   const of = same ? [make("p", {}, say("These are {name}, a schema that the page knows.", { name: same.name }))] : [make("p", {}, say("Fields found: {fields}.", { fields: visible(fields) })), make("div", { class: "lab-form" }, id, time)];

@@ -69,7 +69,7 @@ class Route {
   /** `cleared`: the same route with the events that are forgotten. */
   constructor(engine, rules, cleared) {
     this.engine = engine;
-    this.route = rules[0].route;
+    this.route = { ...rules[0].route, filter: rules[0].filter };
     this.fields = [];
     this.counts = { evaluated: 0, storedLate: 0, duplicates: 0, droppedLate: 0 };
     // for the windows behind alerts, by the numbers of events: when it began anew, its widest window changed, and it kept first what its rules need
@@ -82,27 +82,27 @@ class Route {
   }
 
   _set(rules) {
-    const { schema, memory } = this.engine, at = LAYOUT.places;
+    const { engine, engine: { memory } } = this, at = LAYOUT.places;
     this.rules = rules;
     for (const rule of rules) for (const name of [...rule.needs, ...(rule.spoke ? [rule.spoke] : [])]) if (!this.fields.includes(name)) this.fields.push(name);
     this.needed = new Set(rules.flatMap((rule) => rule.needs));
     this.keptSince = new Map([...this.needed].map((name) => [name, this.keptSince.get(name) ?? this.engine.past.end]));
     this.wheres = new Map(rules.flatMap((rule) => rule.aggregations).filter((of) => of.where).map((of) => [of.whereName, of.where]));
-    this.whens = [...differentWhens(rules).values()];
-    this.columns = valueColumns(this.fields, schema);
     this.widestMs = Math.max(...rules.map((rule) => rule.widestMs));
-    this.numbers = numbersOf(rules, this.fields, schema);
-    const { aggregateCount, conditionCount, whenColumns, ...arrays } = this.numbers, width = (name, size) => [8, arrays[name].length / size, size];
+    this.numbers = engine.book.numbers(this.route.id, this.fields);
+    const { aggregateCount, arrays, columns, whens } = this.numbers, width = (name, size) => [8, arrays[name].length / size, size];
+    this.whens = whens.map((text) => rules.find((rule) => rule.whenText === text).when);
+    this.columns = new Map(columns.map((name, number) => [name, number]));
     this.asArrays?.release();
     this.asArrays = new Arrays(memory, {
       aggregates: [8 * (at.EXCLUDES + 1), aggregateCount], required_bits: width("required_bits", 2), distinct_columns: [8, arrays.distinct_columns.length], limits: width("limits", 4), firing_bounds: width("firing_bounds", 6), firing_rules: [8, arrays.firing_rules.length],
       when_bits: width("when_bits", 2), conditions: width("conditions", at.CONDITION_COLUMNS), rules_with_conditions: width("rules_with_conditions", at.SPOKE_BIT + 1), saved_measures: [8, aggregateCount, 4],
     });
-    for (const name in this.asArrays.shapes) if (arrays[name]) this.asArrays.i64(name).set(arrays[name]);
-    this.mostRows = rules.length + 3 * conditionCount; // of alerts, at one event
+    for (const name in arrays) this.asArrays.i64(name).set(arrays[name]);
+    this.mostRows = rules.length + at.VALUES_OF_CONDITION * this.asArrays.shapes.conditions[1]; // of alerts, at one event
     this.batch?.release();
     this.batch = new Arrays(memory, {
-      times_ms: [8, ROWS], event_ids: [8, ROWS], key_groups: [8, ROWS], keys: [8, ROWS, this.keyColumns.length], values: [8, ROWS, this.columns.size], groups: [8, ROWS], log_times_ms: [8, ROWS], when_bits: [8, ROWS, whenColumns],
+      times_ms: [8, ROWS], event_ids: [8, ROWS], key_groups: [8, ROWS], keys: [8, ROWS, this.keyColumns.length], values: [8, ROWS, this.columns.size], groups: [8, ROWS], log_times_ms: [8, ROWS], when_bits: [8, ROWS, Math.ceil(whens.length / 63)],
     });
   }
 
@@ -257,7 +257,7 @@ class Route {
       if (field) this._copyField(columns, field, rows, value, this.columns.get(halves(name, schema)[0]), size);
       setBits(value, rows, isThere, size, this.columns.get(notNull(number)[0]), number % 63);
     });
-    const when = batch.i32("when_bits"), { whenColumns } = this.numbers;
+    const when = batch.i32("when_bits"), whenColumns = batch.shapes.when_bits[2];
     when.fill(0, 0, 2 * whenColumns * rows.length);
     this.whens.forEach((each, number) => setBits(when, rows, truthOf(each, columns), whenColumns, Math.floor(number / 63), number % 63));
   }

@@ -1,18 +1,25 @@
 // Of which decoded rows a condition is true: a comparison with null is false, whichever it is. lab.model.when.
 "use strict";
 
+// what compares a text with one text, or with a list of which one is enough
+const TEXTS = { startsWith: (text, one) => text.startsWith(one), contains: (text, one) => text.includes(one), endsWith: (text, one) => text.endsWith(one) };
+const RELATIONS = {
+  "=": (sign) => sign === 0, "!=": (sign) => sign !== 0, ">": (sign) => sign > 0, ">=": (sign) => sign >= 0, "<": (sign) => sign < 0, "<=": (sign) => sign <= 0,
+};
+
 /** A function that says of which rows of the columns, as they are now, a condition is true. */
 function truthOf(when, columns) {
   if (when.all || when.any) {
     const parts = (when.all ?? when.any).map((part) => truthOf(part, columns));
     return when.all ? (row) => parts.every((part) => part(row)) : (row) => parts.some((part) => part(row));
   }
-  const { field, clock, operator, operand } = when, valid = columns.valid[field.number];
+  const { clock, operator, operand } = when, { byName } = columns.schema, field = byName.get(when.field), valid = columns.valid[field.number];
   if (operator === "is null") return (row) => !valid[row];
   if (operator === "is not null") return (row) => valid[row] === 1;
-  if (clock) return showsNumbers(when, columns);
-  const test = operand?.other ? comparesFields(field, RELATIONS[operator], operand.other, columns) : field.numeric ? comparesNumber(field, operator, operand, columns) : comparesText(field, operator, operand, columns);
-  const otherValid = operand?.other ? columns.valid[operand.other.number] : valid;
+  if (clock) return showsNumbers(field, when, columns);
+  const other = operand.other && byName.get(operand.other);
+  const test = other ? comparesFields(field, RELATIONS[operator], other, columns) : field.numeric ? comparesNumber(field, operator, operand, columns) : comparesText(field, operator, operand, columns);
+  const otherValid = other ? columns.valid[other.number] : valid;
   return (row) => valid[row] === 1 && otherValid[row] === 1 && test(row);
 }
 
@@ -58,11 +65,6 @@ const HOUR_MS = 3600000, DAY_MS = 24 * HOUR_MS, FIRST_WEEKDAY = 3; // days from 
 const OFFSET = /^([+-])(0\d|1[0-4]):([0-5]\d)$/, MOST_OFFSETS = 10000;
 const zones = new Map(); // name -> {format, offsets}
 
-function isZone(name) {
-  if (name === "UTC" || OFFSET.test(name)) return true;
-  try { return /^[A-Z]/.test(name) && Boolean(zoneOf(name)); } catch { return false; }
-}
-
 function zoneOf(name) {
   if (!zones.has(name)) {
     const parts = Object.fromEntries(["year", "month", "day", "hour", "minute", "second"].map((part) => [part, "numeric"]));
@@ -84,7 +86,7 @@ function offsetMs(zone, timeMs) {
   return offsets.get(second);
 }
 
-function showsNumbers({ field, clock: { shows, zone }, operator, operand }, columns) {
+function showsNumbers(field, { clock: { shows, zone }, operator, operand }, columns) {
   const valid = columns.valid[field.number], wanted = (operand.values ?? [operand]).map(Number), relation = RELATIONS[operator];
   const test = relation ? (shown) => relation(shown - wanted[0]) : (shown) => wanted.includes(shown) === (operator === "in");
   return (row) => {
@@ -95,8 +97,6 @@ function showsNumbers({ field, clock: { shows, zone }, operator, operand }, colu
 }
 
 // -- networks -------------------------------------------------------------------------------------------------------------
-
-const BITS_OF = { 4: 32, 6: 128 };
 
 /** The IP address that a text is, as {version, number}, or null: such a text lies in no network. */
 function addressOf(text) {
@@ -121,32 +121,4 @@ function addressOf(text) {
   return { version: 6, number: parts.reduce((number, part) => (number << 16n) | BigInt(`0x${part}`), 0n) };
 }
 
-/** What a text with a / in it is, if that is a network; `exact`: without bits that the network does not have. */
-function networkOf(text) {
-  const [address, length, more] = text.split("/"), of = length === undefined || address.includes("%") ? null : addressOf(address);
-  if (!of || more !== undefined) return null;
-  const bits = BITS_OF[of.version], prefix = /^\d+$/.test(length) ? Number(length) : of.version === 4 ? prefixOfMask(length) : null;
-  if (prefix === null || prefix > bits) return null;
-  const host = BigInt(bits - prefix), number = (of.number >> host) << host;
-  return { version: of.version, number, prefix, host, exact: number === of.number, text: `${addressText(of.version, number)}/${prefix}` };
-}
-
-/** Of a mask such as 255.0.0.0, or 0.255.255.255. */
-function prefixOfMask(text) {
-  const mask = addressOf(text);
-  if (mask?.version !== 4) return null;
-  const bits = mask.number.toString(2).padStart(32, "0"), found = /^(1*)0*$/.exec(bits) ?? /^(0*)1*$/.exec(bits);
-  return found ? found[1].length : null;
-}
-
 const isInside = (address, network) => address !== null && address.version === network.version && address.number >> network.host === network.number >> network.host;
-
-function addressText(version, number) {
-  const size = version === 4 ? 8 : 16, count = BITS_OF[version] / size;
-  const parts = Array.from({ length: count }, (_, n) => Number((number >> BigInt(size * (count - 1 - n))) & (1n << BigInt(size)) - 1n).toString(version === 4 ? 10 : 16));
-  if (version === 4) return parts.join(".");
-  const whole = parts.join(":"), gaps = [...whole.matchAll(/\b0(?::0)+\b/g)];
-  if (!gaps.length) return whole;
-  const longest = gaps.reduce((best, gap) => (gap[0].length > best[0].length ? gap : best));
-  return `${whole.slice(0, longest.index).replace(/:$/, "")}::${whole.slice(longest.index + longest[0].length).replace(/^:/, "")}`;
-}

@@ -29,10 +29,10 @@ MAGIC = b"\0asm\1\0\0\0"
 
 def cached_module(folder: Path) -> bytes:
     """The WebAssembly module; `folder` keeps it for as long as its sources are the same."""
-    from lab.engine.compiled.layout import STAMP
+    from lab.engine.compiled.layout import code_stamp
 
     sources = b"".join(Path(__file__).with_name(name).read_bytes() for name in ("loop.py", "wasm.py"))
-    made = folder / f"loop-{STAMP[:12]}-{hashlib.sha256(sources).hexdigest()[:12]}.wasm"
+    made = folder / f"loop-{code_stamp()[:12]}-{hashlib.sha256(sources).hexdigest()[:12]}.wasm"
     if not made.exists():
         folder.mkdir(parents=True, exist_ok=True)
         env = os.environ | PLAIN | {"NUMBA_CACHE_DIR": str(folder / "numba")}

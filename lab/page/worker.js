@@ -1,35 +1,60 @@
 // The engine beside the page: plays a stream or a file through it, and reports to the page a few times a second what came out.
 "use strict";
 
-const SLICE_MS = 20, REPORT_MS = 250, MOST_REPORTED = 200, CHUNK = 1 << 20;
+const SLICE_MS = 20, REPORT_MS = 250, MOST_REPORTED = 100, CHUNK = 1 << 20;
 const STREAM_LATE_MS = 10000; // the simulated events are out of order by less; of a file nobody knows
-const state = { engine: null, stream: null, file: null, paused: false, fast: false, alerts: [], letters: [], samples: [], ended: false, began: 0 };
+const state = { engine: null, wasm: null, number: 0, stream: null, file: null };
+let FILES = {}, front = null, done = Promise.resolve(); // what Pyodide reads; the module lab.page.front; when the last message is answered
 
-onmessage = async ({ data }) => {
-  if (data.kind === "open") await open(data);
-  else if (data.kind === "control") control(data.text, true);
-  else if (data.kind === "window") postMessage({ kind: "window", key: data.key, found: windowBehind(state.engine, data.alert) });
-  else if (data.kind === "burst") state.stream?.burst(data.name);
-  else if (data.kind === "set") {
-    Object.assign(state, data.values);
-    if (data.rate && state.stream) state.stream.rate = data.rate;
-    state.due = null;
-  }
+/** Answers to what the page asks. */
+const answers = {
+  judge: (text, id, ruleState) => JSON.parse(state.engine.book.python.judge(text, id, ruleState)),
+  window: (alert) => windowBehind(state.engine, alert),
+};
+const carriesOut = {
+  start,
+  open,
+  control: ({ text }) => {
+    const ack = state.engine.control(text);
+    report(); // so that the page shows what is accepted when it says so
+    postMessage({ kind: "ack", ack });
+  },
+  ask: ({ number, name, given }) => postMessage({ kind: "answer", number, answer: answers[name](...given) }),
+  burst: ({ name }) => state.stream?.burst(name),
+  set: ({ values, rate }) => {
+    Object.assign(state, values, { due: null });
+    if (rate && state.stream) state.stream.rate = rate;
+  },
 };
 
-async function open({ wasm, schema, rules, rate, file, skip }) {
-  state.engine = new Engine(await WebAssembly.compile(wasm), schemaOf(schema), { mostAlerts: MOST_REPORTED, ...(file ? {} : { lateMs: STREAM_LATE_MS }) });
-  for (const rule of rules) control(rule, false);
-  if (file) state.file = { blob: file, at: skip, rest: new Uint8Array(0), size: file.size };
-  else state.stream = new Payments(rate, Date.now());
-  loop();
+onmessage = ({ data }) => { done = done.then(() => carriesOut[data.kind](data)).catch((error) => setTimeout(() => { throw error; })); };
+
+/** Starts Python and compiles the loop, each of which came packed, as text. */
+async function start({ loop: module, python }) {
+  FILES = Object.fromEntries(Object.entries(python).map(([name, text]) => [name, unpacked(text)]));
+  const lockFileContents = JSON.parse(textDecoder.decode(await FILES["pyodide-lock.json"]));
+  const [lab, wasm, pyodide] = await Promise.all([
+    FILES["lab.zip"], WebAssembly.compile(bytesOf(module)), loadPyodide({ indexURL: "file:///", createPyodideModule: _createPyodideModule, lockFileContents }),
+  ]);
+  pyodide.FS.writeFile("/lab.zip", lab);
+  pyodide.runPython("import sys; sys.path.insert(0, '/lab.zip')");
+  front = pyodide.pyimport("lab.page.front");
+  state.wasm = wasm;
 }
 
-function control(text, answered) {
-  const ack = state.engine.control(text);
-  if (!answered) return;
-  report(); // so that the page shows what is accepted when it says so
-  postMessage({ kind: "ack", ack });
+/** Begins anew with some rules; if one of them is none, with the others. */
+function open({ number, schema, rules, otherRules, rate, file, skip }) {
+  const of = schemaOf(schema), settings = { mostAlerts: MOST_REPORTED, ...(file ? {} : { lateMs: STREAM_LATE_MS }) };
+  const begins = (given) => {
+    state.engine = new Engine(state.wasm, of, settings);
+    return given.every((rule) => state.engine.control(rule).status === "accepted");
+  };
+  if (!begins(rules)) begins(otherRules);
+  const isFirst = !state.number;
+  Object.assign(state, { number, paused: false, fast: false, alerts: [], letters: [], samples: [], ended: false, due: null, file: null, stream: null });
+  if (file) state.file = { blob: file, at: skip, rest: new Uint8Array(0), size: file.size };
+  else state.stream = new Payments(rate, Date.now());
+  if (isFirst) loop();
 }
 
 function take(bytes) {
@@ -41,7 +66,6 @@ function take(bytes) {
     if (state.letters.length > 2 * MOST_REPORTED) state.letters.splice(0, MOST_REPORTED);
   });
 }
-
 /** Judges what is due, for a slice of time, again and again; messages of the page come in between. */
 async function loop() {
   const channel = new MessageChannel();
@@ -78,6 +102,7 @@ async function some() {
   if (file.at >= file.size && !file.rest.length) { state.ended = true; return false; }
   file.next ??= chunk(file);
   const bytes = new Uint8Array(await file.next);
+  if (state.file !== file) return false; // something else was opened meanwhile
   file.at += bytes.length;
   file.next = chunk(file); // comes while this one is judged
   const whole = new Uint8Array(file.rest.length + bytes.length);
@@ -98,12 +123,11 @@ function report() {
   while (samples.length > 2 && samples[1].now < now - 1000) samples.shift();
   const [first, last] = [samples[0], samples.at(-1)];
   const perSecond = last && !state.paused && !state.ended && last.now > first.now + REPORT_MS ? (1000 * (last.records - first.records)) / (last.now - first.now) : 0;
-  state.began ||= now;
   const fates = { duplicates: 0, droppedLate: 0 };
   for (const route of engine.routes.values()) for (const name in fates) fates[name] += route.counts[name];
   postMessage({
-    kind: "state", counts: { ...engine.counts, ...fates }, stored: engine.stored, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
-    progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: engine.fired, suppressed: engine.suppressed, alerts: state.alerts.splice(0), letters: state.letters.splice(0),
-    rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, summary: summary(rule) })),
+    kind: "state", number: state.number, counts: { ...engine.counts, ...fates }, stored: engine.stored, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
+    progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: engine.fired, suppressed: engine.suppressed, alerts: engine.book.alerts(state.alerts.splice(0).slice(-MOST_REPORTED)), letters: state.letters.splice(0),
+    rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, summary: rule.summary, message: rule.message })),
   });
 }

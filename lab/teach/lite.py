@@ -12,34 +12,23 @@ import gzip
 import json
 import re
 import shutil
-import subprocess
 import sys
-import tarfile
 from hashlib import sha256
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import IO, cast
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import nbformat
 from nbformat import NotebookNode
 
 from lab.model.language import ENGLISH, say, speak
-from lab.teach import translations
+from lab.teach import pyodide, translations
 from lab.teach.lessons import build_notebook, languages_of, lesson_sources
 from lab.teach.recorded import RECORDED, native_only_cells
 
 ROOT = Path(__file__).parents[2]
 LESSONS = ("00", "01", "03", "05", "09", "control")  # what the names of the sources begin with
-PYODIDE = "pyodide@314.0.6"  # for which the kernel of requirements-lite.txt was made
-PYODIDE_FILES = (
-    "pyodide.mjs",
-    "pyodide.asm.mjs",
-    "pyodide.asm.wasm",
-    "python_stdlib.zip",
-    "pyodide-lock.json",
-)
 RECORDING = str(RECORDED.relative_to(ROOT))
 KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
 SHOWN = {  # of JupyterLab: all cells are in the page, so that widgets stay as they are when it is scrolled
@@ -56,9 +45,8 @@ ABSENT = re.compile(  # of wheels: what no lesson reads
     |[^/]+\.dist-info/RECORD""",
     re.VERBOSE,
 )
-WASM = "pyodide.asm.wasm"
 # packed, because a server that compresses nothing sends three times as much; the suffix means nothing to servers
-PACKED_WASM = f"{WASM}.packed"
+PACKED_WASM = f"{pyodide.WASM}.packed"
 REPLACED = {  # in files of Pyodide and JupyterLite: text, and what takes its place
     "static/pyodide/pyodide.mjs": (
         '_(e+"pyodide.asm.wasm")',
@@ -120,10 +108,11 @@ def main(site: Path) -> None:
     # into a folder that is not empty, JupyterLite writes the address of a host
     for folder in (site, parts / "site"):
         shutil.rmtree(folder, ignore_errors=True)
-    pyodide = parts / "site" / "static" / "pyodide"
-    pyodide.mkdir(parents=True)
-    _copy_pyodide(parts, pyodide)
-    names = _lock(_wheels(parts, pyodide), pyodide)
+    kernel = parts / "site" / "static" / "pyodide"
+    kernel.mkdir(parents=True)
+    for name, data in pyodide.pyodide_files(parts).items():
+        (kernel / name).write_bytes(data)
+    names = _lock(_wheels(parts, kernel), kernel)
     (parts / "site" / "files").mkdir()
     lessons = site_notebooks()
     for path, notebook in lessons:
@@ -131,7 +120,7 @@ def main(site: Path) -> None:
         nbformat.write(notebook, parts / "site" / "files" / path)
     (parts / "site" / "overrides.json").write_text(json.dumps(SHOWN))
     (parts / "site" / "jupyter-lite.json").write_text(json.dumps(_settings(names), indent=1))
-    _run(
+    pyodide.run(
         ROOT / "build" / "tools" / "bin" / "jupyter",
         "lite",
         "build",
@@ -154,7 +143,7 @@ def _finish(site: Path) -> None:
             file.unlink()
         else:
             file.touch()  # JupyterLite's files say 1985, so that browsers would keep them for years
-    wasm = site / "static" / "pyodide" / WASM
+    wasm = site / "static" / "pyodide" / pyodide.WASM
     wasm.with_name(PACKED_WASM).write_bytes(gzip.compress(wasm.read_bytes(), mtime=0))
     wasm.unlink()
     for name, (text, other) in REPLACED.items():
@@ -228,18 +217,6 @@ def site_recording() -> str:
     return json.dumps(recorded, ensure_ascii=False)
 
 
-def _copy_pyodide(parts: Path, to: Path) -> None:
-    packed = parts / f"{PYODIDE.replace('@', '-')}.tgz"
-    if not packed.exists():
-        if not shutil.which("npm"):
-            raise SystemExit("npm is not on PATH, and fetches Pyodide. Debian, Ubuntu: sudo apt install npm")
-        _run("npm", "pack", "--silent", PYODIDE, "--pack-destination", parts.resolve())
-    with tarfile.open(packed) as archive:
-        for name in PYODIDE_FILES:
-            with cast(IO[bytes], archive.extractfile(f"package/{name}")) as file:
-                (to / name).write_bytes(file.read())
-
-
 def _wheels(parts: Path, to: Path) -> list[Path]:
     """All wheels that the page loads, without what it never reads."""
     downloaded, own = parts / "wheels", parts / "own"
@@ -248,8 +225,8 @@ def _wheels(parts: Path, to: Path) -> list[Path]:
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
     pure = ("--no-deps", "--only-binary=:all:", "--platform=any", "--python-version=3.14")
     pinned = ("--require-hashes", "--requirement", ROOT / "requirements-page.lock")
-    _run(*pip, "download", *pure, "--dest", downloaded, *pinned)
-    _run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", own, ROOT)
+    pyodide.run(*pip, "download", *pure, "--dest", downloaded, *pinned)
+    pyodide.run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", own, ROOT)
     wheels = []
     for wheel in sorted([*downloaded.glob("*.whl"), *own.glob("*.whl")]):
         wheels.append(to / wheel.name)
@@ -260,9 +237,9 @@ def _wheels(parts: Path, to: Path) -> list[Path]:
     return wheels
 
 
-def _lock(wheels: list[Path], pyodide: Path) -> list[str]:
+def _lock(wheels: list[Path], kernel: Path) -> list[str]:
     """Writes the lock file of these wheels alone, and returns their names."""
-    lock = pyodide / "pyodide-lock.json"
+    lock = kernel / pyodide.LOCK
     whole = json.loads(lock.read_text())
     packages = {}
     for wheel in wheels:
@@ -287,12 +264,6 @@ def _settings(names: list[str]) -> dict:
     kernel = {"disablePyPIFallback": True, "loadPyodideOptions": {"packages": names}}
     data = {"appName": "Rules lab", "exposeAppInBrowser": True, "litePluginSettings": {KERNEL: kernel}}
     return {"jupyter-lite-schema-version": 0, "jupyter-config-data": data}
-
-
-def _run(*command: str | Path, cwd: Path | None = None) -> None:
-    done = subprocess.run([*map(str, command)], cwd=cwd, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
 
 
 if __name__ == "__main__":

@@ -28,19 +28,13 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 MARKED = re.compile(r"data-say(?=[ >])[^>]*>([^<]+)<")
 MARKED_ATTRIBUTE = re.compile(r'data-say-[a-z-]+="([^"]+)"')
 SAID_IN_PAGE = re.compile(r'\bsay\(("(?:[^"\\]|\\.)*")')
-PAGE_REASONS = (  # why the page refuses a rule, a record or a file, where the kit in Python has other words, or none
+PAGE_REASONS = (  # why the page refuses a record or a file, where the kit in Python has other words, or none
     "not UTF-8",
     "not one JSON object: a mistake at character {number}",
     "line of {size} bytes, at most {most} are allowed",
-    "{attribute}: {count} fields, expected at most {most}",
-    "window and windowMinutes differ, expected one of them or the same in both",
     "a row that is not CSV: a quote is not closed in its line",
-    "expected and or or; a value with blanks or signs goes in quotes",
-    "the page compares with a multiple of one aggregate, plus or minus a number; lab replay also with two",
-    "the page compares no root with another aggregate; lab replay does",
     "schema {name}: the page computes no derived fields ({fields}); lab replay does",
     "the page keeps no lists; lab run and lab replay do",
-    "unknown time zone {name} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)",
 )
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}|^ [a-z]{3,}|^[A-Z][a-z]+: *$")  # or a word beside a value
 

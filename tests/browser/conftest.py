@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page, Route, Worker
 
-from lab.page.build import page_html
-from lab.page.wasm import cached_module
+from lab.page.build import whole_page
 from tests.browser.jupyter import CHROMIUM, PATIENCE_MS, ROOT, chromium
 
 
@@ -25,7 +24,7 @@ def browser() -> Iterator[Browser]:
 def file(tmp_path_factory) -> Path:
     """The page as `make page` makes it."""
     made = tmp_path_factory.mktemp("page") / "control-room.html"
-    made.write_text(page_html(cached_module(ROOT / "build" / "page")))
+    made.write_text(whole_page(ROOT / "build" / "page"))
     return made
 
 
@@ -55,6 +54,12 @@ def visit(browser: Browser, file: Path) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert asked == [] and errors == []
+
+
+@pytest.fixture
+def engine(opened: Page) -> Worker:
+    """The worker of the page, in which its Python and its engine are."""
+    return opened.workers[0]
 
 
 @pytest.fixture

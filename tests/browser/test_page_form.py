@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 PASTED = "COUNT(events) per beneficiaryId over 10 s >= 9"
@@ -31,10 +32,10 @@ def test_a_whole_rule_may_be_pasted_into_the_field_of_its_sentence(opened, text)
     opened.click("#new")
     sentence = opened.get_by_label("as a sentence")
     sentence.fill(text)
-    assert sentence.input_value() == PASTED
-    assert opened.get_by_label("rule id").input_value() == "8"
-    assert opened.get_by_label("state").input_value() == "PAUSE"
-    assert opened.get_by_label("limit").input_value() == "9"
+    expect(sentence).to_have_value(PASTED)
+    expect(opened.get_by_label("rule id")).to_have_value("8")
+    expect(opened.get_by_label("state")).to_have_value("PAUSE")
+    expect(opened.get_by_label("limit")).to_have_value("9")
     opened.click("text=Publish")
     opened.wait_for_selector("text=accepted rule 8 version 1: PAUSE")
 
@@ -49,7 +50,8 @@ def test_what_is_wrong_in_a_pasted_rule_is_told(opened):
         ("{}", "ruleState"),
     ):
         sentence.fill(text)
-        assert reason in opened.inner_text("#verdict") and opened.is_disabled("text=Publish")
+        expect(opened.locator("#verdict")).to_contain_text(reason)
+        assert opened.is_disabled("text=Publish")
         assert sentence.input_value() == text
 
 
@@ -83,6 +85,7 @@ def test_rules_on_the_stream_outlast_a_reload_and_end_with_the_tab(opened):
 
 def test_no_button_moves_when_it_is_pressed(opened):
     opened.click("#new")
+    opened.wait_for_selector(".lab-picks")
     widths = "[...document.querySelectorAll('button[aria-pressed]')].map(button => button.offsetWidth)"
     before = opened.evaluate(widths)
     for button in (

@@ -180,7 +180,7 @@ def test_room_is_made_for_each_new_group_once():
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_the_compiled_loop_is_made_anew_when_any_of_its_files_changes():
     assert {*Path(layout.__file__).parent.rglob("*.py")} <= {*layout.SOURCES}
-    assert window.evaluate_batch._cache._cache_file._source_stamp == layout.STAMP
+    assert window.evaluate_batch._cache._cache_file._source_stamp == layout.code_stamp()
 
 
 def test_a_rule_that_was_deleted_while_it_paused_counts_from_the_start():

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from lab.teach.lessons import build_notebook, languages_of, lesson_sources
-from lab.teach.lite import _copy_pyodide, _first_page, site_notebooks, site_recording
+from lab.teach.lite import _first_page, site_notebooks, site_recording
+from lab.teach.pyodide import pyodide_files
 from lab.teach.recorded import native_only_cells
 
 
@@ -44,4 +45,4 @@ def test_a_recorded_cell_is_found_in_each_language():
 def test_without_npm_the_build_says_that_it_needs_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match="npm is not on PATH.*sudo apt install npm"):
-        _copy_pyodide(tmp_path, tmp_path)
+        pyodide_files(tmp_path)

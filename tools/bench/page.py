@@ -21,8 +21,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from lab.page.build import page_html
-from lab.page.wasm import cached_module
+from lab.page.build import whole_page
 from lab.stream.logins import labelled_logins
 from lab.stream.simulate import to_json
 from tests.browser.jupyter import ROOT, chromium
@@ -229,7 +228,7 @@ def main() -> None:
     options.add_argument("--repeats", type=int, default=3)
     given = options.parse_args()
     minutes = given.minutes
-    text = page_html(cached_module(ROOT / "build" / "page")).encode()
+    text = whole_page(ROOT / "build" / "page").encode()
     print(f"size: {len(text):,} bytes, {len(gzip.compress(text)):,} as gzip", flush=True)
     with tempfile.TemporaryDirectory() as folder, served(text) as address, chromium() as browser:
         file = Path(folder) / "control-room.html"

@@ -9,6 +9,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -159,8 +160,13 @@ class Batch(NamedTuple):
 
 
 SOURCES = (Path(aggregates.__file__), *sorted(Path(__file__).parent.rglob("*.py")))
-_CODE = b"".join(path.read_bytes() for path in SOURCES) + " ".join(aggregates.AGGREGATES).encode()
-STAMP = hashlib.sha256(_CODE).hexdigest()
+
+
+@cache
+def code_stamp() -> str:
+    """Identifies the code of the loop."""
+    code = b"".join(path.read_bytes() for path in SOURCES) + " ".join(aggregates.AGGREGATES).encode()
+    return hashlib.sha256(code).hexdigest()
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -173,7 +179,7 @@ def njit_without_allocation(function: Function) -> Function:
     """
     compiled = njit(cache=True, _nrt=False, forceinline=True, nogil=True)(function)
     if not config.DISABLE_JIT:
-        compiled._cache._cache_file._source_stamp = STAMP
+        compiled._cache._cache_file._source_stamp = code_stamp()
     return compiled
 
 

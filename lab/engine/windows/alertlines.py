@@ -5,8 +5,7 @@ row, rule, group, aggregate   ──►   {"alertId":"1.2. … .7fbfe0f0…","ru
 
 import json
 from collections.abc import Iterable, Iterator
-from decimal import Context, Decimal, localcontext
-from fractions import Fraction
+from decimal import Decimal
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine.compiled import layout
+from lab.engine.compiled.measures import exact_fraction, join_halves, measured_conditions
 from lab.engine.compiled.rulenumbers import measure_scale
 from lab.engine.compiled.window import WITHDRAWN
 from lab.engine.records.arrowjson import quote_json
@@ -25,12 +25,11 @@ from lab.model.aggregates import (
     AGGREGATES,
     PLACES,
     Aggregate,
-    Exact,
     round_to_6_places,
     square_root_in_millionths,
     square_root_to_6_places,
 )
-from lab.model.aggregation import Aggregation, MeasuredCondition
+from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, conditions_member, event_for_alert
 from lab.model.attributes import carried_members
 from lab.model.field import Id, Value
@@ -170,11 +169,18 @@ def _of_conditions(
         rule = rules[which[number]]
         if rule.is_plain:
             continue
-        (aggregate, operator, limit), conditions = measured_conditions(store, rule, found[start:end])
+        (aggregate, operator, limit), conditions = _measured(store, rule, found[start:end])
         assert aggregate is not None and limit is not None, "a condition that holds has both"
         written[number] = plain_text(aggregate)
         after[number] = _after_aggregate(operator, plain_text(limit), rule, conditions)
     return pa.array(written, TEXT), pa.array(after, TEXT)
+
+
+def _measured(
+    store: RouteStore, rule: Rule, rows: np.ndarray
+) -> tuple[MeasuredCondition, tuple[MeasuredCondition, ...]]:
+    measures = {int(row[layout.CONDITION]): row[layout.HIGH_PART :].tolist() for row in rows}
+    return measured_conditions(store.schema, rule, measures)
 
 
 def _joined(*texts: pa.Array | str) -> pa.Array:
@@ -352,7 +358,7 @@ def alerts_one_by_one(
     """The alerts that `store.evaluate(columns, …)` found; the arguments are those of `alertlines.alert_lines`."""
     for start, end in pairwise([*first_rows.tolist(), len(alert_rows)]):
         row, rule = int(alert_rows[start, layout.ROW]), store.rules[alert_rows[start, layout.RULE]]
-        (aggregate, operator, limit), conditions = measured_conditions(store, rule, alert_rows[start:end])
+        (aggregate, operator, limit), conditions = _measured(store, rule, alert_rows[start:end])
         assert aggregate is not None and limit is not None, "a condition that holds has both"
         values = [_value(store, columns, "key", name, row) for name in rule.keys]
         told = {name: _value(store, columns, "told", name, row) for name in rule.event_fields}
@@ -390,50 +396,3 @@ def _event_id(store: RouteStore, columns: Columns, row: int) -> Id:
         return int(columns["id"][row])
     text = columns[ID_TEXT][row].as_py()
     return text if len(store.schema.event_id_fields) == 1 else tuple(json.loads(text))
-
-
-def measured_conditions(
-    store: RouteStore, rule: Rule, rows: np.ndarray
-) -> tuple[MeasuredCondition, tuple[MeasuredCondition, ...]]:
-    """What `Rule.conditions_for_alert` gives for an alert; `rows`: its rows."""
-    if rule.is_plain:
-        (own,) = rule.conditions
-        return own.measured_condition(_exact(rows[0], own.aggregation, store)), ()
-    by_condition = {int(row[layout.CONDITION]): row for row in rows}
-    measures = [
-        [
-            _exact(by_condition.get(layout.VALUES_OF_CONDITION * place + number), of, store)
-            for number, of in enumerate(each.aggregations)
-        ]
-        for place, each in enumerate(rule.conditions)
-    ]
-    with localcontext(prec=100):
-        for_alert = rule.conditions_for_alert(measures)
-    assert for_alert is not None, "only what fired is here"
-    return for_alert
-
-
-def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) -> Exact | None:
-    """The value that an aggregation measured: a decimal if that is exact, otherwise a fraction."""
-    if row is None or of is None:
-        return None
-    scale = measure_scale(of, store.schema)
-    measure = row[layout.HIGH_PART :].tolist()
-    if AGGREGATES[of.function].to_reported is Decimal:
-        return Decimal(join_halves(*measure[:2])).scaleb(-scale, Context(prec=100))
-    return exact_fraction(measure, scale)
-
-
-def join_halves(high: int, low: int) -> int:
-    """Two halves of 64 bits as one number.
-
-    >>> join_halves(-1, -5), join_halves(1, -1) == (1 << 65) - 1
-    (-5, True)
-    """
-    return (high << 64) + low % (1 << 64)
-
-
-def exact_fraction(measure: list[int], scale: int) -> Fraction:
-    """The value in the columns of an alert from HIGH_PART on."""
-    high, low, numerator, denominator = measure
-    return (join_halves(high, low) + Fraction(numerator, denominator)) / 10**scale

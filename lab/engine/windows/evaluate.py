@@ -15,7 +15,7 @@ import numpy as np
 from lab.engine.checkpoint.ledger import Change, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout
-from lab.engine.compiled.layout import ROW, STAMP
+from lab.engine.compiled.layout import ROW, code_stamp
 from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import (
     BEFORE_ALL,
@@ -98,7 +98,7 @@ class Windows:
 
     def memory_file(self, number: int | str) -> Path:
         """The file of a store's shared memory."""
-        return self.folder / f"{number}-{STAMP[:8]}.windows"
+        return self.folder / f"{number}-{code_stamp()[:8]}.windows"
 
     def open_store(self, plan: RoutePlan, kept_aggregates: tuple[AggregateKey, ...] = ()) -> RouteStore:
         """Opens the store of a route with its shared memory; `kept_aggregates`: the aggregates in that memory."""
