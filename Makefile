@@ -208,11 +208,11 @@ rescale: setup ### measure a change of parallelism by size of the state (ARGS="-
 lessons: setup ### make the notebooks out of their sources, notebooks/source/*.md
 	@$(PY) -m lab.teach.lessons
 
-slides: setup ## make slides to speak to out of the lessons: slides/*.html
+slides: setup ## make slides to speak to out of the lessons: slides/*.html, slides/ko/*.html, slides/zh/*.html
 	@$(PY) -m lab.teach.slides slides
 
-sheet: setup ## make the printed page for each table: slides/sheet.html, and .pdf with Chromium
-	@$(PY) -m lab.teach.sheet slides/sheet.html
+sheet: setup ## make the printed page for each table: slides/sheet.html and that of each language, and .pdf with Chromium
+	@$(PY) -m lab.teach.sheet slides
 
 heads: setup ### measure the memory of a class on one server: ten kernels work through lesson 3 at once (5 minutes)
 	@$(PY) -m tools.bench.heads $(ARGS)

@@ -7,7 +7,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-WORDS = re.compile(r"\*\*Words\*\*\n\n((?:\|.*\n)+)")
+from lab.model.language import ENGLISH
+from lab.teach import translations
+
+WORDS = re.compile(r"\*\*(?:Words|용어|术语)\*\*\n\n((?:\|.*\n)+)")
 HEAD = """# Glossary
 
 The terms of the lessons and of the other pages, and the lesson that introduces each. `make lessons` generates this page.
@@ -43,11 +46,12 @@ class GlossaryEntry:
     meaning: str
 
 
-def glossary_entries(sources: list[Path]) -> list[GlossaryEntry]:
-    """The rows of all lessons' tables, in the order of the lessons."""
+def glossary_entries(sources: list[Path], language: str = ENGLISH) -> list[GlossaryEntry]:
+    """The rows of all lessons' tables, in the order of the lessons; in another language, of those that it has."""
     found = []
     for source in sources:
-        for row in rows_of_words_table(source.read_text()):
+        translated = "\n".join(translations.read_translations(language, source.stem).values())
+        for row in rows_of_words_table(source.read_text() if language == ENGLISH else translated):
             words, meaning = (cell.strip() for cell in row.strip("|").split("|", 1))
             plain = re.sub(r"[*`]", "", re.sub(r" \(.*?\)", "", words))
             found.append(GlossaryEntry(tuple(plain.split(", ")), source.stem.partition("-")[0], meaning))
@@ -64,10 +68,10 @@ def rows_of_words_table(text: str) -> list[str]:
     return table.group(1).splitlines()[2:] if table else []
 
 
-def first_explanations(sources: list[Path]) -> dict[str, GlossaryEntry]:
+def first_explanations(sources: list[Path], language: str = ENGLISH) -> dict[str, GlossaryEntry]:
     """Each word with the row that explains it first."""
     first: dict[str, GlossaryEntry] = {}
-    for entry in glossary_entries(sources):
+    for entry in glossary_entries(sources, language):
         for word in entry.words:
             first.setdefault(word, entry)
     return first

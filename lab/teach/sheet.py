@@ -1,6 +1,7 @@
 """The sheet for each learner's table: commands, what a cell can be asked, a rule, and the words of the lessons, on one printed page.
 
-`make sheet` writes slides/sheet.html, and slides/sheet.pdf where there is a Chromium to print it.
+`make sheet` writes slides/sheet.html, the same in each other language, slides/ko/sheet.html, and PDFs beside them where there is a
+Chromium to print them.
 """
 
 import re
@@ -11,7 +12,8 @@ from html import escape
 from pathlib import Path
 
 from lab.model.formatting import html_with_code
-from lab.teach import glossary
+from lab.model.language import ENGLISH, say, speak
+from lab.teach import glossary, translations
 from lab.teach.lessons import lesson_sources
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -33,7 +35,8 @@ CELLS = {
     "Kernel → Shut Down Kernel": "frees the memory; do so after each lesson",
 }
 RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(20000000),(43200)"
-PARTS = "number, state, keys, unique fields, field, aggregate, comparison, limit, window in minutes"
+TITLE = "Rules that change at run time, on event streams"
+PARTS = "number, state, keys, unique fields, field, aggregate, comparison, limit, window in minutes."
 STYLE = """
 @page { size: A4; margin: 9mm; }
 body { font: 8.6pt/1.22 system-ui, sans-serif; margin: 0; color: #111; }
@@ -46,19 +49,24 @@ code { font: 8pt ui-monospace, monospace; } dl { margin: 0; }
 """
 
 
-def cheat_sheet_html() -> str:
+def cheat_sheet_html(language: str = ENGLISH) -> str:
     """The sheet as HTML."""
+    speak(language)
     chosen = [source for source in lesson_sources() if source.stem[:2] in WORDS_OF]
-    words = sorted(glossary.first_explanations(chosen).items(), key=lambda pair: pair[0].lower())
+    explained = glossary.first_explanations(chosen, language)
+    words = sorted(explained.items(), key=lambda pair: pair[0].lower())
     listed = "".join(
         f"<div><dt>{escape(word)}</dt> <dd>{_marked(entry.meaning)}</dd></div>" for word, entry in words
     )
+    commands = _list({command: say(COMMANDS[command]) for command in COMMANDS})
+    cells = _list({cell: say(CELLS[cell]) for cell in CELLS})
+    both_ends = say("The window ends with each event, and both ends count.")
     return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Rules on streams</title><style>{STYLE}</style></head><body>'
-        f"<h1>Rules that change at run time, on event streams</h1><div class=pair><div><h2>In a terminal</h2>{_list(COMMANDS)}</div>"
-        f"<div><h2>In a notebook</h2>{_list(CELLS)}</div></div>"
-        f"<h2>A rule</h2><code>{escape(RULE)}</code><br>{PARTS}. The window ends with each event, and both ends count."
-        f"<h2>Words</h2><dl class=words>{listed}</dl></body></html>"
+        f'<!DOCTYPE html><html lang="{language}"><head><meta charset="utf-8"><title>{say(TITLE)}</title><style>{STYLE}</style></head><body>'
+        f"<h1>{say(TITLE)}</h1><div class=pair><div><h2>{say('In a terminal')}</h2>{commands}</div>"
+        f"<div><h2>{say('In a notebook')}</h2>{cells}</div></div>"
+        f"<h2>{say('A rule')}</h2><code>{escape(RULE)}</code><br>{say(PARTS)} {both_ends}"
+        f"<h2>{say('Words')}</h2><dl class=words>{listed}</dl></body></html>"
     )
 
 
@@ -89,8 +97,14 @@ def print_to_pdf(html: Path) -> Path | None:
     return pdf
 
 
+def main(folder: Path) -> None:
+    """Writes the sheet into a folder, and that of each other language into a folder below it."""
+    for language in (ENGLISH, *translations.languages()):
+        sheet = folder / ("" if language == ENGLISH else language) / "sheet.html"
+        sheet.parent.mkdir(parents=True, exist_ok=True)
+        sheet.write_text(cheat_sheet_html(language))
+        print(sheet, print_to_pdf(sheet) or "(no Chromium here: print it from a browser)")
+
+
 if __name__ == "__main__":
-    sheet = Path(sys.argv[1])
-    sheet.parent.mkdir(exist_ok=True)
-    sheet.write_text(cheat_sheet_html())
-    print(sheet, print_to_pdf(sheet) or "(no Chromium here: print it from a browser)")
+    main(Path(sys.argv[1]))

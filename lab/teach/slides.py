@@ -1,5 +1,8 @@
 """Slides for a talk, generated from a lesson: `make slides` writes slides/*.html, each complete in itself, for a room without network.
 
+A lesson that has a translation also has slides in its language, slides/ko/*.html. The English cell says what is on a slide, the
+translated one how it reads.
+
     heading                 a slide; ### one below it
     picture, list, table    on the slide
     paragraph               its first sentence and its questions on the slide, all of it in the speaker's notes (key S)
@@ -24,55 +27,58 @@ import nbformat
 from nbconvert import SlidesExporter
 from nbformat import NotebookNode
 
-from lab.teach.lessons import FOLDER, lesson_sources, parse_prediction
+from lab.model.language import ENGLISH, say, speak
+from lab.teach import translations
+from lab.teach.lessons import FOLDER, columns, languages_of, lesson_sources, parse_prediction
 
 REVEAL = FOLDER / "slides" / "reveal"  # as its authors publish it, with its licence
 LEFT_OUT = ("When you are done", "Where this comes from")
 FENCE, HEADING, LIST = "```", re.compile(r"(#+) (.*)"), re.compile(r"([-*]|\d+\.) ")
 ENTRY = re.compile(r"\n(?=[-*] |\d+\. )")
-SENTENCE = re.compile(r".+?(?:[.?!][*_)]*(?=\s|$)|$)\s*")
+SENTENCE = re.compile(r".+?(?:[.?!][*_)]*(?=\s|$)|[。？！][）”]*(?:[*_]+(?=\s|$))?|$)\s*")
 EXERCISE = "Exercise "
 PICTURES = FOLDER.parent / "docs" / "pictures"  # of scopes, as a browser showed them
 SCOPES = {"WindowScope": "window-scope.png", "KeyGroupScope": "key-group-scope.png"}
 # that a slide holds, that a line holds; a picture's line beside one of text
 LINES, LETTERS, SMALL = 14, 76, 0.62
 WIDTH, HEIGHT = 1366, 768
-MORE = " (more)"
+Section = tuple[int, str, list[str]]  # level, title and blocks of a heading
 
 
-def slide_notebook(source: Path) -> NotebookNode:
+def slide_notebook(source: Path, language: str = ENGLISH) -> NotebookNode:
     """The notebook of a lesson's slides: markdown cells with their places in the talk."""
+    speak(language)
     made = nbformat.v4.new_notebook()
-    made.cells = list(_cells(source))
+    made.cells = list(_cells(source, translations.read_translations(language, source.stem)))
     for number, cell in enumerate(made.cells):
         cell["id"] = f"slide-{number}"
     made.metadata["title"] = source.stem
     return made
 
 
-def slides_page(source: Path) -> str:
+def slides_page(source: Path, language: str = ENGLISH) -> str:
     """A self-contained page."""
     exporter = SlidesExporter(
         extra_template_paths=[str(REVEAL.parent)], template_file="slides.html.j2", exclude_input_prompt=True
     )
     files = {path.name.replace(".", "_"): path.read_text() for path in REVEAL.iterdir() if path.suffix}
-    return exporter.from_notebook_node(
-        slide_notebook(source), resources=files | {"width": WIDTH, "height": HEIGHT}
-    )[0]
+    resources = files | {"width": WIDTH, "height": HEIGHT, "language": language}
+    return exporter.from_notebook_node(slide_notebook(source, language), resources=resources)[0]
 
 
-def _cells(source: Path) -> Iterator[NotebookNode]:
+def _cells(source: Path, translated: dict[str, str]) -> Iterator[NotebookNode]:
     for cell in jupytext.read(source).cells:
+        text = translated.get(cell.source, cell.source)
         if cell.cell_type == "markdown":
-            for level, title, blocks in _sections(cell.source):
-                yield from _section(level, title, blocks)
-        elif asked := parse_prediction(cell.source):
+            for of_source, of_text in zip(_sections(cell.source), _sections(text), strict=True):
+                yield from _section(of_source, of_text)
+        elif asked := parse_prediction(text):
             question, options, right, because = asked
             listed = "\n".join(f"- {option}" for option in options)
-            yield _cell("subslide", f"### What do you think?\n\n{question}\n\n{listed}")
+            yield _cell("subslide", f"### {say('What do you think?')}\n\n{question}\n\n{listed}")
             yield _cell("fragment", f"**{right}** {because}")
         else:
-            yield from _drawn(cell.source)
+            yield from _drawn(text)
 
 
 def _cell(kind: str, text: str) -> NotebookNode:
@@ -88,13 +94,14 @@ def _drawn(code: str) -> Iterator[NotebookNode]:
             yield _cell("subslide", f'<img class="scope" alt="{name}" src="data:image/png;base64,{data}">')
         elif name.startswith("pictures.") or name in ("compare_rules", "RuleTuningScope"):
             texts = [each.value for each in call.args if isinstance(each, ast.Constant)]
-            title = next((text for text in texts if isinstance(text, str)), "A plot")
+            title = next((text for text in texts if isinstance(text, str)), say("A plot"))
             yield _cell(
-                "subslide", f"### {title}\n\nRun the cell in the notebook, and look at its plot together."
+                "subslide",
+                f"### {title}\n\n{say('Run the cell in the notebook, and look at its plot together.')}",
             )
 
 
-def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:
+def _sections(text: str) -> Iterator[Section]:
     """Level, title and blocks of each heading; what comes before the first has level 0.
 
     >>> list(_sections("# A\\n\\nb\\nc\\n\\n## D"))
@@ -125,19 +132,22 @@ def _blocks(text: str) -> Iterator[str]:
             block = []
 
 
-def _section(level: int, title: str, blocks: list[str]) -> Iterator[NotebookNode]:
+def _section(source: Section, translated: Section) -> Iterator[NotebookNode]:
     """The slides of one heading, as many as its blocks need, and the notes to them."""
-    if title in LEFT_OUT:
+    (level, english, _), (_, title, _) = source, translated
+    if english in LEFT_OUT:
         return
     kind = "slide" if level in (1, 2) else "subslide"
     heading = f"{'#' * max(level, 2)} {title}" if level else ""
     page: list[str] = []
     notes: list[str] = []
-    for block in chain.from_iterable(map(_pieces, blocks)):
-        shown = _shown(block, whole=title.startswith(EXERCISE))
+    pieces = (chain.from_iterable(map(_pieces, blocks)) for _, _, blocks in (source, translated))
+    for of_source, block in zip(*pieces, strict=True):
+        shown = _shown(block, whole=english.startswith(EXERCISE)) if _is_shown(of_source) else ""
         if page and shown and sum(map(_height, page)) + _height(shown) > LINES:
             yield from _slide(kind, heading, page, notes)
-            kind, heading, page, notes = "subslide", heading.removesuffix(MORE) + MORE * bool(heading), [], []
+            more = say(" (more)")
+            kind, heading, page, notes = "subslide", heading.removesuffix(more) + more * bool(heading), [], []
         page += [shown] if shown else []
         notes.append(block)
     if page or level:
@@ -155,20 +165,23 @@ def _pieces(block: str) -> list[str]:
     return ENTRY.split(block) if LIST.match(block) else [block]
 
 
+def _is_shown(block: str) -> bool:
+    """Whether a room sees anything of a block: not of the table of words, nor of what only a reader needs."""
+    return not block.startswith(("| term", "| word", "**Words**", "*Time needed", "<"))
+
+
 def _shown(block: str, whole: bool = False) -> str:
     """What of a block a room sees: pictures, lists and tables whole; of a paragraph the first sentence and all questions,
-    or the `whole` of it; no table of words.
+    or the `whole` of it.
 
-    >>> _shown("One: a *pair*. Two. *Which one?* It is said below.")
-    'One: a *pair*. *Which one?*'
+    >>> _shown("One: a *pair*. Two. *Which one?* It is said below."), _shown("一。*二*。三？四。")
+    ('One: a *pair*. *Which one?*', '一。三？')
     """
     if block.startswith((FENCE, "|")) or LIST.match(block):
-        return "" if block.startswith(("| term", "| word")) else block
-    if block.startswith(("**Words**", "*Time needed", "<")):
-        return ""
+        return block
     first, *others = SENTENCE.findall(" ".join(block.split()))
-    shown = [first, *(each for each in others if whole or each.rstrip(" *_)").endswith("?"))]
-    return "".join(f"{each.rstrip()} " for each in shown).rstrip()
+    shown = [first, *(each for each in others if whole or each.rstrip(" *_)）”").endswith(("?", "？")))]
+    return "".join(shown).rstrip()
 
 
 def _height(block: str) -> float:
@@ -178,16 +191,17 @@ def _height(block: str) -> float:
         return 1 + SMALL * len(lines)
     if block.startswith("|"):
         return 0.5 + 1.15 * len(lines)
-    return 1.3 + len(" ".join(lines)) // LETTERS
+    return 1.3 + columns(" ".join(lines)) // LETTERS
 
 
 def main(folder: Path) -> None:
-    """Writes the slides of all lessons into a folder."""
-    folder.mkdir(exist_ok=True)
+    """Writes the slides of all lessons into a folder, and into one below it for each language."""
     for source in lesson_sources():
-        if source.stem[0].isdigit():
-            (folder / f"{source.stem}.html").write_text(slides_page(source))
-            print(folder / f"{source.stem}.html")
+        for language in languages_of(source) if source.stem[0].isdigit() else ():
+            page = folder / ("" if language == ENGLISH else language) / f"{source.stem}.html"
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(slides_page(source, language))
+            print(page)
 
 
 if __name__ == "__main__":

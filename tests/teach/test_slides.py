@@ -1,13 +1,15 @@
 """Slides and the printed sheet: complete in themselves, and no more on each than fits."""
 
+import html
 import re
 
 import pytest
 
+from lab.model import language as speaking
 from lab.model.rules import parse_message
 from lab.model.schema import PAYMENTS
-from lab.teach import sheet, slides
-from lab.teach.lessons import lesson_sources
+from lab.teach import sheet, slides, translations
+from lab.teach.lessons import languages_of, lesson_sources
 from tests.browser.jupyter import CHROMIUM, Watched, chromium
 
 SOURCE = """\
@@ -112,11 +114,49 @@ def test_the_rule_on_the_sheet_is_one():
     assert parse_message(sheet.RULE, PAYMENTS).kind == "rule"
 
 
+TRANSLATED = [(source, language) for source in LESSONS for language in languages_of(source)[1:]]
+
+
+@pytest.fixture(autouse=True)
+def language_of_the_process(monkeypatch):
+    monkeypatch.setattr(speaking, "_chosen", [])
+
+
+@pytest.mark.parametrize("source, language", TRANSLATED, ids=lambda value: getattr(value, "stem", value))
+def test_translated_slides_say_as_much_in_their_language(source, language):
+    """As many exercises, predictions and pictures as the English ones, with nothing that says how to use the notebook."""
+    decks = [slides.slide_notebook(source, spoken).cells for spoken in ("en", language)]
+    kinds = [
+        [
+            cell.metadata.slideshow.slide_type
+            for cell in deck
+            if "fragment" in cell.metadata.slideshow.slide_type
+        ]
+        for deck in decks
+    ]
+    assert kinds[0] == kinds[1]
+    shown = [cell.source for cell in decks[1] if cell.metadata.slideshow.slide_type != "notes"]
+    assert not [text for text in shown if "Shut Down Kernel" in text or "What do you think" in text]
+    assert all(re.search("[가-힣\u4e00-\u9fff]", text) or "<img" in text or "```" in text for text in shown)
+
+
+@pytest.mark.parametrize("language", translations.languages())
+def test_the_sheet_of_a_language_has_the_words_of_its_lessons(language):
+    english, spoken = (sheet.cheat_sheet_html(each) for each in ("en", language))
+    assert spoken.count("<dt><code>") == english.count("<dt><code>") and sheet.RULE in html.unescape(spoken)
+    assert 0.8 < spoken.count("<div><dt>") / english.count("<div><dt>") < 1.2
+    assert not re.search("<dd>[A-Za-z, ]+</dd>", spoken)
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize("source", LESSONS, ids=lambda path: path.stem)
-def test_every_slide_fits_a_small_projector_and_asks_nobody_for_anything(source, tmp_path):
+@pytest.mark.parametrize(
+    "source, language",
+    [*((source, "en") for source in LESSONS), *TRANSLATED],
+    ids=lambda value: getattr(value, "stem", value),
+)
+def test_every_slide_fits_a_small_projector_and_asks_nobody_for_anything(source, language, tmp_path):
     page_file = tmp_path / "slides.html"
-    page_file.write_text(slides.slides_page(source))
+    page_file.write_text(slides.slides_page(source, language))
     too_big = []
     with chromium() as browser:
         watched = Watched(browser, width=slides.WIDTH, height=slides.HEIGHT)
@@ -142,10 +182,11 @@ def test_every_slide_fits_a_small_projector_and_asks_nobody_for_anything(source,
 
 
 @pytest.mark.browser
-def test_the_sheet_is_one_page(tmp_path):
+@pytest.mark.parametrize("language", ["en", *translations.languages()])
+def test_the_sheet_is_one_page(language, tmp_path):
     if CHROMIUM is None:
         pytest.skip("no Chromium here")
-    html = tmp_path / "sheet.html"
-    html.write_text(sheet.cheat_sheet_html())
-    pdf = sheet.print_to_pdf(html).read_bytes()
+    page = tmp_path / "sheet.html"
+    page.write_text(sheet.cheat_sheet_html(language))
+    pdf = sheet.print_to_pdf(page).read_bytes()
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1
