@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lab.engine.compiled import blocks, layout
+from lab.engine.compiled import blocks, groups, layout
 from lab.engine.compiled.aggregates import forms
 from lab.model import horizon
 from lab.model.aggregates import AGGREGATES
@@ -34,6 +34,7 @@ def page_layout() -> dict[str, Any]:
         "spoke": SPOKE,
         "sizes": SIZES,
         "scratch": forms.SCRATCH,
+        "twins": groups.MOST_TWINS,
         "halfBlock": blocks.HALF,
         "block": layout.NEWER_BLOCK + 1,
         "lanes": forms.LANES,

@@ -36,6 +36,7 @@ from lab.engine.compiled.layout import (
     RESET_SEQ,
     SEQ,
     TIME,
+    VIEWS,
     Batch,
     Rules,
     Store,
@@ -85,7 +86,7 @@ BATCH_ARRAYS = {
 
 
 assert (
-    (*STORE_ARRAYS,) == Store._fields
+    (*STORE_ARRAYS,) == tuple(name for name in Store._fields if name not in VIEWS)
     and (*RULES_ARRAYS,) == Rules._fields
     and (*BATCH_ARRAYS,) == Batch._fields
 )
@@ -140,13 +141,15 @@ SIGMA = np.array(
 )
 
 
-def _array(context, builder, frame, place: int, of: types.Array):
-    """The array whose address and lengths stand at a place of the frame."""
+def _array(context, builder, frame, place: int, of: types.Array, is_view: bool = False):
+    """The array whose address and lengths stand at a place of the frame; `is_view`: as int32s, where it is of int64s."""
 
     def number(at: int):
         return builder.load(builder.gep(frame, [context.get_constant(types.intp, at)]))
 
     lengths = [number(place + 1 + dimension) for dimension in range(of.ndim)]
+    if is_view:
+        lengths[-1] = builder.shl(lengths[-1], context.get_constant(types.intp, 1))
     size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(of.dtype)))
     steps = [size]
     for length in lengths[:0:-1]:
@@ -158,14 +161,14 @@ def _array(context, builder, frame, place: int, of: types.Array):
     return made._getvalue()
 
 
-def _read(of: Any, arrays: list[tuple[int, types.Array]]) -> Callable:
+def _read(of: Any, arrays: list[tuple]) -> Callable:
     """A function in compiled code that makes arrays, or one, out of the frame at an address."""
 
     @intrinsic
     def read(typing, address):
         def make(context, builder, signature, arguments):
             frame = builder.inttoptr(arguments[0], context.get_value_type(types.int64).as_pointer())
-            found = [_array(context, builder, frame, place, kind) for place, kind in arrays]
+            found = [_array(context, builder, frame, *array) for array in arrays]
             return context.make_tuple(builder, of, found) if isinstance(of, types.BaseTuple) else found[0]
 
         return of(types.int64), make
@@ -179,8 +182,12 @@ def _tuple(of: type, arrays: dict[str, tuple[int, int]], first_slot: int) -> Cal
         4: types.int32,
         layout.AGGREGATE_ROW.itemsize: from_dtype(layout.AGGREGATE_ROW),
     }
-    kinds = [types.Array(elements[size], n, "C") for size, n in arrays.values()]
-    return _read(types.NamedTuple(kinds, of), list(zip(frame_slots(arrays, first_slot).values(), kinds)))
+    slots, found = frame_slots(arrays, first_slot), []
+    for name in of._fields:  # type: ignore[attr-defined]
+        size, dimensions = arrays[VIEWS.get(name, name)]
+        kind = types.Array(elements[4 if name in VIEWS else size], dimensions, "C")
+        found.append((slots[VIEWS.get(name, name)], kind, name in VIEWS))
+    return _read(types.NamedTuple([kind for _, kind, _ in found], of), found)
 
 
 def _single(kind: types.Type, dimensions: int, place: int) -> Callable:
@@ -244,18 +251,18 @@ def move_events(frame):
             new.scalars[EVENTS] += 1
             for column in range(old.events.shape[1]):
                 new.events[row, column] = old.events[j, column]
-            g = old.events[j, GROUP]
-            new.events[row, GROUP] = find_or_add_group(new, old.groups[g, KEY_GROUP], key, g)
-            note_time(new, old.groups[g, KEY_GROUP], new.events[row, GROUP], old.events[j, TIME])
+            g = old.links[j, GROUP]
+            new.links[row, GROUP] = find_or_add_group(new, old.group_links[g, KEY_GROUP], key, g)
+            note_time(new, old.group_links[g, KEY_GROUP], new.links[row, GROUP], old.events[j, TIME])
         old.events[j, SEQ] = row  # the event's row in the new store; nobody uses the old store any more
     for j in range(old.scalars[EVENTS]):
         row = old.events[j, SEQ]
         if row != NOTHING:
             for column in (PREV, NEXT):  # of a group the oldest go, in order of time
-                other = old.events[j, column]
-                new.events[row, column] = NOTHING if other == NOTHING else old.events[other, SEQ]
-            if new.events[row, NEXT] == NOTHING:
-                new.groups[new.events[row, GROUP], NEWEST] = row
+                other = old.links[j, column]
+                new.links[row, column] = NOTHING if other == NOTHING else old.events[other, SEQ]
+            if new.links[row, NEXT] == NOTHING:
+                new.group_links[new.links[row, GROUP], NEWEST] = row
     for row in old.same_time_table:
         if row != 0 and old.events[row - 1, SEQ] != NOTHING:
             add_to_same_time_table(new, old.events[row - 1, SEQ])
@@ -271,8 +278,8 @@ def move_events(frame):
 @njit_without_allocation
 def is_still_needed(store, event_row, before_ms, reach_ms):
     """Whether an event is not older than a time, and than what its group holds."""
-    t, group = store.events[event_row, TIME], store.events[event_row, GROUP]
-    by_groups = time_reached_by_groups(store, store.groups[group, KEY_GROUP])
+    t, group = store.events[event_row, TIME], store.links[event_row, GROUP]
+    by_groups = time_reached_by_groups(store, store.group_links[group, KEY_GROUP])
     return t >= before_ms and t >= max(by_groups, time_reached_by_events(store, group)) - reach_ms
 
 

@@ -112,7 +112,7 @@ class Route {
       scalars: [8, LAYOUT.sizes], newest: [8, keyGroups, 2 * LAYOUT.witnesses], events: [8, room.events, at.VALUES + this.columns.size], queues: [4, room.events, queues, 2],
       groups: [8, room.groups, at.KEY + this.keyColumns.length], group_table: [4, powerOfTwo(2 * room.groups)], accumulator_starts: [4, room.groups, aggregateCount],
       accumulators: [8, Math.max(room.accumulators, ROOM_AT_FIRST)], distinct_table: [4, powerOfTwo(2 * room.events * distinct), 3],
-      reset_table: [8, powerOfTwo(room.resets), 3], same_time_table: [4, powerOfTwo(2 * room.events)],
+      reset_table: [8, powerOfTwo(room.resets), 3], same_time_table: [4, powerOfTwo(2 * (room.events + LAYOUT.twins))],
       blocks: [8, blocks, LAYOUT.block], block_totals: [8, blocks, aggregateCount, LAYOUT.lanes], scratch: [8, LAYOUT.scratch],
     }, ["events", "groups", "group_table", "accumulator_starts", "distinct_table", "reset_table"]); // of events and groups the loop fills a row before it reads it
     store.i64("scalars")[at.SALT] = crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;

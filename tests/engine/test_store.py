@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled import groups, layout, window
+from lab.engine.compiled import layout, window
 from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.windows import arrays
@@ -114,6 +114,8 @@ def test_rules_that_differ_in_limit_operator_and_state_share_a_running_aggregate
         assert len(held.rules) == 300 and len(held.keys) == 1
         fired = sum(50 > n for n in range(1, 300, 3)) + sum(50 < n for n in range(2, 300, 3))
         assert len(engine.out["alerts"]) == fired
+        assert held.arrays["scalars"][layout.LANES] == 0, "a group's only event needs no accumulator"
+        engine.run_batch([login(2, 101, 50)])
         assert held.arrays["scalars"][layout.LANES] == held.lanes == ACCUMULATOR_LAYOUTS["SUM"].lanes
 
 
@@ -167,14 +169,6 @@ def test_the_oldest_event_that_can_still_count_is_held_after_a_restart():
         engine.run_batch(log[3:])
         assert_same(engine.out, evaluate_log(LOGINS, log))
         assert [json.loads(line)["aggregate"] for line in engine.out["alerts"]] == ["8.00"]
-
-
-def test_room_is_made_for_each_new_group_once():
-    with engine_on() as engine:
-        engine.run_batch([total(1), login(1, 100, 1)])
-        (held,) = stores(engine)
-        users = np.array([[1], [2], [3], [2], [1]])
-        assert groups.count_new_groups(held.store, users, np.full(16, layout.NOTHING, np.int32)) == 2
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")

@@ -49,19 +49,19 @@ LONGEST_WALK = 2 * HALF  # steps of a walk without an index
 
 @njit_without_allocation
 def has_blocks(store, group):
-    return store.groups[group, BLOCK] != NOTHING
+    return store.group_links[group, BLOCK] != NOTHING
 
 
 @njit_without_allocation
 def make_blocks(store, group):
     """Divides the events of a group that has no blocks yet."""
     newer = NOTHING
-    event = store.groups[group, NEWEST]
+    event = store.group_links[group, NEWEST]
     while event != NOTHING:
         block = store.scalars[BLOCKS]
         store.scalars[BLOCKS] += 1
         if newer == NOTHING:
-            store.groups[group, BLOCK] = block
+            store.group_links[group, BLOCK] = block
         else:
             store.blocks[newer, OLDER_BLOCK] = block
         store.blocks[block, NEWER_BLOCK] = newer
@@ -72,14 +72,14 @@ def make_blocks(store, group):
             store.blocks[block, OLDEST] = event
             store.blocks[block, OLDEST_TIME] = store.events[event, TIME]
             store.blocks[block, LENGTH] += 1
-            event = store.events[event, PREV]
+            event = store.links[event, PREV]
         newer = block
 
 
 @njit_without_allocation
 def block_at_time(store, group, time_ms):
     """The group's newest block that begins at or before a time; its oldest block if there is none."""
-    block = store.groups[group, BLOCK]
+    block = store.group_links[group, BLOCK]
     while store.blocks[block, OLDEST_TIME] > time_ms and store.blocks[block, OLDER_BLOCK] != NOTHING:
         block = store.blocks[block, OLDER_BLOCK]
     return block
@@ -90,7 +90,9 @@ def newest_event_in_block(store, group, block):
     """The newest event of a block."""
     newer = store.blocks[block, NEWER_BLOCK]
     return (
-        store.groups[group, NEWEST] if newer == NOTHING else store.events[store.blocks[newer, OLDEST], PREV]
+        store.group_links[group, NEWEST]
+        if newer == NOTHING
+        else store.links[store.blocks[newer, OLDEST], PREV]
     )
 
 
@@ -102,7 +104,7 @@ def last_event_at_or_before_by_blocks(store, group, time_ms):
         return NOTHING
     p = newest_event_in_block(store, group, block)
     while store.events[p, TIME] > time_ms:
-        p = store.events[p, PREV]
+        p = store.links[p, PREV]
     return p
 
 
@@ -127,7 +129,7 @@ def split_block(store, group, block):
     store.scalars[BLOCKS] += 1
     first = store.blocks[block, OLDEST]
     for _ in range(HALF):
-        first = store.events[first, NEXT]
+        first = store.links[first, NEXT]
     store.blocks[new, OLDEST] = first
     store.blocks[new, OLDEST_TIME] = store.events[first, TIME]
     store.blocks[new, LENGTH] = store.blocks[block, LENGTH] - HALF
@@ -137,7 +139,7 @@ def split_block(store, group, block):
     store.blocks[block, LENGTH] = HALF
     store.blocks[block, NEWER_BLOCK] = new
     if newer == NOTHING:
-        store.groups[group, BLOCK] = new
+        store.group_links[group, BLOCK] = new
     else:
         store.blocks[newer, OLDER_BLOCK] = new
 
@@ -159,7 +161,7 @@ def aggregate_time_range(store, rules, aggregate, accumulator, group, end_ms, sk
     while event != NOTHING and (store.events[event, TIME] > end_ms or event == skipped_event):
         if event == store.blocks[block, OLDEST]:
             block = store.blocks[block, OLDER_BLOCK]
-        event = store.events[event, PREV]
+        event = store.links[event, PREV]
     if event == NOTHING:
         return
     add_events_to_sums(store, rules, aggregate, sums, event, store.blocks[block, OLDEST], start_ms)
@@ -194,7 +196,7 @@ def add_events_to_sums(store, rules, aggregate, sums, newest_event, oldest_event
                 add_or_subtract(store, rules, aggregate, sums, newest_event, 1)
         if newest_event == oldest_event:
             return
-        newest_event = store.events[newest_event, PREV]
+        newest_event = store.links[newest_event, PREV]
 
 
 @njit_without_allocation
@@ -247,7 +249,7 @@ def insert_in_queue_by_blocks(store, rules, aggregate, accumulator, event, sums)
     """
     if not is_counted(store, rules, aggregate, accumulator, event):
         return
-    group = store.events[event, GROUP]
+    group = store.links[event, GROUP]
     aggregate_time_range(
         *(
             store,
@@ -255,7 +257,7 @@ def insert_in_queue_by_blocks(store, rules, aggregate, accumulator, event, sums)
             aggregate,
             accumulator,
             group,
-            store.events[store.groups[group, NEWEST], TIME],
+            store.events[store.group_links[group, NEWEST], TIME],
             NOTHING,
         ),
         *(store.events[event, TIME] + 1, sums),

@@ -138,7 +138,10 @@ def count_alert_if_allowed(store, rules, rule_row, group, event):
     ]
     # until now, the event did not count for this aggregate
     offset = np.int64(store.accumulator_starts[group, aggregate])
-    if store.events[event, TIME] >= store.events[store.accumulators[offset + START], TIME]:
+    if (
+        offset != NOTHING
+        and store.events[event, TIME] >= store.events[store.accumulators[offset + START], TIME]
+    ):
         store.accumulators[offset + N] += 1
     # no total of a block has it yet: at an event, only totals of older blocks are computed
     return True

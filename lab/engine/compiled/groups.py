@@ -40,6 +40,15 @@ from lab.engine.compiled.layout import (
 )
 
 RUN = 64  # events of one time and group, after which a hash table tells which ids they have
+MOST_TWINS = RUN + 1  # entries that one event adds to that table
+
+
+@njit_without_allocation
+def has_room_for_event(store):
+    """Whether there is room for one more event's group, and for its run in the table of events of one time."""
+    return store.scalars[GROUPS] < len(store.groups) and 2 * (store.scalars[TWINS] + MOST_TWINS) <= len(
+        store.same_time_table
+    )
 
 
 @njit_without_allocation
@@ -79,9 +88,9 @@ def find_or_add_group(store, key_group, keys, row):
     group = store.scalars[GROUPS]
     store.scalars[GROUPS] += 1
     store.group_table[slot] = group
-    store.groups[group, NEWEST] = NOTHING
-    store.groups[group, KEY_GROUP] = key_group
-    store.groups[group, BLOCK] = NOTHING
+    store.group_links[group, NEWEST] = NOTHING
+    store.group_links[group, KEY_GROUP] = key_group
+    store.group_links[group, BLOCK] = NOTHING
     for k in range(keys.shape[1]):
         store.groups[group, KEY + k] = keys[row, k]
     store.accumulator_starts[group, :] = NOTHING
@@ -105,9 +114,9 @@ def prefetch_windows(store, batch, first_row, end_row):
     touched = np.int64(0)
     for row in range(first_row, end_row):
         group = batch.groups[row]
-        if group == NOTHING or store.groups[group, NEWEST] == NOTHING:
+        if group == NOTHING or store.group_links[group, NEWEST] == NOTHING:
             continue
-        touched ^= store.events[store.groups[group, NEWEST], TIME]
+        touched ^= store.events[store.group_links[group, NEWEST], TIME]
         for slot in store.accumulator_starts[group]:
             if slot != NOTHING and store.accumulators[slot + START] != NOTHING:
                 touched ^= store.events[store.accumulators[slot + START], TIME]
@@ -115,25 +124,13 @@ def prefetch_windows(store, batch, first_row, end_row):
 
 
 @njit_without_allocation
-def count_new_groups(store, keys, empty_table):
-    """How many groups rows of keys would add; `empty_table`: an empty hash table with at least two slots per row."""
-    new = 0
-    for row in range(len(keys)):
-        if store.group_table[find_group_slot(store, keys, row)] == NOTHING:
-            slot = find_slot(empty_table, keys, 0, store.scalars[SALT], keys, row)
-            new += empty_table[slot] == NOTHING
-            empty_table[slot] = row
-    return new
-
-
-@njit_without_allocation
 def last_event_at_or_before(store, group, time_ms):
     """The group's last event, in time order, at or before a time."""
     if has_blocks(store, group):
         return last_event_at_or_before_by_blocks(store, group, time_ms)
-    last_at_or_before, steps = store.groups[group, NEWEST], 0
+    last_at_or_before, steps = store.group_links[group, NEWEST], 0
     while last_at_or_before != NOTHING and store.events[last_at_or_before, TIME] > time_ms:
-        last_at_or_before = store.events[last_at_or_before, PREV]
+        last_at_or_before = store.links[last_at_or_before, PREV]
         steps += 1
     if steps > LONGEST_WALK:
         make_blocks(store, group)
@@ -157,7 +154,7 @@ def find_stored_event(store, group, last_at_or_before, time_ms, event_id):
             return np.int64(NOTHING)
         if store.events[last_at_or_before, ID] == event_id and is_not_taken_back(store, last_at_or_before):
             return np.int64(last_at_or_before)
-        last_at_or_before = store.events[last_at_or_before, PREV]
+        last_at_or_before = store.links[last_at_or_before, PREV]
     if last_at_or_before == NOTHING or store.events[last_at_or_before, TIME] != time_ms:
         return np.int64(NOTHING)
     found = np.int64(store.same_time_table[find_same_time_slot(store, group, time_ms, event_id)]) - 1
@@ -177,7 +174,7 @@ def find_same_time_slot(store, group, time_ms, event_id):
         if (
             store.events[event, ID] == event_id
             and store.events[event, TIME] == time_ms
-            and store.events[event, GROUP] == group
+            and store.links[event, GROUP] == group
         ):
             return slot
         slot = (slot + 1) & last
@@ -188,7 +185,7 @@ def find_same_time_slot(store, group, time_ms, event_id):
 def add_to_same_time_table(store, event):
     """Adds an event to `same_time_table`, the table of events in long runs of one time."""
     slot = find_same_time_slot(
-        store, store.events[event, GROUP], store.events[event, TIME], store.events[event, ID]
+        store, store.links[event, GROUP], store.events[event, TIME], store.events[event, ID]
     )
     if store.same_time_table[slot] != 0 and not is_not_taken_back(store, event):
         return  # one that came again after this had been taken back
@@ -199,18 +196,18 @@ def add_to_same_time_table(store, event):
 @njit_without_allocation
 def index_long_run_of_same_time(store, event):
     """Adds an event, the newest of its time, to `same_time_table` if its run is long; adds the whole run when it becomes long."""
-    time_ms, last_at_or_before = store.events[event, TIME], store.events[event, PREV]
+    time_ms, last_at_or_before = store.events[event, TIME], store.links[event, PREV]
     for _ in range(RUN):
         if last_at_or_before == NOTHING or store.events[last_at_or_before, TIME] != time_ms:
             return
-        last_at_or_before = store.events[last_at_or_before, PREV]
+        last_at_or_before = store.links[last_at_or_before, PREV]
     add_to_same_time_table(store, event)
     if last_at_or_before != NOTHING and store.events[last_at_or_before, TIME] == time_ms:
         return
-    last_at_or_before = store.events[event, PREV]
+    last_at_or_before = store.links[event, PREV]
     for _ in range(RUN):
         add_to_same_time_table(store, last_at_or_before)
-        last_at_or_before = store.events[last_at_or_before, PREV]
+        last_at_or_before = store.links[last_at_or_before, PREV]
 
 
 @njit_without_allocation
@@ -231,22 +228,22 @@ def store_event(store, group, older_event, seq, batch, row):
     for c in range(batch.values.shape[1]):
         store.events[event, VALUES + c] = batch.values[row, c]
     q = (
-        store.groups[group, NEWEST] if older_event == NOTHING else store.events[older_event, NEXT]
+        store.group_links[group, NEWEST] if older_event == NOTHING else store.links[older_event, NEXT]
     )  # the newer neighbour
     if older_event == NOTHING:
         if has_blocks(store, group):
             q = store.blocks[block_at_time(store, group, batch.times_ms[row]), OLDEST]
-        while q != NOTHING and store.events[q, PREV] != NOTHING:
-            q = store.events[q, PREV]
+        while q != NOTHING and store.links[q, PREV] != NOTHING:
+            q = store.links[q, PREV]
     else:
-        store.events[older_event, NEXT] = event
+        store.links[older_event, NEXT] = event
     if q == NOTHING:
-        store.groups[group, NEWEST] = event
+        store.group_links[group, NEWEST] = event
     else:
-        store.events[q, PREV] = event
-    store.events[event, PREV] = older_event
-    store.events[event, NEXT] = q
-    store.events[event, GROUP] = group
+        store.links[q, PREV] = event
+    store.links[event, PREV] = older_event
+    store.links[event, NEXT] = q
+    store.links[event, GROUP] = group
     if has_blocks(store, group):
         add_event_to_block(store, group, event)
     index_long_run_of_same_time(store, event)

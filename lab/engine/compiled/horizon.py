@@ -41,11 +41,11 @@ def time_reached_by_groups(store, key_group):
 @njit_without_allocation
 def time_reached_by_events(store, group):
     """The time that as many events of a group have reached as it takes, NEVER if it has fewer events."""
-    event = store.groups[group, NEWEST]
+    event = store.group_links[group, NEWEST]
     for _ in range(store.newest.shape[1] // 2 - 1):
         if event == NOTHING:
             break
-        event = store.events[event, PREV]
+        event = store.links[event, PREV]
     return NEVER if event == NOTHING else store.events[event, TIME]
 
 
@@ -53,11 +53,11 @@ def time_reached_by_events(store, group):
 def times_reached(store, reached_log_ms, reached_ms):
     """Fills `reached_ms` with the time that each group has reached; `reached_log_ms`: a log time that no later record is logged before."""
     for group in range(store.scalars[GROUPS]):
-        by_groups = time_reached_by_groups(store, store.groups[group, KEY_GROUP])
+        by_groups = time_reached_by_groups(store, store.group_links[group, KEY_GROUP])
         reached_ms[group] = min(max(by_groups, time_reached_by_events(store, group)), reached_log_ms)
 
 
 @njit_without_allocation
 def newest_event(store, key_group):
     """The newest event of a key-group, which must have one."""
-    return store.groups[store.newest[key_group, store.newest.shape[1] // 2], NEWEST]
+    return store.group_links[store.newest[key_group, store.newest.shape[1] // 2], NEWEST]

@@ -8,7 +8,7 @@
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -23,10 +23,12 @@ NEVER = -(1 << 62)  # a time before all others
 NO_LOG_TIME = 1 << 62  # a time after all others: in a log that is not live, log time limits nothing
 LOW_BITS = 0xFFFFFFFF
 
-# columns of Store.events; PREV, NEXT: the group's neighbours in time order
-TIME, ID, SEQ, PREV, NEXT, GROUP, VALUES = range(7)
-# columns of Store.groups: the event at the newer end; the newest block, NOTHING for a group without; from KEY on the key
-NEWEST, KEY_GROUP, BLOCK, KEY = range(4)
+# columns of Store.events, int64s; between SEQ and VALUES are int32s, columns of Store.links: PREV, NEXT: the group's neighbours in time order
+TIME, ID, SEQ, VALUES = 0, 1, 2, 5
+PREV, NEXT, GROUP = range(6, 9)
+# columns of Store.groups: from KEY on the key; before are int32s, columns of Store.group_links: the event at the newer end; the newest
+# block, NOTHING for a group without
+NEWEST, KEY_GROUP, BLOCK, KEY = 0, 1, 2, 2
 # columns of Store.blocks: its oldest event and that event's time, how many events it has, the last one to arrive, its neighbours
 OLDEST, OLDEST_TIME, LENGTH, LATEST, OLDER_BLOCK, NEWER_BLOCK = range(6)
 OLDER, NEWER = range(2)  # columns of Store.queues
@@ -88,10 +90,14 @@ class Store(NamedTuple):
     newest: np.ndarray
     # [events, VALUES + columns] int64; a value is a scaled number, half of a string's digest, or the bits of fields not null
     events: np.ndarray
+    # the memory of `events` as int32s, two a column
+    links: np.ndarray
     # [events, aggregates with a queue, 2] int32: the neighbours in it
     queues: np.ndarray
     # [groups, KEY + key columns] int64
     groups: np.ndarray
+    # the memory of `groups` as int32s, two a column
+    group_links: np.ndarray
     # [power of 2] int32: hash table of groups
     group_table: np.ndarray
     # [groups, aggregates] int32: where in `accumulators` the group's accumulator of the aggregate begins, or NOTHING
@@ -110,6 +116,17 @@ class Store(NamedTuple):
     block_totals: np.ndarray
     # [SCRATCH] int64: room to calculate
     scratch: np.ndarray
+
+
+VIEWS = {
+    "links": "events",
+    "group_links": "groups",
+}  # arrays of Store that are the memory of others as int32s
+
+
+def store_of(arrays: Mapping[str, np.ndarray]) -> Store:
+    """A store of arrays, with their views."""
+    return Store(**arrays, **{view: arrays[name].view(np.int32) for view, name in VIEWS.items()})
 
 
 class Rules(NamedTuple):

@@ -5,6 +5,7 @@ import numpy as np
 from lab.engine.compiled.groups import (
     find_or_add_group,
     find_stored_event,
+    has_room_for_event,
     last_event_at_or_before,
     record_reset,
     store_event,
@@ -40,9 +41,9 @@ def store_record(store, group, time_ms, record_id, seq, state):
     store.events[event, TIME] = time_ms
     store.events[event, ID] = record_id
     store.events[event, SEQ] = seq
-    store.events[event, PREV] = NOTHING
-    store.events[event, NEXT] = NOTHING
-    store.events[event, GROUP] = group
+    store.links[event, PREV] = NOTHING
+    store.links[event, NEXT] = NOTHING
+    store.links[event, GROUP] = group
     store.events[event, VALUES] = state
 
 
@@ -51,7 +52,7 @@ def find_event_by_seq(store, key_group, seq):
     """The event of a key-group with this seq, NOTHING if none is stored."""
     event = first_row_with_seq(store.events, SEQ, 0, store.scalars[EVENTS], seq)
     while event < store.scalars[EVENTS] and store.events[event, SEQ] == seq:
-        if store.groups[store.events[event, GROUP], KEY_GROUP] == key_group:
+        if store.group_links[store.links[event, GROUP], KEY_GROUP] == key_group:
             return event
         event += 1  # of another task, before a rescale
     return np.int64(NOTHING)
@@ -80,14 +81,19 @@ def record_later_alerts(store, key_groups, seqs, first_seq):
         event = find_event_by_seq(store, key_groups[row], seqs[row])
         if event != NOTHING and store.events[event, VALUES] & ALERTED == 0:
             store.events[event, VALUES] |= ALERTED
-            group, time_ms = store.events[event, GROUP], store.events[event, TIME]
+            group, time_ms = store.links[event, GROUP], store.events[event, TIME]
             store_record(store, group, time_ms, seqs[row], first_seq + row, LATER_ALERT)
 
 
 @njit_without_allocation
-def load_events(store, batch, seqs):
-    """Restores events that were stored before, in order of arrival, without evaluating them."""
-    for row in range(len(batch.times_ms)):
+def load_events(store, batch, seqs, first_row):
+    """Restores events that were stored before, in order of arrival, without evaluating them.
+
+    From `first_row` on, as far as there is room; returns the row at which it stopped.
+    """
+    for row in range(first_row, len(batch.times_ms)):
+        if not has_room_for_event(store):
+            return row
         time_ms = batch.times_ms[row]
         group = find_or_add_group(store, batch.key_groups[row], batch.keys, row)
         last_at_or_before = last_event_at_or_before(store, group, time_ms)
@@ -105,6 +111,7 @@ def load_events(store, batch, seqs):
         else:
             store_event(store, group, last_at_or_before, seqs[row], batch, row)
             note_time(store, batch.key_groups[row], group, time_ms)
+    return len(batch.times_ms)
 
 
 @njit_without_allocation

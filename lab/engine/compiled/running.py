@@ -93,23 +93,23 @@ def evict_before(store, rules, aggregate, accumulator, start_ms):
     start = accumulator[START]
     while store.events[start, TIME] < start_ms:
         leave_window(store, rules, aggregate, accumulator, start)
-        start = store.events[start, NEXT]
+        start = store.links[start, NEXT]
     accumulator[START] = start
 
 
 @njit_without_allocation
 def rebuild_window(store, rules, aggregate, accumulator, group, since_ms, start_ms):
     """Clears a running window and adds the group's events from `since_ms` on; the window starts at `start_ms`."""
-    start = store.groups[group, NEWEST]
-    while store.events[start, PREV] != NOTHING and store.events[store.events[start, PREV], TIME] >= since_ms:
-        start = store.events[start, PREV]
+    start = store.group_links[group, NEWEST]
+    while store.links[start, PREV] != NOTHING and store.events[store.links[start, PREV], TIME] >= since_ms:
+        start = store.links[start, PREV]
     clear_accumulator(rules, aggregate, accumulator)
     if has_queue(rules, aggregate):
         accumulator[KNOWN] = since_ms
     accumulator[START] = start
     while start != NOTHING:
         enter_window(store, rules, aggregate, accumulator, start)
-        start = store.events[start, NEXT]
+        start = store.links[start, NEXT]
     evict_before(store, rules, aggregate, accumulator, start_ms)
 
 
@@ -120,7 +120,7 @@ def add_late_event(store, rules, aggregate, accumulator, event, start_ms):
     first = time_ms < store.events[accumulator[START], TIME]
     is_in_window = not first or time_ms >= start_ms
     if has_queue(rules, aggregate):
-        group = store.events[event, GROUP]
+        group = store.links[event, GROUP]
         if has_blocks(store, group):
             if is_in_window:
                 sums = store.scratch[LIMBS : LIMBS + len(accumulator)]
@@ -172,9 +172,9 @@ def take_back_event(store, rules, group, event):
 @njit_without_allocation
 def ensure_blocks_if_long(store, group):
     """Divides a group into blocks if it has so many events that walking over all takes long; returns whether it has blocks."""
-    steps, event = 0, store.groups[group, NEWEST]
+    steps, event = 0, store.group_links[group, NEWEST]
     while not has_blocks(store, group) and event != NOTHING:
-        event = store.events[event, PREV]
+        event = store.links[event, PREV]
         steps += 1
         if steps > LONGEST_WALK:
             make_blocks(store, group)
@@ -193,6 +193,22 @@ def rebuild_dropped_window_if_due(store, rules, aggregate, accumulator, group, s
             return False
         rebuild_window(store, rules, aggregate, accumulator, group, start_ms, start_ms)
     return True
+
+
+@njit_without_allocation
+def needs_accumulator(rules, aggregate):
+    """Whether an aggregate keeps more of a group's first event than the event: the reset of its rule, or its value in the table of values."""
+    return rules.aggregates[aggregate].kind == COUNT_SINCE or rules.aggregates[aggregate].kind == DISTINCT
+
+
+@njit_without_allocation
+def measure_only_event(store, rules, aggregate, event):
+    """The aggregate over a group's only event. Groups that see one event, as most pairs do, take no accumulators: the second rebuilds the window."""
+    accumulator = store.scratch[LIMBS : LIMBS + rules.aggregates[aggregate].width]
+    clear_accumulator(rules, aggregate, accumulator)
+    if not rules.aggregates[aggregate].excludes:
+        enter_window(store, rules, aggregate, accumulator, event)
+    return measure_of_accumulator(store, rules, aggregate, accumulator)
 
 
 @njit_without_allocation
@@ -235,7 +251,7 @@ def measure_queue_at_event(
     moved[HEAD] = TOO_FAR
     if not has_blocks(store, group):
         if start_ms < accumulator[KNOWN]:
-            start = window_start_ms(store, rules, aggregate, store.groups[group, NEWEST], horizon_ms)
+            start = window_start_ms(store, rules, aggregate, store.group_links[group, NEWEST], horizon_ms)
             rebuild_window(store, rules, aggregate, accumulator, group, horizon_ms, start)
         moved[HEAD] = find_extreme(
             store, rules, aggregate, accumulator, event, skipped, start_ms, LONGEST_WALK
@@ -268,21 +284,21 @@ def try_move_back_to_event(store, rules, aggregate, accumulator, group, event, s
     Returns whether `most_steps` steps were enough.
     """
     started = store.events[accumulator[START], TIME]
-    each = store.groups[group, NEWEST]
+    each = store.group_links[group, NEWEST]
     while each != event and store.events[each, TIME] >= started:
         leave_window(store, rules, aggregate, accumulator, each)
-        each = store.events[each, PREV]
+        each = store.links[each, PREV]
         most_steps -= 1
         if most_steps == 0:
             return False
     if store.events[event, TIME] < started:
         accumulator[START] = event
         enter_window(store, rules, aggregate, accumulator, event)
-    each = store.events[accumulator[START], PREV]
+    each = store.links[accumulator[START], PREV]
     while each != NOTHING and store.events[each, TIME] >= start_ms:
         enter_window(store, rules, aggregate, accumulator, each)
         accumulator[START] = each
-        each = store.events[each, PREV]
+        each = store.links[each, PREV]
         most_steps -= 1
         if most_steps == 0:
             return False
@@ -294,14 +310,14 @@ def move_forward_to_newest(store, rules, aggregate, accumulator, event, start_ev
     """Moves a window that ends with a late event forward to where it was: from `start_event` to the newest event."""
     started = store.events[start_event, TIME]
     each = accumulator[START]
-    while each != store.events[event, NEXT] and store.events[each, TIME] < started:
+    while each != store.links[event, NEXT] and store.events[each, TIME] < started:
         leave_window(store, rules, aggregate, accumulator, each)
-        each = store.events[each, NEXT]
-    each = store.events[event, NEXT]
+        each = store.links[each, NEXT]
+    each = store.links[event, NEXT]
     while each != NOTHING:
         if store.events[each, TIME] >= started:
             enter_window(store, rules, aggregate, accumulator, each)
-        each = store.events[each, NEXT]
+        each = store.links[each, NEXT]
 
 
 @njit_without_allocation

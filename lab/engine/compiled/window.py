@@ -24,6 +24,7 @@ from lab.engine.compiled.groups import (
     find_known_groups,
     find_or_add_group,
     find_stored_event,
+    has_room_for_event,
     last_event_at_or_before,
     prefetch_windows,
     store_event,
@@ -36,11 +37,12 @@ from lab.engine.compiled.horizon import (
 )
 from lab.engine.compiled.layout import (
     ALERTED,
-    GROUPS,
     LANES,
     NEWEST,
+    NEXT,
     NO_LOG_TIME,
     NOTHING,
+    PREV,
     RESETS,
     RETURNS,
     RULE,
@@ -59,6 +61,8 @@ from lab.engine.compiled.running import (
     evict_before,
     find_or_allocate_accumulator,
     measure_at_event,
+    measure_only_event,
+    needs_accumulator,
     rebuild_dropped_window_if_due,
     take_back_event,
     window_start_ms,
@@ -87,7 +91,7 @@ def evaluate_batch(
     """Evaluates a batch's events from `first_row` on, as far as there is room; row i gets seq first_seq + i.
 
     `widest_ms` is the route's widest window. There must be room for the batch's events; if the room for groups,
-    lanes or alerts is used up, it stops. Fills `fates` with what became of each event, `related` with the seqs of the events that
+    lanes, runs of one time or alerts is used up, it stops. Fills `fates` with what became of each event, `related` with the seqs of the events that
     rows took back and, for events dropped late, the rows of the newest events beside them, and `alerts`; returns the row at which it
     stopped and the number of alerts.
     """
@@ -104,7 +108,7 @@ def evaluate_batch(
             prefetch_windows(store, batch, row, looked)
         if (
             alert_rows + len(rules.firing_rules) + VALUES_OF_CONDITION * len(rules.conditions) > len(alerts)
-            or store.scalars[GROUPS] == len(store.groups)
+            or not has_room_for_event(store)
             or store.scalars[LANES] + lanes > len(store.accumulators)
             or 2 * (store.scalars[RESETS] + own) > len(store.reset_table)
         ):
@@ -124,7 +128,7 @@ def evaluate_batch(
         group = batch.groups[row]
         if group == NOTHING:
             group = find_or_add_group(store, key_group, batch.keys, row)
-        newest = store.groups[group, NEWEST]
+        newest = store.group_links[group, NEWEST]
         trails = newest != NOTHING and time_ms < store.events[newest, TIME] - out_of_orderness_ms
         if trails:
             reached_ms = min(time_reached_by_events(store, group), log_time_ms)
@@ -229,9 +233,16 @@ def append_alerts_of_aggregate(
 @njit_without_allocation
 def move_window_and_measure(store, rules, aggregate, group, event, horizon_ms):
     """Moves the running window of a group to an event, unless it is late, and measures the window that ends with the event."""
+    if (
+        store.accumulator_starts[group, aggregate] == NOTHING
+        and store.links[event, PREV] == NOTHING
+        and store.links[event, NEXT] == NOTHING
+        and not needs_accumulator(rules, aggregate)
+    ):
+        return measure_only_event(store, rules, aggregate, event)
     offset = find_or_allocate_accumulator(store, rules, aggregate, group)
     accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate].width]
-    newest = store.groups[group, NEWEST]
+    newest = store.group_links[group, NEWEST]
     start = window_start_ms(store, rules, aggregate, newest, horizon_ms)
     was_kept = accumulator[START] != NOTHING
     is_kept = rebuild_dropped_window_if_due(store, rules, aggregate, accumulator, group, start)

@@ -9,7 +9,7 @@ import numpy as np
 from lab.engine.compiled import groups, layout, running
 from lab.engine.compiled.aggregates.forms import LANES, SCRATCH
 from lab.engine.compiled.blocks import HALF
-from lab.engine.compiled.layout import NOTHING, Store
+from lab.engine.compiled.layout import NOTHING, Store, store_of
 from lab.engine.compiled.rulenumbers import AggregateKey, int64_columns, rules_to_arrays, value_columns
 from lab.engine.windows import shared
 from lab.model import horizon
@@ -68,8 +68,9 @@ class StoreArrays:
 
     @property
     def _room(self) -> dict[str, int]:
-        """For how many events, groups, lanes and resets there is room."""
-        return {name: len(self.arrays[name]) for name in ("events", "groups", "accumulators", "reset_table")}
+        """For how many events, groups, lanes, resets and twins there is room."""
+        names = "events", "groups", "accumulators", "reset_table", "same_time_table"
+        return {name: len(self.arrays[name]) for name in names}
 
     @property
     def _room_at_first(self) -> dict[str, int]:
@@ -78,6 +79,7 @@ class StoreArrays:
             "groups": ROOM_AT_FIRST,
             "accumulators": max(ROOM_AT_FIRST, self.lanes),
             "reset_table": 2 * self.own,
+            "same_time_table": 2 * groups.MOST_TWINS,
         }
 
     def _rows(self, room: dict[str, int]) -> dict[str, int]:
@@ -89,7 +91,7 @@ class StoreArrays:
         return room | {
             "reset_table": next_power_of_two(room["reset_table"]),
             "group_table": next_power_of_two(2 * groups),
-            "same_time_table": next_power_of_two(2 * events),
+            "same_time_table": next_power_of_two(room["same_time_table"]),
             "blocks": blocks,
             "queues": events,
             "accumulator_starts": groups,
@@ -205,16 +207,19 @@ class StoreArrays:
 
     @property
     def store(self) -> Store:
-        return Store(**self.arrays)
+        return store_of(self.arrays)
 
-    def _make_room(self, events: int = 0, groups: int = 0, lanes: int = 0, resets: int = 0) -> None:
-        """For so many more; for lanes as for groups, and a table of resets is at most half full."""
+    def _make_room(
+        self, events: int = 0, groups: int = 0, lanes: int = 0, resets: int = 0, twins: int = 0
+    ) -> None:
+        """For so many more; tables of resets and of events of one time are at most half full."""
         events_now, groups_now, lanes_now, resets_now = self.arrays["scalars"][: layout.SALT].tolist()
         need = {
             "events": events_now + events,
             "groups": groups_now + groups,
             "accumulators": lanes_now + lanes,
             "reset_table": 2 * (resets_now + resets),
+            "same_time_table": 2 * (int(self.arrays["scalars"][layout.TWINS]) + twins),
         }
         room = self._room
         more = {name: with_spare_rows(rows, name) for name, rows in need.items() if rows > room[name]}

@@ -37,9 +37,9 @@ def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str
     batch = store.to_batch(one)
     groups.find_known_groups(store.store, batch, 0, 1)
     stored_row = groups.last_event_at_or_before(store.store, batch.groups[0], batch.times_ms[0])
-    event = store.arrays["events"]
+    event, links = store.store.events, store.store.links
     while event[stored_row, layout.ID] != batch.event_ids[0]:
-        stored_row = event[stored_row, layout.PREV]
+        stored_row = links[stored_row, layout.PREV]
     event_id, key = _id_and_key(store, one)
     records = [_needed(store, values) for values in (event[stored_row, layout.VALUES :], batch.values[0])]
     return make_duplicate_example(event_id, int(batch.times_ms[0]), key, *records)

@@ -30,7 +30,8 @@ Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 
 HEADER_BYTES = 4096
 ALIGNMENT_BYTES = 64
-GROWTH = 64  # an array can grow in place to so many times its first size; until then that is a range of addresses, not memory
+# an array can grow in place to so many times its first size, but to no more than MOST_ROWS; until then that is a range of addresses, not memory
+GROWTH, MOST_ROWS = 1 << 14, 1 << 31
 ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the temporary folder serves
 
 YOUNG_S = 60.0  # a folder is made faster
@@ -155,7 +156,8 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
     lies, offset = {}, HEADER_BYTES
     for name, (dtype, shape) in layout.items():
         lies[name] = dtype, shape, offset
-        size = GROWTH * prod(shape) * np.dtype(dtype).itemsize
+        rows = max(shape[0], min(GROWTH * shape[0], MOST_ROWS))
+        size = rows * prod(shape[1:]) * np.dtype(dtype).itemsize
         offset += size + -size % ALIGNMENT_BYTES
     fresh = path.with_suffix(".new")
     descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -173,7 +175,7 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
 
 
 def grow_arrays(path: Path, rows: Mapping[str, int]) -> Arrays | None:
-    """The arrays at `path`, those named with so many rows; the new ones are zeros. None if one would have more than GROWTH times its first size.
+    """The arrays at `path`, those named with so many rows; the new ones are zeros. None if one would have no addresses left.
 
     Raises OSError (no space left), and leaves them as they were.
     """

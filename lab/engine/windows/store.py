@@ -12,7 +12,7 @@ from lab.engine.compiled.layout import NOTHING, Batch
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, transport_columns
 from lab.engine.records.columns import LOG_TIME, RELATED, Columns, take_rows, writable_int64
 from lab.engine.records.parallel import Steps, finish_steps
-from lab.engine.windows.arrays import SPARE_ROWS, StoreArrays, next_power_of_two
+from lab.engine.windows.arrays import SPARE_ROWS, StoreArrays
 from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
 from lab.model.rule import Rule
@@ -101,14 +101,6 @@ class RouteStore(StoreArrays):
             self._make_room(events=free + 1)
         return nearly_full
 
-    def _new_groups(self, batch: Batch) -> int:
-        """How many groups a batch adds; 0 without counting if there is room for one group per event."""
-        rows = len(batch.times_ms)
-        if self.group_count + rows <= len(self.arrays["groups"]):
-            return 0
-        seen = np.full(next_power_of_two(2 * rows), NOTHING, np.int32)
-        return int(groups.count_new_groups(self.store, batch.keys, seen))
-
     # -- expiry --------------------------------------------------------------------------------------------------------
 
     def _unexpired(self, event: np.ndarray) -> np.ndarray:
@@ -117,7 +109,9 @@ class RouteStore(StoreArrays):
         latest = min(int(self.arrays["newest"][:, 0].max()), self.reached_log_ms)
         if len(event) and event[:, layout.TIME].min() >= latest - reach_ms:
             return np.ones(len(event), bool)
-        return event[:, layout.TIME] >= (self._times_reached() - reach_ms)[event[:, layout.GROUP]]
+        return (
+            event[:, layout.TIME] >= (self._times_reached() - reach_ms)[event.view(np.int32)[:, layout.GROUP]]
+        )
 
     def _times_reached(self) -> np.ndarray:
         """The time that each group has reached, ms."""
@@ -137,7 +131,7 @@ class RouteStore(StoreArrays):
             return False
         if time_ms >= min(int(newest[0]), self.reached_log_ms) - reach_ms:
             return True
-        group = self.arrays["groups"][: self.group_count]
+        group = self.store.group_links[: self.group_count]
         with_events = (group[:, layout.KEY_GROUP] == key_group) & (group[:, layout.NEWEST] != NOTHING)
         return bool((self._times_reached()[with_events] - reach_ms <= time_ms).any())
 
@@ -201,7 +195,7 @@ class RouteStore(StoreArrays):
         while done < len(batch.times_ms):
             yield len(batch.times_ms) - done
             step = Batch(*(values[: done + STEP_ROWS] for values in batch))
-            self._make_room(groups=1, lanes=self.lanes, resets=self.own)
+            self._make_room(groups=1, lanes=self.lanes, resets=self.own, twins=groups.MOST_TWINS)
             most = len(self.rules) + layout.VALUES_OF_CONDITION * len(
                 self.numbers.conditions
             )  # rows for one event
@@ -262,13 +256,13 @@ class RouteStore(StoreArrays):
         event = event[first:end]
         unexpired = self._unexpired(event)
         event = event if unexpired.all() else event[unexpired]
-        group = self.arrays["groups"][event[:, layout.GROUP]]
-        key = group[:, layout.KEY :]
+        of_event = event.view(np.int32)[:, layout.GROUP]
+        key = self.arrays["groups"][of_event, layout.KEY :]
         columns: Columns = {
             "time": event[:, layout.TIME].copy(),
             "id": event[:, layout.ID].copy(),
             "seq": event[:, layout.SEQ].copy(),
-            "keyGroup": group[:, layout.KEY_GROUP].copy(),
+            "keyGroup": self.store.group_links[of_event, layout.KEY_GROUP].astype(np.int64),
         }
         columns |= {f"key:{column}": key[:, k].copy() for k, column in enumerate(self.key_columns)}
         for number, name in enumerate(self.fields):
@@ -292,7 +286,7 @@ class RouteStore(StoreArrays):
         reset_columns: Columns = {
             "rule": resets[:, layout.RESET_RULE].copy(),
             "seq": resets[:, layout.RESET_SEQ].copy(),
-            "keyGroup": self.arrays["groups"][groups, layout.KEY_GROUP],
+            "keyGroup": self.store.group_links[groups, layout.KEY_GROUP].astype(np.int64),
         }
         for k, column in enumerate(self.key_columns):
             reset_columns[f"key:{column}"] = self.arrays["groups"][groups, layout.KEY + k]
@@ -304,10 +298,13 @@ class RouteStore(StoreArrays):
         `room_for_events`: how many more events need room.
         """
         batch = self.to_batch(events)
-        self._make_room(events=len(batch.times_ms) + room_for_events, groups=self._new_groups(batch))
+        self._make_room(events=len(batch.times_ms) + room_for_events)
         seq = writable_int64(events["seq"])
         assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
-        restore.load_events(self.store, batch, seq)
+        done = 0
+        while done < len(seq):
+            self._make_room(groups=1, twins=groups.MOST_TWINS)
+            done = restore.load_events(self.store, batch, seq, done)
         rows = len(resets["seq"])
         self._make_room(groups=rows, resets=rows)
         key_group, rule, reset_seq = (writable_int64(resets[name]) for name in ("keyGroup", "rule", "seq"))

@@ -41,7 +41,7 @@ def has_same_values(store, rules, aggregate, event, other):
 def find_or_add_distinct_slot(store, rules, aggregate, event):
     """The slot in `distinct_table` for an aggregate and an event's group and value; the first event with a value stands for it."""
     last = len(store.distinct_table) - 1
-    group = store.events[event, GROUP]
+    group = store.links[event, GROUP]
     hash_so_far = extend_hash(extend_hash(np.uint64(store.scalars[SALT]), group), aggregate)
     for n in range(rules.aggregates[aggregate].first, rules.aggregates[aggregate].last):
         hash_so_far = extend_hash(hash_so_far, store.events[event, rules.distinct_columns[n]])
@@ -50,7 +50,7 @@ def find_or_add_distinct_slot(store, rules, aggregate, event):
         other = store.distinct_table[slot, EXAMPLE]
         if (
             store.distinct_table[slot, AGGREGATE] == aggregate
-            and store.events[other, GROUP] == group
+            and store.links[other, GROUP] == group
             and has_same_values(store, rules, aggregate, other, event)
         ):
             return slot

@@ -80,9 +80,9 @@ def insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event,
     if not is_counted(store, rules, aggregate, accumulator, event):
         return steps
     q, time_ms = rules.aggregates[aggregate].queue, store.events[event, TIME]
-    older = store.events[event, PREV]
+    older = store.links[event, PREV]
     while older != NOTHING and not is_counted(store, rules, aggregate, accumulator, older):
-        older = store.events[older, PREV]
+        older = store.links[older, PREV]
         steps += 1
     if older != NOTHING and store.events[older, TIME] < accumulator[KNOWN]:
         older = NOTHING
@@ -91,7 +91,7 @@ def insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event,
         steps += 1
     store.queues[event, q, OLDER] = older
     newer = NOTHING
-    later = store.events[event, NEXT]
+    later = store.links[event, NEXT]
     while later != NOTHING:
         if is_counted(store, rules, aggregate, accumulator, later):
             if beats(store, rules, aggregate, later, event):
@@ -100,7 +100,7 @@ def insert_in_queue_and_count_steps(store, rules, aggregate, accumulator, event,
             if beyond == NOTHING or store.events[beyond, TIME] <= time_ms:
                 store.queues[later, q, OLDER] = event
                 newer = later
-        later = store.events[later, NEXT]
+        later = store.links[later, NEXT]
         steps += 1
     link_in_queue(store, rules, aggregate, accumulator, event, older, newer, is_in_window)
     return steps
@@ -115,7 +115,7 @@ def find_extreme(store, rules, aggregate, accumulator, event, skipped, start_ms,
     q, head = rules.aggregates[aggregate].queue, accumulator[HEAD]
     found = event
     while found == skipped or not is_counted(store, rules, aggregate, accumulator, found):
-        found = store.events[found, PREV]
+        found = store.links[found, PREV]
         most_steps -= 1
         if found == NOTHING or store.events[found, TIME] < start_ms:
             return NOTHING
