@@ -104,6 +104,7 @@ def _state(commands: Subparsers) -> None:
             print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
         print(text_table(state.COLUMNS, found.table()))
         print(found.summary())
+        print(found.cost())
 
     command = add_command(
         commands,

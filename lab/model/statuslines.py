@@ -48,6 +48,7 @@ MEASURES = (
     "heldEvents",
     "groups",
     "memoryBytes",
+    "diskBytes",
     "files",
     "stateBytes",
 )

@@ -77,6 +77,9 @@ class Metrics:
         self._stored_events = Gauge("lab_held_events", "events stored in windows", ["key_groups"], **one)
         self._state = Gauge("lab_state_bytes", "bytes of durable state", ["key_groups"], **one)
         self._memory = Gauge("lab_memory_bytes", "bytes of windows in shared memory", ["key_groups"], **one)
+        self._disk = Gauge(
+            "lab_memory_on_disk_bytes", "those of lab_memory_bytes in files on a disk", ["key_groups"], **one
+        )
         self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
         age = Gauge("lab_batch_age_seconds", "seconds since the last micro-batch ended", **one)
         age.set_function(self.last_batch_age_s)
@@ -126,6 +129,7 @@ class Metrics:
             (self._stored_events, "heldEvents"),
             (self._state, "stateBytes"),
             (self._memory, "memoryBytes"),
+            (self._disk, "diskBytes"),
         ):
             gauge.labels(task).set(stats.get(name, 0))
         self._read = stats.get("cut", {}).get("events", self._read)

@@ -22,6 +22,7 @@ from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_r
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import LATER_ALERT, NEVER, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, readable_value
+from lab.engine.windows.arrays import estimated_bytes
 from lab.engine.windows.statefiles import StateFile, StateFileMissing, StateFiles, parse_file_names
 from lab.model import horizon
 from lab.model.aggregation import SPOKE, WHERE
@@ -75,15 +76,17 @@ class State:
     parallelism: int
     rules: list[Rule]
     key_groups: list[KeyGroupState]
+    memory_bytes: int
 
     def to_dict(self) -> dict:
-        """The state as JSON."""
+        """The state as JSON. `memoryBytes`: about what its windows take in a running engine."""
         return {
             "checkpoint": str(self.checkpoint),
             "epoch": self.epoch,
             "parallelism": self.parallelism,
             "rules": [{**rule.to_dict(), "version": rule.version} for rule in self.rules],
             "keyGroups": [asdict(group) for group in self.key_groups],
+            "memoryBytes": self.memory_bytes,
         }
 
     def widget_data(self) -> dict[str, list]:
@@ -111,13 +114,22 @@ class State:
             bytes=f"{size:,}",
         )
 
+    def cost(self) -> str:
+        """One line for people: what an event on one route takes."""
+        events, size = (sum(self.widget_data()[name]) for name in ("events", "bytes"))
+        return say(
+            "an event on one route takes {files} bytes in files and about {memory} in memory",
+            files=f"{size / max(events, 1):.1f}",
+            memory=f"{self.memory_bytes / max(events, 1):.1f}",
+        )
+
     def _repr_html_(self) -> str:
         rules = [(rule.rule_id, rule.version, rule.state, readable_rule_summary(rule)) for rule in self.rules]
         tables = (
             html_table(say("Rules"), (say("rule"), say("version"), say("state"), say("meaning")), rules),
             html_table(say("Key-groups"), map(say, COLUMNS), self.table()),
         )
-        return f"<p>{self.summary()}</p>" + "".join(tables)
+        return f"<p>{self.summary()}; {self.cost()}</p>" + "".join(tables)
 
 
 class StateReader:
@@ -216,6 +228,7 @@ def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:
     count, parallelism = reader.settings.key_groups, reader.settings.parallelism
     events, groups = np.zeros(count, np.int64), np.zeros(count, np.int64)
     oldest, newest = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    memory = 0
     for plan, stored in reader.stored_events():
         key_group, time = stored["keyGroup"].to_numpy(), stored["time"].to_numpy()
         events += np.bincount(key_group, minlength=count)
@@ -223,6 +236,8 @@ def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:
         np.maximum.at(newest, key_group, time)
         _, first = np.unique(group_hashes(plan, stored), return_index=True)
         groups += np.bincount(key_group[first], minlength=count)
+        fields, schema = list(plan.entry.fields), reader.settings.schema
+        memory += estimated_bytes(schema, plan.route, fields, plan.rules, len(time), len(first))
     files, sizes = np.zeros(count, np.int64), np.zeros(count)
     for file in reader.chain:
         for number, size in reader.files.bytes_by_key_group(file).items():
@@ -241,7 +256,7 @@ def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:
         )
         for number, partition in enumerate(by_range(count, parallelism))
     ]
-    return State(Path(checkpoint), reader.epoch, parallelism, reader.ledger.book.sorted(), found)
+    return State(Path(checkpoint), reader.epoch, parallelism, reader.ledger.book.sorted(), found, memory)
 
 
 def stored_events_of_key(

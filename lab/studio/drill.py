@@ -91,7 +91,7 @@ class Drill(ScenarioLogs):
 
     def close(self) -> None:
         """Removes everything that it wrote."""
-        rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
+        shared.remove_private_folder(self.job.start_id)
         rmtree(self.folder, ignore_errors=True)
 
     # -- the engine ----------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Drill(ScenarioLogs):
         """Kills the process, and starts another one."""
         was = self.next
         self.kills.append([len(of.records) for of in (*self.control.partitions, *self.events.partitions)])
-        rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
+        shared.remove_private_folder(self.job.start_id)
         self._start()
         killed = say("Killed before “{step}”. Its memory is lost, and a new engine starts.", step=say(was))
         self.story.append(f"{killed} {say(RUNS_AGAIN if self.end else CONTINUES, number=self.batch_number)}")

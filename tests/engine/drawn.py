@@ -115,6 +115,8 @@ def check(seed: int, short: bool = True) -> None:
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(arrays, "SPARE_ROWS", room),
         patch.object(shared, "GROWTH", 4),
+        patch.object(shared, "LEFT_BYTES", random.Random(f"{seed}/disk").choice([0, 0, 1 << 62])),
+        patch.object(store, "MOVED_ROWS", room),
         patch.object(store, "STEP_ROWS", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, store.ALERTS_AT_ONCE])),
         patch.object(waits, "ROOM_AT_FIRST", room),

@@ -142,6 +142,65 @@ def test_arrays_that_find_no_memory_to_grow_stay_as_they_are(tmp_path):
     assert len(shared.attach_arrays(path)["times"]) == 8
 
 
+@pytest.fixture
+def memory(tmp_path, monkeypatch) -> Path:
+    """A folder in memory, beside a disk."""
+    monkeypatch.setattr(shared, "_parents", lambda: (tmp_path / "shm", tmp_path / "disk"))
+    monkeypatch.setattr(shared, "_open_locks", {})
+    for name in ("shm", "disk"):
+        (tmp_path / name).mkdir()
+    return shared.private_folder("one")
+
+
+def test_arrays_that_find_no_room_in_memory_lie_on_the_disk_until_there_is(memory, monkeypatch):
+    path, layout = memory / "windows", {"times": ("int64", (8,))}
+    shared.create_arrays(path, layout)["times"][:] = 1
+    assert not shared.lies_on_disk(path) and shared.grow_arrays(path, {"times": 9}) is not None
+    monkeypatch.setattr(shared, "memory_left_bytes", lambda: shared.LEFT_BYTES)
+    assert shared.grow_arrays(path, {"times": 16}) is None, "made anew, it finds room"
+    shared.create_arrays(path, layout)["times"][:] = 2
+    assert shared.lies_on_disk(path)
+    assert shared.grow_arrays(path, {"times": 16})["times"].tolist() == [2] * 8 + [0] * 8
+    with patch.dict(shared._mapped, clear=True):  # as another process
+        assert shared.attach_arrays(path)["times"][0] == 2 and shared.lies_on_disk(path)
+    (on_disk,) = (memory.parents[1] / "disk").glob("*.disk/windows")
+    assert on_disk.parent.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(shared, "memory_left_bytes", lambda: 1 << 62)
+    assert shared.create_arrays(path, layout)["times"].tolist() == [0] * 8
+    assert not shared.lies_on_disk(path) and not on_disk.exists()
+
+
+def test_a_full_disk_is_said_with_the_name_of_the_file_and_leaves_no_half_of_it(memory, monkeypatch):
+    path, full = memory / "windows", OSError(errno.ENOSPC, "no space left")
+    with patch.object(os, "posix_fallocate", side_effect=full), pytest.raises(OSError) as raised:
+        shared.create_arrays(path, {"times": ("int64", (8,))})
+    assert raised.value.filename == str(memory.parents[1] / "disk" / f"{memory.name}.disk" / "windows.new")
+    assert not [*memory.parents[1].rglob("*.new")]
+
+
+def test_what_lies_on_the_disk_goes_with_its_folder_in_memory(memory, monkeypatch):
+    monkeypatch.setattr(shared, "memory_left_bytes", lambda: 0)
+    for start in ("one", "two"):
+        shared.create_arrays(shared.private_folder(start) / "windows", {"times": ("int64", (8,))})
+    disk = memory.parents[1] / "disk"
+    shared._sweep(disk)
+    assert len([*disk.iterdir()]) == 2, "held by this process"
+    shared.remove_private_folder("one")
+    assert [path.name for path in disk.iterdir()] == [f"{folder(memory, 'two').name}.disk"]
+    shared.shutil.rmtree(shared.private_folder("two"))
+    (left,) = disk.iterdir()
+    os.utime(left, (0, 0))
+    shared._sweep(disk)
+    assert not [*disk.iterdir()]
+
+
+def test_a_folder_on_the_disk_that_others_may_enter_is_refused(memory, monkeypatch):
+    monkeypatch.setattr(shared, "memory_left_bytes", lambda: 0)
+    (memory.parents[1] / "disk" / f"{memory.name}.disk").mkdir(mode=0o755)
+    with pytest.raises(PermissionError, match="others may not enter: remove it"):
+        shared.create_arrays(memory / "windows", {"times": ("int64", (8,))})
+
+
 def test_arrays_of_removed_files_do_not_stay_mapped(tmp_path, monkeypatch):
     """A notebook in which a rule is tuned for an hour opens a store for each change, in a folder of its own."""
     monkeypatch.setattr(shared, "_mapped", {})

@@ -325,6 +325,7 @@ def installed() -> Iterator[None]:
             (shared, "remove_arrays", lambda path: path.unlink()),
             (shared, "locked_note", _locked),
             (shared, "private_folder", _private_folder),
+            (shared, "lies_on_disk", lambda path: False),
             (windowstate, "_open", {}),
             # a worker of another process has not looked into the files that this one has
             (statefiles, "_meta", statefiles._meta.__wrapped__),

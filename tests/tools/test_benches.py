@@ -12,6 +12,7 @@ FIGURES = {
         "bytes a group: ",
         "p99 × ",
     ),
+    "tools.bench.longwindows --events 2000 --keys 50": ("all on the disk", "B / event and route"),
     "tools.bench --events 1000 --repeats 1 --against HEAD": (
         *("3 rules, 100k × 100k keys", "DuckDB", "Most state files"),
         *("own process, today", "own process, HEAD"),

@@ -72,7 +72,7 @@ class InProcessEngine:
 
     def close(self) -> None:
         """Removes what it wrote, but for the logs that it was given."""
-        rmtree(shared.private_folder(self.job.start_id), ignore_errors=True)
+        shared.remove_private_folder(self.job.start_id)
         rmtree(self.folder)
 
     def run_batch(self, entries: Sequence[Entry]) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from shutil import rmtree
 
 from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
@@ -42,4 +41,4 @@ def local_loop(logs: Logs, settings: Settings, checkpoint: str) -> Iterator[Loca
         with ReadAhead(job, planner) as ahead:
             yield LocalLoop(job, planner, cuts, logs.outlet(start_id), ahead)
     finally:
-        rmtree(shared.private_folder(start_id), ignore_errors=True)
+        shared.remove_private_folder(start_id)

@@ -7,7 +7,6 @@ control ──┘  ledger folded, marks   a pure function of its work           
 With parallelism 1 all tasks are one, in the source's `read`; else envelopes travel from one stage to the other.
 """
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -85,7 +84,8 @@ def start(
             announce_schema(logs, settings.schema)
         start_id = new_start_id()
         job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
-        until_stopped.callback(shutil.rmtree, shared.private_folder(job.start_id), ignore_errors=True)
+        shared.private_folder(job.start_id)  # its own from now on
+        until_stopped.callback(shared.remove_private_folder, job.start_id)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
         spark.dataSource.register(source.engine_source_class(job))
         rows = spark.readStream.format(f"lab-{job.start_id}").load()

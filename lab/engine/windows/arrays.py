@@ -18,6 +18,7 @@ from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
 SPARE_ROWS, LANES_A_ROW = 1 << 16, 16  # an event takes about as much memory as so many lanes
+AGGREGATE_ARRAYS = {"queues", "accumulator_starts", "accumulators", "distinct_table", "block_totals"}
 NO_TWINS = np.empty(0, np.int32)
 
 
@@ -279,6 +280,28 @@ class StoreArrays:
     @property
     def memory_bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays.values())
+
+    @property
+    def disk_bytes(self) -> int:
+        """Those of `memory_bytes` that lie on a disk, because memory had no room."""
+        of_events = {*self.arrays} - AGGREGATE_ARRAYS
+        files = zip(event_and_aggregate_files(self.path), (of_events, AGGREGATE_ARRAYS), strict=True)
+        return sum(
+            self.arrays[name].nbytes for file, names in files if shared.lies_on_disk(file) for name in names
+        )
+
+
+def estimated_bytes(
+    schema: Schema, route: Route, fields: list[str], rules: tuple[Rule, ...], events: int, groups: int
+) -> int:
+    """About how many bytes the arrays of a route take for so many events and groups, if each group has its accumulators."""
+    keys, _ = rules_to_arrays(rules, fields, schema)
+    words_of_event = layout.VALUES + len(value_columns(fields, schema)) + sum(key.has_queue for key in keys)
+    words_of_blocks = 2 * (layout.NEWER_BLOCK + 1 + LANES * len(keys)) / HALF
+    key_columns = sum(len(int64_columns(schema, name)) for name in route.keys)
+    words_of_group = layout.KEY + key_columns + len(keys) / 2 + sum(key.accumulator.lanes for key in keys)
+    slots = next_power_of_two(2 * groups)
+    return round(8 * (events * (words_of_event + words_of_blocks) + groups * words_of_group) + 4 * slots)
 
 
 def event_and_aggregate_files(path: Path) -> tuple[Path, Path]:

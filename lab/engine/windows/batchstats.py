@@ -187,6 +187,8 @@ class BatchStats:
         stats["stored"] = dict(zip(stored.tolist(), self._by_key_group[stored].tolist()))
         memory = sum(store.memory_bytes for store in stores) + sum(waits.memory_bytes for waits in all_waits)
         stats |= {"memoryBytes": memory, "files": len(state_files)}
+        if on_disk := sum(store.disk_bytes for store in stores):
+            stats["diskBytes"] = on_disk
         stats["stateBytes"] = sum(file.size_bytes for file in state_files)
         stats["times"] = {**report.times_ms, "end": now_ms()}
         if engine:

@@ -3,8 +3,13 @@
 Spark may hand a key-group to another worker from one micro-batch to the next. Windows that lived in one worker's heap would
 be behind in the other; in a mapped file they are simply there. One file holds a set of named arrays and how they lie. They
 grow where they are, so that no event waits until a million others have been copied.
+
+    /dev/shm/lab-0-…/0-15/1-….windows   ──no room──►   $TMPDIR/lab-0-….disk/0-15/1-….windows
+
+Where memory has no room, a file is made on the disk of the temporary folder, and its name in memory leads there.
 """
 
+import errno
 import fcntl
 import json
 import mmap
@@ -22,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lab.engine.windows.room import memory_left_bytes
 from lab.logs.access import file_lock, lock_file
 from lab.model.formatting import file_named_in_errors
 
@@ -33,11 +39,12 @@ ALIGNMENT_BYTES = 64
 # an array can grow in place to so many times its first size, but to no more than MOST_ROWS; until then that is a range of addresses, not memory
 GROWTH, MOST_ROWS = 1 << 14, 1 << 31
 ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the temporary folder serves
+LEFT_BYTES = 512 << 20  # of the machine's memory, or the container's, arrays leave so much to everything else
 
 YOUNG_S = 60.0  # a folder is made faster
 LOOKED_AT = 8  # mapped files, each time one more is mapped: are they still there?
 
-PREFIX = "lab-"
+PREFIX, DISK = "lab-", ".disk"
 _open_locks: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
 
 
@@ -46,6 +53,7 @@ class _Mapped(NamedTuple):
 
     inode: int
     memory: mmap.mmap
+    on_disk: bool
     header: bytes
     arrays: Arrays
 
@@ -98,12 +106,37 @@ def private_folder(start_id: str) -> Path:
     return folder
 
 
-def _hold(folder: Path) -> None:
+def remove_private_folder(start_id: str) -> None:
+    """Removes the folder of `private_folder`, and what lies on the disk for it."""
+    for parent in _parents():
+        for ending in ("", DISK):
+            shutil.rmtree(parent / f"{_folder_name(start_id)}{ending}", ignore_errors=True)
+
+
+def _disk_file(path: Path) -> Path | None:
+    """Where the arrays of a file in memory lie if memory has no room for them; None for a file that is on a disk anyway."""
+    memory, temporary = _parents()
+    if not path.is_relative_to(memory):
+        return None
+    folder, *inside = path.relative_to(memory).parts
+    return temporary.joinpath(folder + DISK, *inside)
+
+
+def lies_on_disk(path: Path) -> bool:
+    """Whether the arrays at `path`, which are mapped, are in a file on a disk, of which memory holds what was used last."""
+    return _mapped[path].on_disk
+
+
+def _check_private(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(
             f"{folder} must be a folder of user {os.getuid()} that others may not enter: remove it"
         )
+
+
+def _hold(folder: Path) -> None:
+    _check_private(folder)
     file = os.open(folder / "held", os.O_RDWR)
     fcntl.flock(file, fcntl.LOCK_SH)
     if os.fstat(file).st_nlink:  # not swept meanwhile
@@ -127,8 +160,11 @@ def _make(folder: Path) -> None:
 
 def _sweep(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}{os.getuid()}-*"):
+        holder = folder
+        if folder.name.endswith(DISK):  # it goes with the folder in memory that leads to it
+            holder = _parents()[0] / folder.name.removesuffix(DISK)
         try:
-            file = os.open(folder / "held", os.O_RDWR)
+            file = os.open(holder / "held", os.O_RDWR)
         except OSError:  # just being made, or just being removed; or whoever made it was killed
             if _age_s(folder) > YOUNG_S:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -151,7 +187,7 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
     """New arrays of zeros at `path`; what was there before stays whole for those who have it mapped.
 
     Takes the memory of all of them, also of what is never used: raises OSError (no space left) here rather than let a later
-    write kill the process.
+    write kill the process. What finds no room in memory lies on the disk.
     """
     lies, offset = {}, HEADER_BYTES
     for name, (dtype, shape) in layout.items():
@@ -159,26 +195,58 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
         rows = max(shape[0], min(GROWTH * shape[0], MOST_ROWS))
         size = rows * prod(shape[1:]) * np.dtype(dtype).itemsize
         offset += size + -size % ALIGNMENT_BYTES
-    fresh = path.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    fresh, disk = path.with_suffix(".new"), _disk_file(path)
     try:
-        with file_named_in_errors(fresh):
-            os.ftruncate(descriptor, offset)
-            _take_memory(descriptor, 0, HEADER_BYTES)
-            for dtype, shape, begin in lies.values():
-                _take_memory(descriptor, begin, prod(shape) * np.dtype(dtype).itemsize)
-            os.pwrite(descriptor, _header(lies), 0)
-    finally:
-        os.close(descriptor)
+        _write_arrays(fresh, lies, offset, in_memory=disk is not None)
+    except OSError as error:
+        if disk is None or error.errno != errno.ENOSPC:
+            raise
+        root = _parents()[1] / disk.relative_to(_parents()[1]).parts[0]
+        root.mkdir(mode=0o700, exist_ok=True)
+        _check_private(root)
+        disk.parent.mkdir(parents=True, exist_ok=True)
+        _write_arrays(disk.with_suffix(".new"), lies, offset, in_memory=False)
+        os.replace(disk.with_suffix(".new"), disk)
+        fresh.symlink_to(disk)
+    else:
+        if disk:
+            disk.unlink(missing_ok=True)
     os.replace(fresh, path)
     return attach_arrays(path)
 
 
-def grow_arrays(path: Path, rows: Mapping[str, int]) -> Arrays | None:
-    """The arrays at `path`, those named with so many rows; the new ones are zeros. None if one would have no addresses left.
+def _write_arrays(file: Path, lies: Mapping[str, tuple], size: int, in_memory: bool) -> None:
+    file.unlink(missing_ok=True)  # never through a link
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with file_named_in_errors(file):
+            os.ftruncate(descriptor, size)
+            _take_memory(descriptor, 0, HEADER_BYTES, in_memory)
+            for dtype, shape, begin in lies.values():
+                _take_memory(descriptor, begin, prod(shape) * np.dtype(dtype).itemsize, in_memory)
+            os.pwrite(descriptor, _header(lies), 0)
+    except OSError:
+        file.unlink()
+        raise
+    finally:
+        os.close(descriptor)
 
-    Raises OSError (no space left), and leaves them as they were.
+
+def grow_arrays(path: Path, rows: Mapping[str, int]) -> Arrays | None:
+    """The arrays at `path`, those named with so many rows; the new ones are zeros. None if one would have no addresses left, or memory no room.
+
+    Raises OSError (no space left on the disk), and leaves them as they were.
     """
+    in_memory = _disk_file(path) is not None and not path.is_symlink()
+    try:
+        return _grow_arrays(path, rows, in_memory)
+    except OSError as error:
+        if in_memory and error.errno == errno.ENOSPC:
+            return None
+        raise
+
+
+def _grow_arrays(path: Path, rows: Mapping[str, int], in_memory: bool) -> Arrays | None:
     with open(path, "r+b") as file, file_named_in_errors(path):
         lies = json.loads(os.pread(file.fileno(), HEADER_BYTES, 0))
         ends = [*(begin for *_, begin in lies.values()), os.fstat(file.fileno()).st_size][1:]
@@ -188,7 +256,7 @@ def grow_arrays(path: Path, rows: Mapping[str, int]) -> Arrays | None:
             if begin + (shape[0] + more) * row_bytes > end:
                 return None
             if more > 0:
-                _take_memory(file.fileno(), begin + shape[0] * row_bytes, more * row_bytes)
+                _take_memory(file.fileno(), begin + shape[0] * row_bytes, more * row_bytes, in_memory)
                 shape[0] += more
         os.pwrite(file.fileno(), _header(lies), 0)
     return attach_arrays(path)
@@ -198,7 +266,9 @@ def _header(lies: Mapping[str, tuple]) -> bytes:
     return json.dumps(lies).encode().ljust(HEADER_BYTES)
 
 
-def _take_memory(descriptor: int, begin: int, size: int) -> None:
+def _take_memory(descriptor: int, begin: int, size: int, in_memory: bool) -> None:
+    if in_memory and size + LEFT_BYTES > memory_left_bytes():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if size and hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, begin, size)
 
@@ -211,7 +281,11 @@ def attach_arrays(path: Path) -> Arrays:
         if not mapped:
             unmap_removed_arrays(LOOKED_AT)
         if not mapped or mapped.inode != inode:
-            mapped = _Mapped(inode, mmap.mmap(file.fileno(), 0), b"", {})
+            on_disk = _disk_file(path) is None or path.is_symlink()
+            mapped = _Mapped(inode, mmap.mmap(file.fileno(), 0), on_disk, b"", {})
+            # else a page that is read from a disk brings its neighbours along, which nobody needs
+            if on_disk and hasattr(mmap, "MADV_RANDOM"):
+                mapped.memory.madvise(mmap.MADV_RANDOM)
     if mapped.header != header:
         arrays = {
             name: np.frombuffer(mapped.memory, dtype, prod(shape), begin).reshape(shape)
@@ -223,6 +297,8 @@ def attach_arrays(path: Path) -> Arrays:
 
 def remove_arrays(path: Path) -> None:
     """Removes the arrays at `path`, if any."""
+    if disk := _disk_file(path):
+        disk.unlink(missing_ok=True)
     path.unlink(missing_ok=True)
     _mapped.pop(path, None)
 

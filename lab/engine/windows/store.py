@@ -1,6 +1,7 @@
 """The windows of one route, for all key-groups of a task: the compiled loop of `window.py` over shared arrays that grow."""
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from lab.model.rule import Rule
 
 ALERTS_AT_ONCE = 4096
 STEP_ROWS = 1 << 15  # that are evaluated at once
+MOVED_ROWS = 1 << 18  # that are copied at once, outside the arrays
 NEARLY_FULL = 8  # when less than one row in so many is free, of SPARE_ROWS at most
 FEW_UNUSED = 4  # aggregates that are maintained without a rule; each costs as much as one with a rule
 END_OF_SEQS = 1 << 62  # greater than every seq
@@ -312,13 +314,20 @@ class RouteStore(StoreArrays):
 
     def compact(self, room_for_events: int = 0, before_ms: int = layout.NEVER) -> None:
         """Removes expired events, groups and resets, and those from before `before_ms`; makes room for `room_for_events` more events."""
-        events, resets = self.export_events_and_resets(0, END_OF_SEQS)
-        if before_ms != layout.NEVER:
-            kept = np.flatnonzero(events["time"] >= before_ms)
-            events = {name: take_rows(values, kept) for name, values in events.items()}
+        old, resets = copy(self), self.export_resets(0, END_OF_SEQS)
         self._drop_unused()
         self.arrays = self._create(self._room_at_first)
-        self.load(events, resets, room_for_events)
+        nothing, seq = old.export_resets(0, 0), 0
+        while seq < END_OF_SEQS:
+            # after a rescale, several events may have one seq
+            upto = max(old.seq_of_row_after(seq, MOVED_ROWS), seq + 1)
+            events = old.export_events(seq, upto)
+            if before_ms != layout.NEVER:
+                kept = np.flatnonzero(events["time"] >= before_ms)
+                events = {name: take_rows(values, kept) for name, values in events.items()}
+            self.load(events, nothing)
+            seq = upto
+        self.load(old.export_events(0, 0), resets, room_for_events)
 
     def _mostly_expired(self) -> bool:
         unexpired = self._unexpired(self.arrays["events"][: self.event_count])
