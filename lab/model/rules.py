@@ -248,11 +248,11 @@ class RuleBook:
         return json.dumps({"rules": rules, "versions": sorted(self.versions.items()), "lists": lists})
 
     @classmethod
-    def from_json(cls, text: str, schema: Schema) -> "RuleBook":
-        """The book that `to_json` wrote. Raises BadRule when the schema no longer has what a rule needs."""
+    def from_json(cls, text: str, schema: Schema, lists: dict[str, NamedList] | None = None) -> "RuleBook":
+        """The book that `to_json` wrote; `lists`: its lists, if they are not in the text. Raises BadRule when the schema no longer has what a rule needs."""
         book = json.loads(text)
         read = ((build_message(given, schema).rule, given["version"]) for given in book["rules"])
-        lists = {name: NamedList(version, values) for name, (version, values) in book["lists"].items()}
+        lists = lists or {name: NamedList(*saved) for name, saved in book["lists"].items()}
         rules = [replace(rule.with_lists(lists), version=version) for rule, version in read if rule]
         return cls(schema, {rule.rule_id: rule for rule in rules}, dict(book["versions"]), lists)
 

@@ -112,3 +112,24 @@ def test_a_rule_that_changes_and_keeps_its_route_stays_as_it_joined():
     wider = RULE.replace(b"5m", b"9m")
     before, now = (of.plans[0].entry for of in (after(RULE, OTHER), after(RULE, OTHER, paused, wider, RULE)))
     assert wider != RULE and now.joined_by_rule_id == before.joined_by_rule_id
+
+
+def test_a_list_is_written_only_when_it_changes_and_as_long_as_a_ledger_names_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger, "KEPT", 2)
+    folder, name = CheckpointFolder(tmp_path), ""
+
+    def save(message: bytes) -> set[str]:
+        nonlocal name
+        after = load_ledger(folder, name, LOGINS).ledger.copy()
+        assert after.apply(message)["status"] == "accepted"
+        name = save_ledger(folder, name, [Change(17, 0, "", message)], after)
+        return set((folder / ledger.LISTS).names())
+
+    first = save(b"add KR to @highrisk")
+    assert len(first) == 1 and save(RULE) == first, "a change of rules writes no list"
+    second = save(b"add CN to @highrisk") - first
+    for _ in range(4):
+        left = save(RULE)
+    assert left == second
+    ledger._load.cache_clear()
+    assert [*load_ledger(folder, name, LOGINS).ledger.book.lists["highrisk"].until_by_value] == ["KR", "CN"]

@@ -14,14 +14,16 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.jsontext import LongLine
+from lab.model.lists import NamedList
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 
-FOLDER = "rules"
+FOLDER, LISTS = "rules", "lists"
 KEPT = 100  # files; a batch reads those of its own two ends
 
 
@@ -69,6 +71,7 @@ class Ledger:
     book: RuleBook
     entries: dict[Route, LedgerRoute] = field(default_factory=dict)
     next_number: int = 0  # the number of the next store, or the next joining
+    saved_lists: dict[str, "SavedList"] = field(default_factory=dict)  # as they were when it was saved
 
     def __post_init__(self) -> None:
         self._members = dict(self.book.rules)  # as `entries` knows them
@@ -162,10 +165,10 @@ class Ledger:
         """One that can go on by itself."""
         of = self.book
         book = RuleBook(of.schema, dict(of.rules), dict(of.versions), dict(of.lists))
-        return Ledger(book, dict(self.entries), self.next_number)
+        return Ledger(book, dict(self.entries), self.next_number, dict(self.saved_lists))
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for `json.dumps`; `from_dict` gives an equal ledger."""
+        """Ready for `json.dumps`, without the lists; with them `from_dict` gives an equal ledger."""
         lowest = {plan.route: plan.rules[0].rule_id for plan in self.plans}  # names a route
         kept = {
             lowest[route]: [
@@ -176,16 +179,18 @@ class Ledger:
             ]
             for route, kept in self.entries.items()
         }
-        return {"book": json.loads(self.book.to_json()), "kept": kept, "next": self.next_number}
+        book = json.loads(replace(self.book, lists={}).to_json())
+        return {"book": book, "kept": kept, "next": self.next_number}
 
     @classmethod
-    def from_dict(cls, saved: dict, schema: Schema) -> "Ledger":
-        book = RuleBook.from_json(json.dumps(saved["book"]), schema)
+    def from_dict(cls, saved: dict, schema: Schema, lists: dict[str, "SavedList"]) -> "Ledger":
+        in_force = {name: each.entries for name, each in lists.items()}
+        book = RuleBook.from_json(json.dumps(saved["book"]), schema, in_force)
         kept = {
             book.rules[int(rule_id)].route: LedgerRoute(store, tuple(fields), dict(joined), dict(windows))
             for rule_id, (store, fields, joined, windows) in saved["kept"].items()
         }
-        return cls(book, kept, saved["next"])
+        return cls(book, kept, saved["next"], lists)
 
 
 def _alerted_fields(rule: Rule, joined: int) -> list[str]:
@@ -217,8 +222,10 @@ def save_ledger(
     messages = [
         [change.log_time, change.source, change.place, *_to_saved(change.message)] for change in changes
     ]
-    data = json.dumps({"before": previous_name, "messages": messages, "ledger": ledger.to_dict()}).encode()
     number = _number(previous_name) + 1
+    lists = {name: _save_list(folder / LISTS, number, name, ledger) for name in ledger.book.lists}
+    saved = {"before": previous_name, "messages": messages, "ledger": ledger.to_dict(), "lists": lists}
+    data = json.dumps(saved).encode()
     name = _name(number, data)
     (folder / FOLDER).write(name, data)
     (folder / FOLDER).keep_names()  # before a cut has its name
@@ -229,7 +236,36 @@ def save_ledger(
         for old in (folder / FOLDER).names():
             if _number(old) < oldest:
                 (folder / FOLDER).remove(old)
+        _remove_unused_lists(folder, oldest)
     return name
+
+
+class SavedList(NamedTuple):
+    """A list as it is, and the file that has it."""
+
+    entries: NamedList
+    file: str
+
+
+def _save_list(folder: CheckpointFolder, number: int, name: str, ledger: Ledger) -> str:
+    """The file of a list, written if the list has changed since the ledger was loaded; `number`: of the ledger that is saved."""
+    entries, saved = ledger.book.lists[name], ledger.saved_lists.get(name)
+    if saved and saved.entries is entries:
+        return saved.file
+    data = json.dumps([entries.version, dict(entries.until_by_value)]).encode()
+    file = _name(number, data)
+    folder.write(file, data)
+    folder.keep_names()
+    return file
+
+
+def _remove_unused_lists(folder: CheckpointFolder, oldest: int) -> None:
+    """Removes the files of lists that no ledger names; those of ledgers from `oldest` on may be about to be named."""
+    if old := [file for file in (folder / LISTS).names() if _number(file) < oldest]:
+        kept = [(folder / FOLDER).read(name) for name in (folder / FOLDER).names()]
+        named = {file for data in kept if data for file in json.loads(data)["lists"].values()}
+        for file in {*old} - named:
+            (folder / LISTS).remove(file)
 
 
 def _to_saved(message: bytes) -> list:
@@ -266,18 +302,35 @@ def load_ledger(folder: CheckpointFolder, name: str, schema: Schema) -> SavedLed
 
 @lru_cache(maxsize=8)
 def _load(where: str, name: str, schema: Schema) -> SavedLedger:
-    data = (CheckpointFolder(where) / FOLDER).read(name)
-    if data is None:
-        raise ValueError(
-            f"{where}/{FOLDER}/{name} is gone: the checkpoint is not whole, start with a new one"
-        )
-    if _name(_number(name), data) != name:
-        raise ValueError(
-            f"{where}/{FOLDER}/{name} is damaged: restore the checkpoint, or start with a new one"
-        )
-    saved = json.loads(data)
+    saved = json.loads(_read_named(where, FOLDER, name))
     changes = [
         Change(time, source, place, _from_saved(*message))
         for time, source, place, *message in saved["messages"]
     ]
-    return SavedLedger(Ledger.from_dict(saved["ledger"], schema), changes)
+    lists = {of: SavedList(_load_list(where, file), file) for of, file in saved["lists"].items()}
+    return SavedLedger(Ledger.from_dict(saved["ledger"], schema, lists), changes)
+
+
+_lists_in_use: WeakValueDictionary[tuple[str, str], NamedList] = WeakValueDictionary()
+
+
+def _load_list(where: str, file: str) -> NamedList:
+    """A list that is saved; ledgers in memory share it."""
+    entries = _lists_in_use.get((where, file))
+    if entries is None:
+        entries = _lists_in_use[where, file] = NamedList(*json.loads(_read_named(where, LISTS, file)))
+    return entries
+
+
+def _read_named(where: str, folder: str, name: str) -> bytes:
+    """A file whose name depends on its content. Raises ValueError if it is not as it was written."""
+    data = (CheckpointFolder(where) / folder).read(name)
+    if data is None:
+        raise ValueError(
+            f"{where}/{folder}/{name} is gone: the checkpoint is not whole, start with a new one"
+        )
+    if _name(_number(name), data) != name:
+        raise ValueError(
+            f"{where}/{folder}/{name} is damaged: restore the checkpoint, or start with a new one"
+        )
+    return data

@@ -5,6 +5,7 @@ amount > 500 and country != KR     ──►     [True, False, True, …]
 
 from decimal import Context, Decimal
 from functools import reduce
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from lab.model.operators import OPERATORS, Operator, are_networks
 from lab.model.schema import Schema
 from lab.model.times import HOUR_MS, fixed_offset_ms, offset_ms
 from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When
+
+FEW_TEXTS = 10_000  # different ones, which are looked up one by one in less time than Arrow needs for a table of a long list
 
 
 class ConditionEvaluator:
@@ -79,16 +82,27 @@ class ConditionEvaluator:
         numbers, untils = _sorted_numbers(when.operand.entries, scale)
         if not len(numbers):
             return np.full(len(values), NEVER)
-        at = np.minimum(np.searchsorted(numbers, values), len(numbers) - 1)
-        return np.where(numbers[at] == values, untils[at], NEVER)
+        distinct, which = np.unique(values, return_inverse=True)  # sorted ones are found ten times as fast
+        at = np.minimum(np.searchsorted(numbers, distinct), len(numbers) - 1)
+        return np.where(numbers[at] == distinct, untils[at], NEVER)[which]
 
     def _until_of_texts(self, when: Comparison) -> np.ndarray:
         """The same for texts: each different one is looked up once."""
         assert isinstance(when.operand, ListOperand)
-        encoded = self._column(when.field).dictionary_encode()
-        known = when.operand.entries.until_by_value
-        untils = [known.get(text, NEVER) for text in encoded.dictionary.to_pylist()]
-        return np.array([*untils, NEVER], np.int64)[pc.fill_null(encoded.indices, len(untils)).to_numpy()]
+        encoded, entries = self._column(when.field).dictionary_encode(), when.operand.entries
+        texts, known = encoded.dictionary, entries.until_by_value
+        if len(texts) <= FEW_TEXTS:
+            untils = np.array([*map(known.get, texts.to_pylist(), repeat(NEVER)), NEVER], np.int64)
+        else:
+            if "texts" not in entries.memo:
+                entries.memo["texts"] = (
+                    pa.array(known, texts.type),
+                    np.array([*known.values(), NEVER], np.int64),
+                )
+            listed, of_listed = entries.memo["texts"]
+            at = pc.fill_null(pc.index_in(texts, listed), len(listed)).to_numpy()
+            untils = np.append(of_listed[at], NEVER)
+        return untils[pc.fill_null(encoded.indices, len(texts)).to_numpy()]
 
     def _numbers(self, when: Comparison, operator: Operator) -> np.ndarray:
         values, scale = self._compared_numbers(when)
@@ -122,7 +136,10 @@ def _sorted_numbers(entries: NamedList, scale: int) -> tuple[np.ndarray, np.ndar
     """The numbers in a list, in units of the last of `scale` digits and ascending, with the time until which each is there."""
     if scale not in entries.memo:
         exact, least = Context(prec=100), -(1 << 63)
-        pairs = ((number.scaleb(scale, exact), until) for number, until in entries.until_by_number.items())
+        pairs = (
+            (n * 10**scale if isinstance(n, int) else n.scaleb(scale, exact), until)
+            for n, until in entries.until_by_number.items()
+        )
         fit = {int(n): until for n, until in pairs if least <= n < -least and n == int(n)}
         numbers = np.array(sorted(fit), np.int64)
         entries.memo[scale] = numbers, np.array([fit[number] for number in numbers.tolist()], np.int64)
