@@ -10,7 +10,11 @@ from tests.sim.shrink import SIMPLEST
 DIRECTED: dict[str, History] = {}  # by the name of the planted fault
 
 # an event is too old as soon as one newer one is there, so a history needs few of them
-CALM = SIMPLEST | dict.fromkeys(("pairs", "returns", "rows", "derived", "loop"), False) | {"witnesses": 1}
+CALM = (
+    SIMPLEST
+    | dict.fromkeys(("pairs", "returns", "rows", "derived", "lists", "loop"), False)
+    | {"witnesses": 1}
+)
 A_MS_AHEAD: Action = ("skew", 1)  # so each batch takes all that was logged before it
 RESTART: Action = ("restart", 1)
 RESUME: Action = ("resume", False)

@@ -5,7 +5,18 @@ import random
 from dataclasses import dataclass, replace
 
 from lab.model.reference import LATE_POLICIES
-from tests.engine.randomlogs import AMOUNTS, MINUTE, USERS, absent, derived_rule, random_change, random_rule
+from tests.engine.randomlogs import (
+    AMOUNTS,
+    MINUTE,
+    USERS,
+    absent,
+    derived_rule,
+    looking_at_lists,
+    random_change,
+    random_list_change,
+    random_mute,
+    random_rule,
+)
 
 BEGIN = 1_000_000_000  # log time of the first record, ms
 BAD = (
@@ -121,6 +132,7 @@ def random_history(seed: int, loop: bool = False) -> History:
     # of a generator of its own, and added when the others have been used, for the same reason
     settings["slice"] = random.Random(f"{of}/slice").choice([1, 1, 3, 8192])
     settings["derived"] = not settings["rows"] and random.Random(f"{of}/derived").random() < 0.3
+    settings["lists"] = random.Random(f"{of}/lists").random() < 0.3
     settings["witnesses"] = random.Random(f"{of}/witnesses").choice([1, 1, 2, 4])
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
@@ -167,6 +179,8 @@ class Habits:
         self.filters = random.Random(f"{settings}/filters")
         self.made: list[dict] = []  # events that may be taken back
         self.derived = random.Random(f"{settings}/derived")
+        self.lists = random.Random(f"{settings}/lists")
+        self.newest: dict = {}  # the newest event
         self.ahead = random.Random(f"{settings}/ahead")
         self.dated_ahead = self.ahead.choice(AHEAD)
         self.last: dict[int, dict] = {}  # rule id -> its rule as it was given last
@@ -200,7 +214,16 @@ class Habits:
             given |= self.alike
             if self.alike == RESETTING:
                 given["limit"] = self.rng.choice(["1", "2", "2", "3"])
-        return self.control(derived_rule(self.derived, given) if self.settings["derived"] else given)
+        if self.settings["derived"]:
+            given = derived_rule(self.derived, given)
+        return self.control(looking_at_lists(self.lists, given) if self.settings["lists"] else given)
+
+    def list_change(self) -> Action:
+        """A change of a list, or a mute of one of its rules."""
+        rng = self.lists
+        if self.last and rng.random() < 0.4:
+            return self.append("control", random_mute(rng, rng.choice([*self.last.values()]), self.newest))
+        return self.append("control", random_list_change(rng, self.newest.get("eventTime")))
 
     def change(self) -> list[Action]:
         """Control messages that come together."""
@@ -234,6 +257,8 @@ class Habits:
             actions = self.change()
         else:
             actions = [self.append("events", self.event())]
+        if self.settings["lists"] and self.lists.random() < 0.3:
+            actions.append(self.list_change())
         if rng.random() < self.odd:
             odd = self.oddity()
             actions += [odd] if odd[0] != "torn" or self.settings["divisible"] else []
@@ -255,6 +280,7 @@ class Habits:
             "country": rng.choice(self.countries),
             "amount": rng.choice([None, *self.amounts]),
         }
+        self.newest = event
         if self.settings["returns"]:
             if self.made and self.returns.random() < self.returned:
                 action = self.returns.choice(["returned", "returned", "returned", event["action"]])

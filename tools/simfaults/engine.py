@@ -6,6 +6,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from lab.engine.checkpoint import ledger
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.loop import task
 from lab.engine.loop.cut import Ends, Planner
@@ -114,6 +115,29 @@ def a_first_batch_that_runs_again_begins_at_what_is_left():
 @mutant
 def the_ledger_is_not_copied_before_it_is_changed():
     with patch.object(Ledger, "copy", lambda self: self):
+        yield
+
+
+@mutant
+def a_list_that_has_changed_is_not_saved_again():
+    save = ledger._save_list
+
+    def mutated(folder, number, name, of):
+        saved = of.saved_lists.get(name)
+        return saved.file if saved else save(folder, number, name, of)
+
+    with patch.object(ledger, "_save_list", mutated):
+        yield
+
+
+@mutant
+def muted_alerts_are_counted_and_given():
+    without = windows.without_muted
+    with patch.object(
+        windows,
+        "without_muted",
+        lambda store, columns, rows, book: (rows, without(store, columns, rows, book)[1]),
+    ):
         yield
 
 
