@@ -120,6 +120,8 @@ class Witness(Replay):
         is_of_wait = (
             self.wait is not None and self.wait not in self.waits and at == (self.wait.id, self.wait.time)
         )
+        # the event may have been taken back and have come again, and then it has another wait
+        is_of_wait &= not (self.alert or self.was_muted or self.was_taken_back)
         before = len(self.alerts_and_withdrawals)
         super()._alert(rule, values, compared, at, **more)
         if is_of_wait if rule.absence else self._now.number == self._at:

@@ -134,6 +134,14 @@ def test_each_verdict_is_that_of_the_reference(live, schema, policy, seeds):
     ALERTS.append(alerts_seen)
 
 
+def test_each_wait_of_an_event_that_came_again_has_its_own_alert():
+    entries, settings, end = drawn(1010, True, RETURNS, "store")
+    _, alerts = in_reference(entries, settings, end)
+    assert {
+        found.alert_id for each in alerts if (found := world_of(entries, settings, end).why(each).alert)
+    } == {alert.alert_id for alert in alerts}
+
+
 @some_and_more
 @pytest.mark.parametrize("schema", [LOGINS, RETURNS], ids=["logins", "returns"])
 @pytest.mark.parametrize("live", [True, False], ids=["live", "file"])
