@@ -4,7 +4,7 @@ Readers, refusals, hints, the reference, forms, databases, the page and the docu
 code names it. `lab.engine.compiled.aggregates` has the forms in which an engine maintains them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import floor, inf, isqrt
@@ -25,6 +25,7 @@ class Aggregate(NamedTuple):
     one matters no longer: it is compiled, so it is simple arithmetic.
     `other_names`: in other languages. `resets`: it counts only since its rule fired. `instead`: the aggregate that stands for it in a
     limit, which is a multiple of what is measured. `least`: no value is below. `is_multiple`: of the field's last digit.
+    `of_events_before`: the judged event never counts for it. `percent`: as "ordered", which value it is: see `percentile`; 50 for `median`.
     `result`, `maintained`: for the documentation's tables.
     """
 
@@ -41,6 +42,8 @@ class Aggregate(NamedTuple):
     instead: str = ""
     least: float = -inf
     is_multiple: bool = False
+    of_events_before: bool = False
+    percent: int = 0
     result: str = ""
     maintained: str = ""
 
@@ -76,6 +79,25 @@ def variance(values: Sequence[Exact]) -> Fraction:
     Fraction(1, 1)
     """
     return mean([Fraction(value) ** 2 for value in values]) - mean(values) ** 2
+
+
+def median(values: Sequence[Exact]) -> Fraction:
+    """The value in the middle, of an even number of values the mean of the two.
+
+    >>> median([3, 1, 2]), median([4, 1, 2, 3])
+    (Fraction(2, 1), Fraction(5, 2))
+    """
+    ascending, middle = sorted(values), len(values) // 2
+    return mean(ascending[middle - 1 + len(values) % 2 : middle + 1])
+
+
+def percentile(percent: int) -> Callable[[Sequence[Exact]], Exact]:
+    """The smallest of the values so that at least this percentage of them is not greater.
+
+    >>> percentile(95)(range(1, 101)), percentile(95)(range(1, 20)), percentile(10)([7])
+    (95, 19, 7)
+    """
+    return lambda values: sorted(values)[(percent * len(values) + 99) // 100 - 1]
 
 
 def round_to_6_places(value: Exact) -> Decimal:
@@ -144,6 +166,19 @@ class WithRoot(NamedTuple):
         return Decimal(f"{rounded + (beyond == 0 and rounded % 2)}E-{PLACES}")
 
 
+def _percentiles(*percents: int) -> Iterator[Aggregate]:
+    for percent in percents:
+        names = (f"PERCENTILE_{percent}", *(("PERCENTILE", "QUANTILE") if percent == 95 else ()))
+        yield Aggregate(
+            *(f"P{percent}", "field", 1, percentile(percent), "ordered"),
+            other_names=names,
+            is_multiple=True,
+            percent=percent,
+            result=f"the smallest value so that at least {percent} % of the values are not greater",
+            maintained="the same",
+        )
+
+
 A_QUEUE = "a queue of the events that no newer event supersedes (a monotonic queue)"
 SHOWN = "reported half-even to 6 decimal places"
 AGGREGATES = {
@@ -204,6 +239,23 @@ AGGREGATES = {
             result="the value of the event itself; it has no window",
             maintained="nothing",
         ),
+        Aggregate(
+            *("PREVIOUS", "field", 1, lambda values: values[-1], "queue", lambda value, older: True),
+            other_names=("LAG", "PREV", "BEFORE"),
+            is_multiple=True,
+            of_events_before=True,
+            result="the value of the event before, in order of time; of several at one time, of the one that came last",
+            maintained="a queue of one event",
+        ),
+        Aggregate(
+            *("MEDIAN", "field", 1, median, "ordered"),
+            to_reported=round_to_6_places,
+            other_names=("P50", "PERCENTILE_50"),
+            percent=50,
+            result=f"the value in the middle, of an even number of values the mean of the two in the middle; {SHOWN}",
+            maintained="a balanced tree of the values in order, which knows how many are below each",
+        ),
+        *_percentiles(1, 5, 10, 25, 75, 90, 95, 99),
         Aggregate(
             *("COUNT", "events", 0, len, "count"),
             result="the number of events",

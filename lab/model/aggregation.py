@@ -52,6 +52,11 @@ class Aggregation:
         return AGGREGATES[self.function].has_window
 
     @property
+    def says_without_current(self) -> bool:
+        """Whether it says that the judged event does not count: not if that is so of each with its function."""
+        return self.exclude_current and not AGGREGATES[self.function].of_events_before
+
+    @property
     def resets(self) -> bool:
         """Whether it counts only since its rule fired."""
         return AGGREGATES[self.function].resets
@@ -99,12 +104,12 @@ class Aggregation:
             "unique": list(self.unique) or None,
             "window": duration_text(self.window_ms),
             "where": when_text(self.where) if self.where else None,
-            "excludeCurrent": self.exclude_current or None,
+            "excludeCurrent": self.says_without_current or None,
         }
 
     def describe(self, per: str = "") -> str:
         over = f" over {duration_words(self.window_ms)}" if self.has_window else ""
-        without = " without the current event" if self.exclude_current else ""
+        without = " without the current event" if self.says_without_current else ""
         return f"{self.function}{self.describe_arguments()}{per}{over}{without}"
 
     def describe_arguments(self) -> str:

@@ -207,7 +207,7 @@ def _condition(given: dict, schema: Schema) -> Condition:
     function, field, unique = _aggregation(given, schema)
     operator = read_one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     limit, window_ms = read_decimal("limit", given), _window_ms(function, given)
-    of = Aggregation(function, field, unique, window_ms, *_which_events(given, schema))
+    of = Aggregation(function, field, unique, window_ms, *_which_events(function, given, schema))
     if given.get("limitOf") is None:
         return Condition(of, operator, limit)
     if not 0 < limit <= MAX_MULTIPLE:
@@ -232,9 +232,10 @@ def _window_ms(function: str, given: dict) -> int:
     return SHORTEST_MS
 
 
-def _which_events(given: dict, schema: Schema) -> tuple[When | None, bool]:
+def _which_events(function: str, given: dict, schema: Schema) -> tuple[When | None, bool]:
     """Which events count: `where`, `excludeCurrent`."""
-    return read_condition("where", given, schema), read_flag("excludeCurrent", given)
+    excluded = read_flag("excludeCurrent", given) or AGGREGATES[function].of_events_before
+    return read_condition("where", given, schema), excluded
 
 
 def _of_absence(given: dict) -> dict:
@@ -281,7 +282,9 @@ def _in_limit(given: dict, schema: Schema) -> tuple[Aggregation, int]:
                 "aggregatorFunctionType", function, "another function: a limit is no multiple of this one"
             )
         )
-    of = Aggregation(function, field, unique, _window_ms(function, given), *_which_events(given, schema))
+    of = Aggregation(
+        function, field, unique, _window_ms(function, given), *_which_events(function, given, schema)
+    )
     divided_by = given.get("dividedBy")
     if divided_by is not None and (type(divided_by) is not int or not 0 < divided_by <= MAX_DIVIDED_BY):
         raise BadRule(

@@ -132,7 +132,7 @@ class Book:
         flat = {name: array.ravel() for name, array in arrays._asdict().items()} | {"aggregates": rows}
         sizes = {
             "aggregateCount": len(keys),
-            "queues": sum(key.has_queue for key in keys),
+            "queues": sum(key.accumulator.queues for key in keys),
             "distinct": sum(bool(key.unique) for key in keys),
             "lanes": sum(key.accumulator.lanes for key in keys),
             "own": sum(key.rule_id is not None for key in keys),

@@ -235,7 +235,7 @@ class RuleForm(widgets.VBox):
             first, *more = rule.conditions
             self.where.value, self.exclude.value = (
                 attributes.get("where", ""),
-                rule.aggregation.exclude_current,
+                rule.aggregation.says_without_current,
             )
             self.absence.value = rule.absence
             self.limit.value, self.window.value = first.describe_limit(), attributes["window"]

@@ -10,6 +10,8 @@ from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS
 from lab.model.aggregates import (
     AGGREGATES,
     mean,
+    median,
+    percentile,
     round_to_6_places,
     signed_square,
     square_root_to_6_places,
@@ -34,6 +36,24 @@ def test_the_variance_is_that_of_the_population():
 def test_the_variance_does_not_change_when_all_values_move(values, by):
     assert variance([value + by for value in values]) == variance(values)
     assert mean([value + by for value in values]) == mean(values) + by
+
+
+@UNHURRIED
+@given(st.lists(st.integers(-9, 9), min_size=1), st.sampled_from([1, 5, 10, 25, 50, 75, 90, 95, 99]))
+def test_a_percentile_is_the_smallest_value_that_enough_values_do_not_exceed(values, percent):
+    found = percentile(percent)(values)
+    assert found in values
+    assert 100 * sum(value <= found for value in values) >= percent * len(values)
+    assert 100 * sum(value < found for value in values) < percent * len(values)
+    assert 2 * median(values) == percentile(50)(values) - percentile(50)([-value for value in values])
+
+
+def test_a_row_of_percentiles_computes_its_own():
+    hundred = [*range(1, 101)]
+    named = {name: row for name, row in AGGREGATES.items() if row.percent and name != "MEDIAN"}
+    assert {name: row.measure(hundred) for name, row in named.items()} == {
+        f"P{row.percent}": row.percent for row in named.values()
+    }
 
 
 @UNHURRIED

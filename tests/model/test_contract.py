@@ -180,6 +180,32 @@ def test_the_value_of_an_event_is_its_own():
     assert aggregates([more_than_usual, *log, *late]) == [(2, 5), (6, 100), (10, 7)]
 
 
+def test_the_value_before_is_that_of_the_last_other_event_in_order_of_time():
+    larger = rule(
+        *(1, "PREVIOUS", "amount"),
+        limitOperatorType="!=",
+        limit=0,
+        window="10m",
+        where="country != CN",
+        excludeCurrent=None,
+    )
+    amounts = [
+        (20, "1"),
+        (21, "2"),
+        (21, "3"),
+        (22, None),
+        (23, "5"),
+        (25, "7"),
+        (24, "8"),
+        (21, "9"),
+        (40, "10"),
+    ]
+    log = [login(n, minute, amount=amount, country="KR") for n, (minute, amount) in enumerate(amounts, 1)]
+    other = login(99, 23, amount="6", country="CN")
+    found = aggregates([larger, *log[:5], other, *log[5:]])
+    assert found == [(2, 1), (3, 2), (4, 3), (5, 3), (99, 5), (6, 5), (7, 5), (8, 3)]
+
+
 def test_a_deviation_is_compared_by_the_variance_and_told_rounded():
     two = [login(1, 20, amount="0"), login(2, 21, amount="2"), login(3, 22, amount="2")]
     limit: dict[str, Any] = {"limitOperatorType": ">", "limit": "0.942809"}  # the deviation is 0.94280904…

@@ -71,6 +71,7 @@ def reviews(count: int, age_ms: int) -> list[tuple[int, dict]]:
 
 FAR = (100 * D, {"action": "login", "account": 99, "device": "other"})  # so that time goes on
 MONTH = each(40, "pay", 12 * H, amount=10)
+RISING = [*each(3, "pay", 12 * H, amount=30), *each(37, "pay", 12 * H, 36 * H, amount=10)]
 ORDERS = each(10, "order")
 # number -> events of which the last one raises an alert, and events that raise none
 CASES = {
@@ -138,10 +139,10 @@ CASES = {
         ],
     ),
     24: (
-        [*MONTH, (40 * 12 * H, {"action": "pay", "amount": 30.01})],
-        [*MONTH, (40 * 12 * H, {"action": "pay", "amount": 30})],
+        [*RISING, (40 * 12 * H, {"action": "pay", "amount": 30.01})],
+        [*RISING, (40 * 12 * H, {"action": "pay", "amount": 30})],
     ),
-    25: (readings(20, 25, 36), readings(20, 25, 30)),
+    25: (readings(20, 30, 20, 9.99), readings(20, 30, 20, 10)),
     # midnight in Berlin is 23:00 UTC
     27: (
         [
@@ -222,7 +223,7 @@ def test_the_value_of_an_event_is_not_that_of_one_a_moment_before(apart):
 def test_the_page_says_how_many_wishes_can_be_said():
     assert sorted(rows()) == list(range(1, 35))
     rules = [rule for _, rule in rows().values()]
-    assert len([rule for rule in rules if "Not sayable" in rule]) == 4
+    assert len([rule for rule in rules if "Not sayable" in rule]) == 2
     text = PAGE.read_text(encoding="utf-8").replace("\n", " ")
-    assert "Thirty can be said exactly" in text and "other four" in text
+    assert "Thirty-two can be said exactly" in text and "other two" in text
     assert {*CASES, *ABSENT} == set(range(1, 35))

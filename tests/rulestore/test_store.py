@@ -113,7 +113,7 @@ WRONG = [
     {"rule_id": 0},
     {"rule_state": "DELETE"},
     {"rule_state": "active"},
-    {"aggregator_function_type": "MEDIAN"},
+    {"aggregator_function_type": "MODE"},
     *(
         {"aggregator_function_type": name, "aggregate_field_name": None}
         for name, aggregate in AGGREGATES.items()

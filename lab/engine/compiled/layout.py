@@ -32,11 +32,15 @@ NEWEST, KEY_GROUP, BLOCK, KEY = 0, 1, 2, 2
 # columns of Store.blocks: its oldest event and that event's time, how many events it has, the last one to arrive, its neighbours
 OLDEST, OLDEST_TIME, LENGTH, LATEST, OLDER_BLOCK, NEWER_BLOCK = range(6)
 OLDER, NEWER = range(2)  # columns of Store.queues
+# of an aggregate that is kept in order, which has two queues' columns: of a tree of values, see `lab.engine.compiled.aggregates.ordered`
+LOWER, HIGHER = OLDER, NEWER
+ABOVE, SIZE = range(2)
 
 # lanes of a running aggregate. All kinds: the event where the window starts, NOTHING while the window is not maintained
 START = 0
 # all kinds without a queue: how many events count, or how many distinct values; COUNT_SINCE: the SEQ at which its rule last fired
 N, RESET = 1, 2
+ROOT_OF_TREE = 2  # ORDERED: the tree's topmost event + 1, or 0
 # SUM, MEAN, SQUARES: the sum is HIGH · 2³² + LOW; SQUARES: the first of four limbs of the sum of squares
 HIGH, LOW, LIMB = 2, 3, 4
 # kinds with a queue: the oldest event in the window, the newest, and the time from which on OLDER is known
@@ -56,7 +60,7 @@ LATER_ALERT = ALERTED | TAKES_BACK
 # `excludes`: whether the current event does not count
 AGGREGATE_FIELDS = (
     *("kind", "rule_id", "window", "column", "needs", "needs_end", "first", "last", "queue", "width"),
-    *("limits", "positions", "compared", "excludes"),
+    *("limits", "positions", "compared", "percent", "excludes"),
 )
 AGGREGATE_ROW = np.dtype([(name, np.int64) for name in AGGREGATE_FIELDS], align=True)
 # columns of Rules.limits: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
@@ -203,6 +207,11 @@ def njit_without_allocation(function: Function) -> Function:
 def compiled_inline(function: Function) -> Function:
     """The same for a function that only compiled ones call; it is kept as a part of these."""
     return njit(_nrt=False, forceinline=True, nogil=True)(function)
+
+
+def compiled_apart(function: Function) -> Function:
+    """The same for one that is long, or called from many places: it is not copied to each."""
+    return njit(_nrt=False, nogil=True)(function)
 
 
 def choose_compiled(functions: Sequence[Callable]) -> Callable:

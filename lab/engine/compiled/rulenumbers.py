@@ -17,7 +17,6 @@ import numpy as np
 from lab.engine.compiled import layout
 from lab.engine.compiled.aggregates.counted import COUNT_SINCE
 from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS, AccumulatorLayout
-from lab.engine.compiled.aggregates.queues import FIRST_QUEUE
 from lab.engine.compiled.layout import LOW_BITS, NOTHING, Rules
 from lab.engine.compiled.limits import PLACES, limit_to_int64s
 from lab.model.aggregates import AGGREGATES
@@ -64,10 +63,6 @@ class AggregateKey(NamedTuple):
         """Out of what JSON makes of one."""
         accumulator, field, unique, *others = saved
         return cls(AccumulatorLayout(*accumulator), field, tuple(unique), *others)
-
-    @property
-    def has_queue(self) -> bool:
-        return self.accumulator.kind >= FIRST_QUEUE
 
 
 def int64_columns(schema: Schema, field_name: str) -> list[str]:
@@ -156,6 +151,7 @@ def rules_to_arrays(
             needed[column] += bit
         aggregate.kind = key.accumulator.kind
         aggregate.rule_id = key.rule_id or NOTHING
+        aggregate.percent = key.accumulator.percent
         aggregate.window = key.window_ms
         if key.field:
             aggregate.column = layout.VALUES + columns.index(int64_columns(schema, key.field)[0])
@@ -165,7 +161,7 @@ def rules_to_arrays(
         aggregate.width = key.accumulator.lanes
         aggregate.limits, aggregate.positions = len(limits), len(upto)
         aggregate.compared, aggregate.excludes = key in compared_keys, key.excludes_current
-        queues += key.has_queue
+        queues += key.accumulator.queues
         needs += [(layout.VALUES + columns.index(column), bits) for column, bits in needed.items()]
         unique += compared
         ascending = sorted(rows_at)

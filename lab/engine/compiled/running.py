@@ -17,6 +17,7 @@ from lab.engine.compiled.aggregates.counted import COUNT_SINCE, is_counted
 from lab.engine.compiled.aggregates.distinct import find_or_add_distinct_slot
 from lab.engine.compiled.aggregates.forms import (
     DISTINCT,
+    ORDERED,
     add_or_subtract,
     clear_accumulator,
     enter_window,
@@ -60,6 +61,7 @@ from lab.engine.compiled.layout import (
     START,
     TIME,
     VALUES,
+    N,
     njit_without_allocation,
 )
 
@@ -219,8 +221,8 @@ def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon
     moved = store.scratch[LIMBS : LIMBS + len(accumulator)]
     for lane in range(len(accumulator)):
         moved[lane] = accumulator[lane]
-    if rules.aggregates[aggregate].kind == DISTINCT:
-        return measure_distinct_at_event(
+    if rules.aggregates[aggregate].kind in (DISTINCT, ORDERED):
+        return measure_without_copy_at_event(
             store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved
         )
     if has_queue(rules, aggregate):
@@ -231,8 +233,10 @@ def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon
 
 
 @njit_without_allocation
-def measure_distinct_at_event(store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved):
-    """Moves the window back to the event and forward again: the table of values has no copy, and no totals."""
+def measure_without_copy_at_event(
+    store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved
+):
+    """Moves the window back to the event and forward again: a table or a tree of values has no copy, and no totals."""
     try_move_back_to_event(store, rules, aggregate, moved, group, event, start_ms, store.scalars[EVENTS] + 1)
     if skipped != NOTHING:
         leave_window(store, rules, aggregate, moved, event)
@@ -240,6 +244,8 @@ def measure_distinct_at_event(store, rules, aggregate, accumulator, group, event
     if skipped != NOTHING:
         enter_window(store, rules, aggregate, moved, event)
     move_forward_to_newest(store, rules, aggregate, moved, event, accumulator[START])
+    for lane in range(N, len(accumulator)):
+        accumulator[lane] = moved[lane]
     return measure
 
 

@@ -246,6 +246,11 @@ def move_window_and_measure(store, rules, aggregate, group, event, horizon_ms):
     start = window_start_ms(store, rules, aggregate, newest, horizon_ms)
     was_kept = accumulator[START] != NOTHING
     is_kept = rebuild_dropped_window_if_due(store, rules, aggregate, accumulator, group, start)
+    if was_kept and event == newest and rules.aggregates[aggregate].excludes:
+        evict_before(store, rules, aggregate, accumulator, start)
+        measure = measure_of_accumulator(store, rules, aggregate, accumulator)
+        enter_window(store, rules, aggregate, accumulator, event)
+        return measure
     if was_kept and event == newest:
         enter_window(store, rules, aggregate, accumulator, event)
         evict_before(store, rules, aggregate, accumulator, start)

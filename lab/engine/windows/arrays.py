@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Collection
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -126,7 +127,7 @@ class StoreArrays:
 
     def _create_aggregates(self, room: dict[str, int]) -> shared.Arrays:
         """Those that depend on which aggregates there are: in a file of their own, so that others need not move the events."""
-        rows, queues = self._rows(room), sum(key.has_queue for key in self.keys)
+        rows, queues = self._rows(room), sum(key.accumulator.queues for key in self.keys)
         arrays = shared.create_arrays(
             event_and_aggregate_files(self.path)[1],
             {
@@ -296,7 +297,8 @@ def estimated_bytes(
 ) -> int:
     """About how many bytes the arrays of a route take for so many events and groups, if each group has its accumulators."""
     keys, _ = rules_to_arrays(rules, fields, schema)
-    words_of_event = layout.VALUES + len(value_columns(fields, schema)) + sum(key.has_queue for key in keys)
+    queues = sum(key.accumulator.queues for key in keys)
+    words_of_event = layout.VALUES + len(value_columns(fields, schema)) + queues
     words_of_blocks = 2 * (layout.NEWER_BLOCK + 1 + LANES * len(keys)) / HALF
     key_columns = sum(len(int64_columns(schema, name)) for name in route.keys)
     words_of_group = layout.KEY + key_columns + len(keys) / 2 + sum(key.accumulator.lanes for key in keys)
@@ -315,9 +317,10 @@ def remove_store(path: Path) -> None:
         shared.remove_arrays(file)
 
 
-def _queues(keys: list[AggregateKey]) -> dict[AggregateKey, int]:
-    """The aggregates that have a queue, and its number."""
-    return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
+def _queues(keys: list[AggregateKey]) -> dict[AggregateKey, slice]:
+    """Where in `Store.queues` the columns of the aggregates are."""
+    ends = accumulate(key.accumulator.queues for key in keys)
+    return {key: slice(end - key.accumulator.queues, end) for key, end in zip(keys, ends)}
 
 
 def with_spare_rows(rows: int, array: str = "events") -> int:

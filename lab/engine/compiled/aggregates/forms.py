@@ -11,6 +11,7 @@ from lab.engine.compiled.aggregates.counted import (
     measure_of_count,
 )
 from lab.engine.compiled.aggregates.distinct import count_value
+from lab.engine.compiled.aggregates.ordered import add_to_tree, measure_of_tree
 from lab.engine.compiled.aggregates.queues import (
     BEATS,
     FIRST_QUEUE,
@@ -58,10 +59,11 @@ FORMS = (
     Form("mean", 4, add_value, measure_of_mean),
     Form("squares", 8, add_value_and_square, measure_of_squares),
     Form("distinct", 2, count_value, measure_of_count),
+    Form("ordered", 3, add_to_tree, measure_of_tree),
 )
 QUEUE_LANES = 4
 KINDS = {form.name: kind for kind, form in enumerate(FORMS)}
-DISTINCT = KINDS["distinct"]
+DISTINCT, ORDERED = KINDS["distinct"], KINDS["ordered"]
 assert len(FORMS) == FIRST_QUEUE and KINDS["count since"] == COUNT_SINCE
 LANES = max(QUEUE_LANES, *(form.lanes for form in FORMS))
 HUGE = LIMBS + LANES  # where in the scratch numbers of many limbs are, see `lab.engine.compiled.conditions`
@@ -69,14 +71,15 @@ SCRATCH = HUGE + 192
 
 
 class AccumulatorLayout(NamedTuple):
-    """How the engine keeps an aggregate: its kind, and how many lanes, int64s, its accumulator has."""
+    """How the engine keeps an aggregate: its kind, and how many lanes, int64s, its accumulator has. `percent`: as of `Aggregate`."""
 
     kind: int
     lanes: int
+    percent: int = 0
 
     @classmethod
-    def of_form(cls, name: str) -> "AccumulatorLayout":
-        return cls(KINDS[name], FORMS[KINDS[name]].lanes)
+    def of_form(cls, name: str, percent: int = 0) -> "AccumulatorLayout":
+        return cls(KINDS[name], FORMS[KINDS[name]].lanes, percent)
 
     @classmethod
     def of(cls, aggregate: Aggregate) -> "AccumulatorLayout":
@@ -84,7 +87,12 @@ class AccumulatorLayout(NamedTuple):
             return cls(OWN_VALUE, 0)
         if aggregate.beats:
             return cls(FIRST_QUEUE + BEATS.index(aggregate.beats), QUEUE_LANES)
-        return cls.of_form(aggregate.kept_as)
+        return cls.of_form(aggregate.kept_as, aggregate.percent)
+
+    @property
+    def queues(self) -> int:
+        """How many pairs of columns of Store.queues it needs."""
+        return 2 if self.kind == ORDERED else int(self.kind >= FIRST_QUEUE)
 
 
 ACCUMULATOR_LAYOUTS = {name: AccumulatorLayout.of(aggregate) for name, aggregate in AGGREGATES.items()}
