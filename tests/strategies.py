@@ -84,6 +84,7 @@ LABELS = (
 EVENT_FIELDS = (None, [], ["ip"], ["amount", "eventTime", "country"], ["country", "userId"])
 WINDOWS = ("1s", "30s", "1m", "2m", "5m", "30m")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
+LAST_EVENTS = st.sampled_from([None, None, None, 1, 2, 3, 10])
 NOT_NUMBERS = st.sampled_from(["NaN", "Infinity", "-Infinity"])
 # habits of a log: how long after the one before a record is logged, ms
 LOG_STEPS = ((0, 1), (0, 1, 1_000, 10_000), (1_000, 30_000), (0, 0, 0, 5 * MINUTE))
@@ -102,7 +103,7 @@ def with_windows_of_functions(rule: dict) -> dict:
         )
     counts = rule.get("aggregateFieldName") in COUNTING
     if not counts and not AGGREGATES[rule["aggregatorFunctionType"]].has_window:
-        parts |= {"window": "1s", "excludeCurrent": None}
+        parts |= {"window": "1s", "excludeCurrent": None, "lastEvents": None}
     return rule | parts
 
 
@@ -207,6 +208,7 @@ def aggregations(draw, comparable: bool = False):
     return of | {
         "where": draw(st.sampled_from([None, *WHENS])),
         "excludeCurrent": draw(st.sampled_from([None, False, True])),
+        "lastEvents": draw(LAST_EVENTS),
     }
 
 
@@ -216,6 +218,7 @@ def more_said(draw, function: str | None = None):
     said = {
         "where": draw(st.sampled_from([None, *WHENS])),
         "excludeCurrent": draw(st.sampled_from([None, True])),
+        "lastEvents": draw(LAST_EVENTS),
     }
     if draw(st.booleans()):
         divisors = st.sampled_from([None, 1, 3, 60])

@@ -29,6 +29,7 @@ FUNCTIONS = tuple(AGGREGATES)
 # begin the names under which an event keeps whether a `where` is true of it, and whether a rule alerted at it; no field is called so
 WHERE, SPOKE = "?", "!"
 ONE_BIT = (WHERE, SPOKE)
+EVENTS_WITHIN = " events within "  # between the two parts of a window of the last events
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Aggregation:
     """`function` of `field` over the last `window_ms` of a group. `field` None: it counts; `unique` is for UNIQUE_COUNT only.
 
     `where`: which events of the group count for it, all if None. `exclude_current`: the event that is judged does not.
+    `last_events`: only so many events of the group in the window may count, those at its end; all if 0.
     Without `has_window`, it is of the judged event alone, and `window_ms` is the shortest.
     """
 
@@ -45,6 +47,7 @@ class Aggregation:
     window_ms: int
     where: When | None = None
     exclude_current: bool = False
+    last_events: int = 0
 
     @property
     def has_window(self) -> bool:
@@ -105,10 +108,12 @@ class Aggregation:
             "window": duration_text(self.window_ms),
             "where": when_text(self.where) if self.where else None,
             "excludeCurrent": self.says_without_current or None,
+            "lastEvents": self.last_events or None,
         }
 
     def describe(self, per: str = "") -> str:
-        over = f" over {duration_words(self.window_ms)}" if self.has_window else ""
+        events = f"{self.last_events}{EVENTS_WITHIN}" if self.last_events else ""
+        over = f" over {events}{duration_words(self.window_ms)}" if self.has_window else ""
         without = " without the current event" if self.says_without_current else ""
         return f"{self.function}{self.describe_arguments()}{per}{over}{without}"
 

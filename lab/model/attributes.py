@@ -28,6 +28,7 @@ from lab.model.kinds import (
     Number,
     Text,
     Texts,
+    Whole,
     Word,
 )
 
@@ -41,6 +42,7 @@ ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that f
 SEVERITIES = ("low", "medium", "high", "critical")
 MAX_KEYS = 16  # grouping keys; see MAX_TEXT
 MAX_EVENT_FIELDS = 16
+MAX_LAST_EVENTS = 1_000  # of a window: for a late event, so many are looked at
 _WITHOUT_WINDOW = ", ".join(f"`{row.name}`" for row in AGGREGATES.values() if not row.has_window)
 WINDOW_NEEDED = f"one of them, unless for {_WITHOUT_WINDOW}"
 
@@ -156,6 +158,12 @@ ATTRIBUTES = rows_by_name(
             Flag(),
             "`true`: the event being judged does not count",
             column="exclude_current",
+        ),
+        Attribute(
+            "lastEvents",
+            Whole(MAX_LAST_EVENTS),
+            f"a whole number from 1 to {MAX_LAST_EVENTS:,}: of the events of the group in the window, only so many count, the last in order of time; see *The last events*",
+            column="last_events",
         ),
         Attribute(
             "limitOf",

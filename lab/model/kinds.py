@@ -324,6 +324,21 @@ class Duration(Kind):
 
 
 @dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number from 1 to `most`."""
+
+    sql_type = "whole"
+    most: int
+
+    def json_schema(self, schema: Schema) -> Json:
+        return {"type": "integer", "minimum": 1, "maximum": self.most}
+
+    def checks(self, column: str) -> Iterator[Check]:
+        among = f"{column} BETWEEN 1 AND {self.most}"
+        yield check(f"{column} is 1 to {self.most} or null", f"{column} IS NULL OR {among}")
+
+
+@dataclass(frozen=True)
 class Number(Kind):
     """A decimal number, exactly."""
 

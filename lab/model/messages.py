@@ -20,6 +20,7 @@ from lab.model.attributes import (
     COUNT_WORDS,
     MAX_EVENT_FIELDS,
     MAX_KEYS,
+    MAX_LAST_EVENTS,
     OPERATOR_ALIASES,
     STATES,
     carried_attributes,
@@ -46,7 +47,10 @@ from lab.model.whenreader import parse_filter, parse_when
 MAX_MESSAGE_BYTES = 64 << 10
 REMEMBERED, REMEMBERED_BYTES = 4096, 4096  # messages, and the longest of them
 GROWS = 16  # times that a rule, as it is written, may be as long as its message
-AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent")
+AGGREGATION = (
+    *("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent"),
+    "lastEvents",
+)
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
 LIMIT_OF = (*AGGREGATION, "dividedBy", "plus", "plusOf")
 PLUS_OF = (*AGGREGATION, "times", "dividedBy")
@@ -225,6 +229,8 @@ def _window_ms(function: str, given: dict) -> int:
     """The window of an aggregation; of one that is of the judged event alone the shortest, which need not be given."""
     if AGGREGATES[function].has_window:
         return read_window_ms(given)
+    if given.get("lastEvents") is not None:
+        raise BadRule(f"lastEvents: not for {function}, which is of the event itself: leave it out")
     if given.get("excludeCurrent"):
         raise BadRule(f"excludeCurrent: not for {function}, which is of the current event")
     if any(given.get(name) is not None for name in WINDOWS) and read_window_ms(given) != SHORTEST_MS:
@@ -232,15 +238,18 @@ def _window_ms(function: str, given: dict) -> int:
     return SHORTEST_MS
 
 
-def _which_events(function: str, given: dict, schema: Schema) -> tuple[When | None, bool]:
-    """Which events count: `where`, `excludeCurrent`."""
+def _which_events(function: str, given: dict, schema: Schema) -> tuple[When | None, bool, int]:
+    """Which events count: `where`, `excludeCurrent`, `lastEvents`."""
     excluded = read_flag("excludeCurrent", given) or AGGREGATES[function].of_events_before
-    return read_condition("where", given, schema), excluded
+    last = given.get("lastEvents")
+    if last is not None and (type(last) is not int or not 0 < last <= MAX_LAST_EVENTS):
+        raise BadRule(expected_message("lastEvents", last, f"a whole number from 1 to {MAX_LAST_EVENTS:,}"))
+    return read_condition("where", given, schema), excluded, last or 0
 
 
 def _of_absence(given: dict) -> dict:
     """What a rule says that counts the events after one: COUNT = 0, of which it need say nothing."""
-    for name in ("excludeCurrent", "limitOf", *JOINED, "atMost"):
+    for name in ("excludeCurrent", "lastEvents", "limitOf", *JOINED, "atMost"):
         if given.get(name):
             raise BadRule(
                 f"{name}: not beside absence, which is about the events after one, and has no other condition"

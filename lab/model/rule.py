@@ -133,7 +133,7 @@ class Rule(Carries):
         """Whether it compares one aggregate of all events with a number: then an event that does not count for it is not judged."""
         of = self.aggregation
         more = len(self.conditions) > 1 or self.first.limit_of
-        return not (of.where or of.exclude_current or more or self.absence)
+        return not (of.where or of.exclude_current or of.last_events or more or self.absence)
 
     @property
     def can_count_alerts_at_other_limits(self) -> bool:

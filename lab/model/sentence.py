@@ -12,7 +12,7 @@ joined:      "and" condition {"and" condition} | "or" condition {"or" condition}
 condition:   aggregation operator limit          limit: number | multiple ["+" | "-" multiple] ["+" | "-" number]
 multiple:    [number "×"] aggregation ["÷" number]
 aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
-             ["over" duration ["without the current event"]]        filter and per: of the first condition
+             ["over" [number "events" "within"] duration ["without the current event"]]        filter and per: of the first condition
              VALUE, the event's own value, has no window; every other function has one
 absence:     "NO" "(" "events" ["where" when] ")" ["where" filter] ["per" field {"," field}] "within" duration "after"
 
@@ -27,7 +27,7 @@ from typing import Any, cast
 
 from lab.model.aggregates import AGGREGATES, aggregates_of
 from lab.model.aggregation import SYMBOLS
-from lab.model.attributes import ACTIONS, ATTRIBUTES, clause_attributes
+from lab.model.attributes import ACTIONS, ATTRIBUTES, MAX_LAST_EVENTS, clause_attributes
 from lab.model.conditions import BadConditions, Token
 from lab.model.field import Field
 from lab.model.formatting import expected_message
@@ -405,11 +405,24 @@ class SentenceReader(WhenReader):
         if with_route and "groupingKeyNames" not in of:
             expected = "expected per and fields, or over and a window, such as over 10 min"
         self._words(expected, "over")
+        if self.token_ahead(1).is_word("event", "events"):
+            of["lastEvents"] = self._last_events()
         of["window"] = self.read_duration()
         if self.upcoming_token.is_word("without"):
             self._words("expected without the current event", "without", "the", "current", "event")
             of["excludeCurrent"] = True
         return of
+
+    def _last_events(self) -> int:
+        number = self.upcoming_token
+        count = self._whole("a number of events")
+        if not 0 < count <= MAX_LAST_EVENTS:
+            raise self.error_at(f"expected a number of events from 1 to {MAX_LAST_EVENTS:,}", number)
+        self.take_token()
+        self._words(
+            "expected within and how far back these events may lie, as in over 10 events within 1 d", "within"
+        )
+        return count
 
     def _of(self, function: str) -> dict[str, Any]:
         if AGGREGATES[function].argument_kind == "events" and self.upcoming_token.is_word("events"):

@@ -58,7 +58,7 @@ def python_parts(folder: Path) -> dict[str, str]:
         pyodide.WASM: files[pyodide.WASM],
         pyodide.STDLIB: stdlib,
         pyodide.LOCK: json.dumps({"info": json.loads(files[pyodide.LOCK])["info"], "packages": {}}).encode(),
-        "lab.zip": _compiled(folder, "lab", {"lab/__init__.py": b"", **lab, **_time_zones()}, 0),
+        "kit.zip": _compiled(folder, "lab", {"lab/__init__.py": b"", **lab, **_time_zones()}, 0),
     }
     return {name: base64.b64encode(gzip.compress(data, mtime=0)).decode() for name, data in parts.items()}
 

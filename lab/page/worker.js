@@ -34,10 +34,10 @@ async function start({ loop: module, python }) {
   FILES = Object.fromEntries(Object.entries(python).map(([name, text]) => [name, unpacked(text)]));
   const lockFileContents = JSON.parse(textDecoder.decode(await FILES["pyodide-lock.json"]));
   const [lab, wasm, pyodide] = await Promise.all([
-    FILES["lab.zip"], WebAssembly.compile(bytesOf(module)), loadPyodide({ indexURL: "file:///", createPyodideModule: _createPyodideModule, lockFileContents }),
+    FILES["kit.zip"], WebAssembly.compile(bytesOf(module)), loadPyodide({ indexURL: "file:///", createPyodideModule: _createPyodideModule, lockFileContents }),
   ]);
-  pyodide.FS.writeFile("/lab.zip", lab);
-  pyodide.runPython("import sys; sys.path.insert(0, '/lab.zip')");
+  pyodide.FS.writeFile("/kit.zip", lab);
+  pyodide.runPython("import sys; sys.path.insert(0, '/kit.zip')");
   front = pyodide.pyimport("lab.page.front");
   state.wasm = wasm;
 }

@@ -237,6 +237,10 @@ class PastEvents(ABC):
         events, own = self._arrived_in_window(rule, event_id, event_time, group), rule.aggregations[0]
         if not own.has_window:
             events = events[-1:]  # the event itself came last
+        if own.last_events:
+            in_order = sorted(events, key=lambda event: event[self.schema.time_field])
+            last = [id(event) for event in in_order[-own.last_events - own.exclude_current :]]
+            events = [event for event in events if id(event) in last]
         if counted_since_reset is not None:
             counting = [event for event in events if own.is_counted(event)]
             events = counting[max(len(counting) - counted_since_reset, 0) :]

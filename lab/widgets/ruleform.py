@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import EVENTS_WITHIN
 from lab.model.attributes import ATTRIBUTES, carried_attributes
 from lab.model.conditions import BadConditions
 from lab.model.examples import (
@@ -239,6 +240,8 @@ class RuleForm(widgets.VBox):
             )
             self.absence.value = rule.absence
             self.limit.value, self.window.value = first.describe_limit(), attributes["window"]
+            if last := attributes.get("lastEvents"):
+                self.window.value = f"{last}{EVENTS_WITHIN}{self.window.value}"
             self.at_most.value = rule.describe_at_most()
             self.more.value = " ".join(f"{rule.joined_by} {each.describe()}" for each in more)
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
@@ -301,7 +304,7 @@ class RuleForm(widgets.VBox):
             "unique": list(self.unique.value) or None,
             "limitOperatorType": self.operator.value,
             **limit,
-            "window": _duration(self.window.value) if AGGREGATES[self.function.value].has_window else None,
+            **(_window(self.window.value) if AGGREGATES[self.function.value].has_window else {}),
             "where": self.where.value.strip() or None,
             "excludeCurrent": self.exclude.value or None,
             "absence": self.absence.value or None,
@@ -356,6 +359,18 @@ def mark_errors(text: str, error: BadConditions) -> str:
     before = text[max(error.start - CONTEXT, 0) : error.start]
     wrong, after = text[error.start : error.end][:CONTEXT] or "…", text[error.end : error.end + CONTEXT]
     return f'<p class="lab-marked">{escape(before)}<mark>{escape(wrong)}</mark>{escape(after)}</p>'
+
+
+def _window(text: str) -> dict[str, object]:
+    """The attributes that a window means.
+
+    >>> _window("24 h"), _window("10 events within 24h")
+    ({'window': '24h'}, {'window': '24h', 'lastEvents': 10})
+    """
+    last, within, duration = text.rpartition(EVENTS_WITHIN)
+    if not within:
+        return {"window": _duration(text)}
+    return {"window": _duration(duration), "lastEvents": int(last) if last.strip().isdecimal() else last}
 
 
 def _duration(text: str) -> str:

@@ -31,6 +31,7 @@ AMOUNTS = (
 LIMITS = ("0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98", "0.000000000001")
 MULTIPLES = ("1", "2", "0.5", "1.000000000001", "1000000")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
+LAST_EVENTS = (1, 1, 2, 3, 10)
 # of the percentiles, which differ in a number only, two
 FUNCTIONS = tuple(name for name, each in AGGREGATES.items() if each.percent in (0, 5, 50, 95))
 USERS = ((1,), (1, 2, None), (1, 1, 1, 9_200_000_000_000_000_000, -9_200_000_000_000_000_000, None))
@@ -89,6 +90,8 @@ def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
     said: dict[str, Any] = rng.choice([{}, {"where": rng.choice(WHENS)}]) | rng.choice(
         [{}, {"excludeCurrent": True}]
     )
+    if rng.random() < 0.3:
+        said["lastEvents"] = rng.choice(LAST_EVENTS)
     if rng.random() < 0.4:
         said["limitOf"] = _limit_of(rng, functions)
     if rng.random() < 0.5:
@@ -105,6 +108,7 @@ def _aggregation(rng: random.Random, functions: Sequence[str]) -> dict:
         "window": rng.choice(["1s", "1m", "5m", "30m"]),
         "where": rng.choice([None, rng.choice(WHENS)]),
         "excludeCurrent": rng.choice([None, False, True]),
+        "lastEvents": rng.choice([None, None, rng.choice(LAST_EVENTS)]),
     }
 
 

@@ -175,6 +175,25 @@ def test_a_limit_is_a_sum_of_two_aggregates_exactly():
     assert parse_message(json.dumps(rule_in_words.to_dict()), LOGINS).rule == rule_in_words
 
 
+def test_a_window_may_be_of_the_last_events():
+    last = "over 3 events within 10 min"
+    amounts = [(0, 1), (0, 2), (1, None), (2, 8), (2, 16), (12, 32), (1, 64), (13, 128)]
+    events = [{"at": at, "amount": amount, "ip": "a" if at else "b"} for at, amount in amounts]
+    for sentence, expected in {
+        # 1, 2 · 1, 2 · 2, 8 · 8, 16 · 8, 16, 32 · late: 2, 64 after what has no value · 32, 128 and what is 11 min old is not
+        f"SUM(amount) per userId {last} > 0": [1, 3, 3, 10, 24, 56, 66, 160],
+        f"SUM(amount) per userId {last} without the current event > 0": [1, 3, 3, 10, 24, 3, 32],
+        f"COUNT(events where ip = a) per userId {last} >= 2": [2, 3, 3, 2, 2],
+        f"PREVIOUS(amount) per userId {last} > 0": [1, 2, 2, 8, 16, 2, 32],
+        "UNIQUE_COUNT(ip) per userId over 2 events within 1 h = 2": [2],
+    }.items():
+        message = f"1: {sentence}"
+        assert parse_message(message, LOGINS).rule.describe() == sentence.replace("= a", '= "a"')
+        assert [alert.aggregate for alert in alerts(message, [dict(each) for each in events])] == expected
+    rule_in_words = parse_message(f"1: {sentence}", LOGINS).rule
+    assert parse_message(json.dumps(rule_in_words.to_dict()), LOGINS).rule == rule_in_words
+
+
 def test_all_or_any_of_several_conditions_and_the_alert_has_each():
     devices = {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], "window": "1d"}
     devices |= {"limitOperatorType": ">=", "limit": 2}

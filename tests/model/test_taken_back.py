@@ -93,6 +93,14 @@ def test_what_is_taken_back_counts_nowhere_from_then_on():
     assert alerts(after(event(1, "1"), event(1, "1", "returned"), event(2, "3"), rules=(lowest,))) == [(2, 3)]
 
 
+def test_an_event_that_is_taken_back_takes_no_place_among_the_last():
+    one, two, three, four = (event(number, str(2**number), at=T0 + number) for number in range(4))
+    back = [event(number, None, "returned", at=T0 + number) for number in range(4)]
+    of_two = (b"1: SUM(amount) per userId over 2 events within 1 h > 0",)
+    done = after(one, two, back[1], three, back[2], two, back[1], four, rules=of_two)
+    assert alerts(done) == [(0, 1), (1, 3), (2, 5), (1, 3), (3, 9)]
+
+
 def test_it_is_taken_back_on_each_route_with_its_keys_whatever_the_filter():
     filtered = b'2: COUNT(events where action = "pay") per userId, country over 1 h >= 2, when amount > 0'
     of_pay = b'{"ruleId":3,"ruleState":"ACTIVE","groupingKeyNames":["userId"],"filter":{"action":"pay"},'

@@ -57,10 +57,10 @@ COUNTS, ALERTED, TAKES_BACK = 1, 2, 4
 LATER_ALERT = ALERTED | TAKES_BACK
 
 # a row of Rules.aggregates. `compared`: whether conditions compare the aggregate, so that it is measured at each event;
-# `excludes`: whether the current event does not count
+# `excludes`: whether the current event does not count; `last_events`: of how many events of the group the window is at most, 0: of any number
 AGGREGATE_FIELDS = (
     *("kind", "rule_id", "window", "column", "needs", "needs_end", "first", "last", "queue", "width"),
-    *("limits", "positions", "compared", "percent", "excludes"),
+    *("limits", "positions", "compared", "percent", "last_events", "excludes"),
 )
 AGGREGATE_ROW = np.dtype([(name, np.int64) for name in AGGREGATE_FIELDS], align=True)
 # columns of Rules.limits: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits

@@ -42,13 +42,17 @@ class AggregateKey(NamedTuple):
     where: str | None
     excludes_current: bool
     rule_id: int | None
+    last_events: int = 0
 
     @classmethod
     def for_aggregation(cls, of: Aggregation, rule_id: int) -> "AggregateKey":
         accumulator = ACCUMULATOR_LAYOUTS[of.function]
         own = rule_id if accumulator.kind == COUNT_SINCE else None
+        if of.last_events:  # a lane more, for how many events are in the window
+            accumulator = accumulator._replace(lanes=accumulator.lanes + 1)
         unique = tuple(sorted(of.unique))
-        return cls(accumulator, of.field, unique, of.window_ms, of.where_result_name, of.exclude_current, own)
+        events = of.window_ms, of.where_result_name, of.exclude_current
+        return cls(accumulator, of.field, unique, *events, own, of.last_events)
 
     @classmethod
     def for_alert_count(cls, rule: Rule, fields: Sequence[str]) -> "AggregateKey | None":
@@ -151,7 +155,7 @@ def rules_to_arrays(
             needed[column] += bit
         aggregate.kind = key.accumulator.kind
         aggregate.rule_id = key.rule_id or NOTHING
-        aggregate.percent = key.accumulator.percent
+        aggregate.percent, aggregate.last_events = key.accumulator.percent, key.last_events
         aggregate.window = key.window_ms
         if key.field:
             aggregate.column = layout.VALUES + columns.index(int64_columns(schema, key.field)[0])

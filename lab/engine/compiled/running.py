@@ -40,7 +40,7 @@ from lab.engine.compiled.blocks import (
     invalidate_block_totals,
     make_blocks,
 )
-from lab.engine.compiled.groups import find_reset_slot
+from lab.engine.compiled.lastevents import drop_last_events
 from lab.engine.compiled.layout import (
     AGGREGATE,
     COUNTED,
@@ -50,37 +50,17 @@ from lab.engine.compiled.layout import (
     GROUP,
     HEAD,
     KNOWN,
-    LANES,
     NEWEST,
     NEXT,
     NOTHING,
     PATIENCE,
     PREV,
-    RESET,
-    RESET_SEQ,
     START,
     TIME,
     VALUES,
     N,
     njit_without_allocation,
 )
-
-
-@njit_without_allocation
-def find_or_allocate_accumulator(store, rules, aggregate, group):
-    """Where in `accumulators` the accumulator of an aggregate and a group begins; allocates it for the group's first event."""
-    offset = np.int64(store.accumulator_starts[group, aggregate])
-    if offset == NOTHING:
-        offset = store.scalars[LANES]
-        store.scalars[LANES] += rules.aggregates[aggregate].width
-        store.accumulator_starts[group, aggregate] = offset
-        store.accumulators[offset + START] = NOTHING
-        store.accumulators[offset + PATIENCE] = 0
-        if rules.aggregates[aggregate].kind == COUNT_SINCE:
-            store.accumulators[offset + RESET] = store.reset_table[
-                find_reset_slot(store, rules.aggregates[aggregate].rule_id, group), RESET_SEQ
-            ]
-    return offset
 
 
 @njit_without_allocation
@@ -149,6 +129,10 @@ def take_back_event(store, rules, group, event):
         if offset == NOTHING or store.accumulators[offset + START] == NOTHING:
             continue
         accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate].width]
+        if rules.aggregates[aggregate].last_events:
+            store.events[event, VALUES] = before
+            drop_last_events(store, rules, aggregate, accumulator, NOTHING)
+            continue
         is_in_window = store.events[event, TIME] >= store.events[accumulator[START], TIME]
         if not is_in_window and not has_queue(rules, aggregate):
             continue
