@@ -80,6 +80,7 @@ class SchemaProposal:
                 nan=Schema.nan,
                 taken_back=Schema.taken_back,
                 derived=Schema.derived,
+                legs=Schema.legs,
             )
             return schema_to_toml(cast(Schema, unfinished), head, notes)
         return schema_to_toml(self.schema, head, notes)
