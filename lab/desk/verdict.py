@@ -29,7 +29,7 @@ OUTCOMES = (
         "late",
         "notCounted",
     ),
-    *("when", "conditions", "atMost", "muted", "fulfilled", "waiting", "ended", "alerted"),
+    *("when", "conditions", "atMost", "muted", "fulfilled", "waiting", "ended", "alerted", "unknown"),
 )
 SHOWN_EVENTS, SHOWN_CELL, SHOWN_FIELDS = 12, 30, 4
 GREY, BLUE, ORANGE = "#8A8A8A", "#0072B2", "#E69F00"  # those of the widgets
