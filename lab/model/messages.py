@@ -84,7 +84,7 @@ def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) 
 
     >>> from lab.model.schema import PAYMENTS
     >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
-    Message(kind='state', rule=None, rule_id=1, state='PAUSE', control='')
+    Message(kind='state', rule=None, rule_id=1, state='PAUSE', control='', list_change=None)
     >>> parse_message("7: SUM(paymentAmount) per payeeId over 20 min > 50", PAYMENTS).rule.first.limit
     Decimal('50')
     >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)

