@@ -31,6 +31,8 @@ READY := Ready. Next: make demo, make lab or make test
 PICTURES := build/pictures
 TOOLS_INSTALL := build/tools/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --require-hashes
 TOOLS = $(firstword $(PYTHONS)) -m venv build/tools && $(TOOLS_INSTALL) -r $(BUILD_LOCK) && $(TOOLS_INSTALL)
+# npm, which fetches Pyodide: the machine's, or one in build/tools
+NPM = command -v npm >/dev/null || { $(TOOLS) -r requirements-node.lock; }
 COMPILE := build/tools/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header
 # a language that lessons and control room are translated into: make lab LANGUAGE=ko, make room LANGUAGE=zh
 FIRST_PAGE := $(firstword $(wildcard $(if $(LANGUAGE),notebooks/$(LANGUAGE)/00-start-here.ipynb) notebooks/00-start-here.ipynb notebooks))
@@ -112,7 +114,7 @@ room: without-java ## open the control room, rules and alerts as one web page (t
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
 page: without-java ## make the control room as one HTML file that needs no Python: build/control-room.html
-	@command -v npm >/dev/null || { $(TOOLS) -r requirements-node.lock; }
+	@$(NPM)
 	@$(PY) -m lab.page.build build
 
 build/book-env/.ready: book/requirements.lock $(BUILD_LOCK)
@@ -141,9 +143,11 @@ slow: setup ## the tests that take long each: lessons 1 to 6, 8 and 9, more rand
 	@$(PY) -m pytest -n 3 --dist worksteal -m "slow and not soak and not browser" $(ARGS)
 
 browser: setup ## the lessons and the control room in a real browser (Chromium; 5 minutes)
+	@$(NPM)
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)
 
 pictures: setup ### make the pictures of docs/pictures anew, with the browser
+	@$(NPM)
 	@mkdir -p docs/pictures && LAB_PICTURES=docs/pictures $(PY) -m pytest -m browser tests/browser $(ARGS)
 
 soak: setup ### the long tests: kills of engine and broker while logs grow, a long log rescaled, all random examples, and the window loop with every array index checked
