@@ -16,10 +16,11 @@ from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
 from lab.past.replay import read_rules
+from lab.stream.accounts import ACCOUNT_EVENTS
 from lab.stream.datasets import dataset
 from lab.stream.typologies import TYPOLOGIES
 from lab.studio.demo import first_rules
-from tests.model.test_wishes import rows, rule_of, schema_of_page
+from tests.model.test_wishes import rows, rule_of, schema_of
 
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "5m"}
 
@@ -134,10 +135,9 @@ def test_what_every_part_of_a_sentence_hardly_means_is_said(sentence, says):
 
 
 def test_rules_of_the_documents_have_no_hints():
-    sentences = [rule_of(number) for number in rows()] + [each.rule for each in TYPOLOGIES]
-    for sentence in sentences:
-        rule = parse_message(f"1: {sentence}", of_wishes := schema_of_page()).rule
-        assert condition_hints(rule, of_wishes) == [], sentence
+    sentences = [(rule_of(number), schema_of(number)) for number in rows()]
+    for sentence, schema in [*sentences, *((each.rule, ACCOUNT_EVENTS) for each in TYPOLOGIES)]:
+        assert condition_hints(parse_message(f"1: {sentence}", schema).rule, schema) == [], sentence
 
 
 def test_a_hint_is_said_once():
