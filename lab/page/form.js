@@ -46,7 +46,7 @@ async function openForm(title, given) {
   const sentence = row(say("as a sentence"), "sentence", make("textarea", { spellcheck: false }));
   const verdict = make("div", { id: "verdict" }), answer = make("div"), publish = make("button", { class: "jupyter-button mod-primary" }, say("Publish"));
   controls.sentence.setAttribute("aria-describedby", "verdict");
-  let message = "", then = "", judged = 0;
+  let message = "", then = "", judged = 0, judging;
 
   /** Shows the fields that the function takes. */
   function fit() {
@@ -90,9 +90,10 @@ async function openForm(title, given) {
   }
 
   /** The rule that the form is, or null, also where it has been changed meanwhile; and says what is wrong with it. */
-  async function judge() {
+  const judge = () => (judging = judgeNow());
+
+  async function judgeNow() {
     const number = ++judged;
-    publish.disabled = true;
     const found = await ask("judge", controls.sentence.value, controls.id.value, controls.state.value), isRule = !found.error;
     if (number !== judged) return null;
     const before = room.rules.find((each) => each.id === found.id);
@@ -108,7 +109,8 @@ async function openForm(title, given) {
   const rule = await ask("judge", given, "", "");
   write(rule);
   fill(rule);
-  publish.onclick = () => sendRule(message, answer);
+  // a button that were off while the worker judges would lose the focus, and fast typists would miss it
+  publish.onclick = async () => { if (await judging) sendRule(message, answer); };
   const change = (label, state) => make("button", { class: "jupyter-button", "data-state": state, onclick: () => sendRule(`{"ruleId":${rule.id},"ruleState":"${state}"}`, answer) }, label);
   const inForce = room.rules.some((each) => each.id === rule.id) ? [change(say("Activate"), "ACTIVE"), change(say("Pause"), "PAUSE"), change(say("Delete"), "DELETE")] : [];
   beside(title, make("div", { class: "lab-form" }, pair(...about), ...parts, more, sentence), make("div", { class: "lab-foot" }, verdict, make("div", { class: "lab-tools" }, publish, ...inForce), answer));

@@ -255,7 +255,8 @@ def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path, monkeypatch)
         }
 
     batch.groups[:] = 0
-    before = given(store.store._asdict()), given(store.numbers._asdict()), given(batch._asdict())
+    arrays = {name: getattr(store.store, name) for name in loop.STORE_ARRAYS}
+    before = given(arrays), given(store.numbers._asdict()), given(batch._asdict())
     numbers = [7, 0, store.widest_ms, 20_000, LATE_POLICIES.index("store")]
     fate, taken = np.zeros(rows, np.uint8), np.zeros(rows, np.int64)
     alerts = np.zeros((most, layout.DENOMINATOR + 1), np.int64)
