@@ -11,6 +11,7 @@ function proposal() {
 
 /** The form beside, with the rule of a message in it. */
 async function openForm(title, given) {
+  room.opener = document.activeElement; // the focus may have gone on when the worker has answered
   const { schema } = room, names = schema.fields.filter((field) => !field.virtual).map((field) => field.name), controls = {};
   const numeric = schema.fields.filter((field) => field.numeric && !field.virtual).sort((a, b) => Number(b.scale > 0) - Number(a.scale > 0)).map((field) => field.name);
   const texts = schema.fields.filter((field) => field.type === "string" && !field.virtual).map((field) => field.name);

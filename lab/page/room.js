@@ -231,7 +231,8 @@ byId("language").onchange = ({ target }) => {
 // -- the panel beside -------------------------------------------------------------------------------------------------
 
 function beside(title, ...inside) {
-  if (byId("side").hidden) room.before = document.activeElement;
+  if (byId("side").hidden) room.before = room.opener ?? document.activeElement;
+  room.opener = null;
   byId("side-title").textContent = title;
   byId("side-body").replaceChildren(...inside);
   byId("side").hidden = false;
