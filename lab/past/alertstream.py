@@ -26,10 +26,10 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.spark.pipeline import Engine, check_spark_is_running, start
 from lab.logs.files import FileLog, join_lines
-from lab.logs.reading import POLL_S
+from lab.logs.reading import POLL_S, SkippedLines, parse_records
 from lab.machine.leftovers import check_worker_python
 from lab.model.aggregates import PLACES
-from lab.model.alerts import Alert, event_id_text, parse_alert_line
+from lab.model.alerts import Alert, Withdrawal, event_id_text, parse_alert_line
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import Schema
 from lab.model.statuslines import parse_ack
@@ -88,6 +88,7 @@ class AlertStream:
         messages = messages_of(rules)
         for message in messages:
             parse_message(message, self._schema)
+        left_out = SkippedLines()
         with closing(self.logs.log("acks").tail(new=True)) as acks:
             places = self.logs.log("control").publish(messages, [""] * len(messages))
             answers: dict[str, dict] = {}
@@ -98,8 +99,8 @@ class AlertStream:
                     raise TimeoutError(
                         f"no answer within {timeout_s:g} s; the rules are queued, and the engine takes them when it reads on"
                     )
-                found = (parse_ack(line) for line in acks.read())
-                answers |= {ack["place"]: ack for ack in found if "place" in ack}
+                found = parse_records(acks.records(), parse_ack, left_out)
+                answers |= {ack["place"]: ack for _, ack in found if "place" in ack}
                 time.sleep(POLL_S)
         given = [answers[place] for place in places]
         if refused := [ack["reason"] for ack in given if ack["status"] == "rejected"]:
@@ -211,7 +212,7 @@ class AlertSource(DataSource):
 
 
 class AlertReader(DataSourceStreamReader):
-    """Offsets are positions in the log."""
+    """Offsets are positions in the log. Lines that no engine wrote are left out, and told on stderr."""
 
     def __init__(self, log: FileLog, unit: Decimal):
         self._log, self._unit = log, unit
@@ -228,11 +229,10 @@ class AlertReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[tuple]:
         start, end = partition.value
         with closing(self._log.tail(at={0: start})) as tail:
-            for record in tail.records(upto={0: end}):
-                yield self._row(record.line)
+            for record, said in parse_records(tail.records(upto={0: end}), parse_alert_line, SkippedLines()):
+                yield self._row(said, record.line)
 
-    def _row(self, line: str) -> tuple:
-        said = parse_alert_line(line)
+    def _row(self, said: Alert | Withdrawal, line: str) -> tuple:
         at = EPOCH + timedelta(milliseconds=said.event_time)
         event = (event_id_text(said.event_id), at)
         if not isinstance(said, Alert):

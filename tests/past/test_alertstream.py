@@ -8,8 +8,9 @@ import pytest
 
 import lab
 from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.model.alerts import Alert
 from lab.model.rules import BadRule
-from lab.past.alertstream import check_workers, publish_new
+from lab.past.alertstream import AlertReader, check_workers, publish_new
 
 ROWS = "id long, at timestamp, card string, amount decimal(12, 2)"
 RULE = "1: SUM(amount) per card over 1 h > 80"
@@ -108,3 +109,15 @@ def test_workers_that_lack_the_engine_are_refused_with_what_helps():
         match=r"workers run /bin/false, which cannot run the engine: open Spark with lab.session\(\)",
     ):
         check_workers("/bin/false")
+
+
+def test_lines_that_no_engine_wrote_are_left_out_and_told(folder, capsys):
+    log = lab.FileLog(folder / "alerts")
+    alert = Alert(1, 1, "{card=a}", Decimal(90), "GREATER", Decimal(80), 7, 0, group=(("card", "a"),))
+    log.append(["no alert", alert.to_json(), '{"withdrawn":true,"key":1}'])
+    reader = AlertReader(log, Decimal("0.01"))
+    [partition] = reader.partitions(reader.initialOffset(), {"position": log.end()})
+    assert [(row[1], row[4], row[-1]) for row in reader.read(partition)] == [
+        (1, Decimal("90.00"), alert.to_json())
+    ]
+    assert capsys.readouterr().err.count("left out: alerts/") == 2
