@@ -8,11 +8,11 @@ from pathlib import Path
 
 from lab.cli.options import (
     Subparsers,
+    add_answer_timeout,
     add_command,
     add_group,
     add_logs_options,
     at_least,
-    parse_seconds,
     target_from_options,
 )
 from lab.model.listmessages import list_messages, mute_sentence
@@ -78,17 +78,9 @@ def add_mutes(group: Subparsers) -> None:
 def _sends(
     group: Subparsers, name: str, run: Callable[[argparse.Namespace], None], help: str, epilog: str = ""
 ) -> argparse.ArgumentParser:
-    from lab.running import control
-
     command = add_command(group, name, run, help, epilog)
     add_logs_options(command, LOGS_OF_LISTS)
-    command.add_argument(
-        "--timeout",
-        type=parse_seconds,
-        default=control.ANSWER_S,
-        metavar="S",
-        help=f"how long to wait for the answer ({control.ANSWER_S:g} s)",
-    )
+    add_answer_timeout(command)
     return command
 
 

@@ -25,6 +25,7 @@ from lab.cli import watch as watchcli
 from lab.cli.options import (
     RULES_FORMAT,
     Subparsers,
+    add_answer_timeout,
     add_command,
     add_config_option,
     add_engine_options,
@@ -34,7 +35,6 @@ from lab.cli.options import (
     at_least,
     parse_duration,
     parse_log_place,
-    parse_seconds,
     settings_from_options,
     target_from_options,
 )
@@ -267,13 +267,7 @@ def _rules(commands: Subparsers) -> None:
         command.add_argument(argument, help=meaning, **kind)
         rulestorecli.add_store_option(command)
         add_logs_options(command, LOGS_OF_RULES)
-        command.add_argument(
-            "--timeout",
-            type=parse_seconds,
-            default=control.ANSWER_S,
-            metavar="S",
-            help=f"how long to wait for the answer ({control.ANSWER_S:g} s)",
-        )
+        add_answer_timeout(command)
         if name == "add":
             command.add_argument(
                 "--first-alert",

@@ -202,6 +202,19 @@ def parse_spark_setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def add_answer_timeout(command: argparse.ArgumentParser) -> None:
+    """Adds `--timeout`, for commands that send something to the engine and wait for its answer."""
+    from lab.running.control import ANSWER_S  # which loads the engine
+
+    command.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        default=ANSWER_S,
+        metavar="S",
+        help=f"how long to wait for the answer ({ANSWER_S:g} s)",
+    )
+
+
 def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:
     """Adds `--logs` and an option for each single log; `target_from_options` reads them."""
     group = command.add_argument_group(
