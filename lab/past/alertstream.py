@@ -36,18 +36,17 @@ from lab.model.statuslines import parse_ack
 from lab.model.times import EPOCH
 from lab.past.replay import check_rules
 from lab.past.rulemessages import messages_of, rule_messages
-from lab.sources.tables import TableSource
+from lab.sources.tables import LARGEST_DECIMAL, TableSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-DIGITS = 38  # of Spark's decimals
 WRITER = "batches"  # in the log of events
 GIVEN = "rules.json"  # what the last start was given
 ANSWER_S = 60.0  # how long a change waits for its answer: Spark may still start the engine
 TASKS = 2  # that run at once at least: the engine's loop is one of them
-EXACT = Context(prec=DIGITS, traps=[Inexact, InvalidOperation])
+EXACT = Context(prec=LARGEST_DECIMAL, traps=[Inexact, InvalidOperation])
 
 
 class AlertStream:
@@ -201,7 +200,7 @@ class AlertSource(DataSource):
         columns = StructType().add("alertId", StringType())
         for name in ("ruleId", "ruleVersion"):
             columns.add(name, LongType())
-        amount = DecimalType(DIGITS, self.places)
+        amount = DecimalType(LARGEST_DECIMAL, self.places)
         columns.add("key", StringType()).add("aggregate", amount)
         columns.add("operator", StringType()).add("limit", amount)
         columns.add("eventId", StringType()).add("eventTime", TimestampType())
