@@ -317,10 +317,10 @@ class Schema:
         """One CSV cell in a field's type, a float for NaN and the like. Raises BadRecord."""
         if cell in CONSTANTS and field.is_number_or_time and self.nan == "null":
             return float(cell)
-        return parse_time_text_or_ms(field, cell) if field is self._long_time else field.parse_csv_cell(cell)
+        return parse_time_text_or_ms(field, cell) if field is self.long_time else field.parse_csv_cell(cell)
 
     @cached_property
-    def _long_time(self) -> Field | None:
+    def long_time(self) -> Field | None:
         """The event time if it is a long: in CSV it may then be text as well."""
         field = self.field(self.time_field)
         return field if field.type == "long" else None

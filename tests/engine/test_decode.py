@@ -16,6 +16,7 @@ from lab.engine.records import decode
 from lab.engine.records.columns import LOG_TIME
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines, PartitionRecords
+from lab.model.field import Field
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.reference import Reference
 from lab.model.schema import NAN, PAYMENTS, Schema
@@ -105,6 +106,100 @@ def test_a_segment_reads_as_its_lines_do(parts, end):
     good, bad_count = line_by_line(data, PAYMENTS)
     assert as_rows(columns, PAYMENTS) == good
     assert len(bad) == bad_count
+
+
+CELLS = [
+    *(
+        *NUMBERS,
+        "",
+        "+7",
+        "007",
+        ".5",
+        "5.",
+        " 5",
+        "5 ",
+        "1e",
+        "-",
+        "NaN",
+        "-Infinity",
+        "null",
+        "true",
+        "false",
+        "True",
+    ),
+    *(
+        "CSH",
+        "é",
+        "😀",
+        "\u00a0",
+        "a\tb",
+        "a\u2028b",
+        "a\x85b",
+        "a\0b",
+        '"CSH"',
+        '"a,b"',
+        'a"b',
+        '"',
+        "{",
+        "x" * 2001,
+        "é" * 1001,
+    ),
+    *("2013-01-01 00:00:00", "2013-01-01 00:00:00.5", "2013-02-29 00:00:00", "2012-02-29 23:59:59.999"),
+    *(
+        "2013-01-01",
+        "2013-01-01T00:00",
+        "2013-01-01T00:00:00Z",
+        "2013-01-01T00:00+0130",
+        "1999-12-31 24:00:00",
+    ),
+    *("1356998400", "1356998400000", "1356998400.123456", "0999-01-01 00:00:00"),
+]
+TYPES = [("long", ""), ("long", ""), ("decimal(8,2)", ""), ("string", ""), ("boolean", "")]
+TYPES += [("time", unit) for unit in ("iso", "utc", "s", "ns")]
+FIELDS = tuple(Field(f"f{number}", type_, unit=unit) for number, (type_, unit) in enumerate(TYPES))
+OF_CSV = Schema("cells", FIELDS, ("f0",), "f1")
+GOOD_CELLS = [*("7", "1356998400000", "21.5", "CSH", "true"), "2013-01-01T00:00Z", "2013-01-01", "12.5", "12"]
+
+
+@st.composite
+def csv_lines(draw):
+    """A line of cells, most often with one or two that are wrong or unusual."""
+    cells, places = [*GOOD_CELLS], st.integers(0, len(GOOD_CELLS) - 1)
+    for place, cell in draw(st.lists(st.tuples(places, st.sampled_from(CELLS)), max_size=2)):
+        cells[place] = cell
+    raw = ",".join(cells[: draw(st.integers(1, len(cells)))]).encode()
+    raw = (
+        draw(st.sampled_from([b"%s"] * 6 + [b"%s,", b" %s", b"%s ", b"%s\r", b"\xef\xbb\xbf%s", b"%s\xff"]))
+        % raw
+    )
+    return raw[: draw(st.integers(1, len(raw)))] if draw(st.integers(0, 5)) == 0 else raw
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(st.lists(csv_lines() | lines(), min_size=1, max_size=4), st.sampled_from(["csv", "either"]))
+def test_lines_of_csv_read_as_one_by_one(parts, records):
+    schema = replace(OF_CSV, records=records)
+    data = b"\n".join(parts)
+    columns, _, bad = decode_records(LooseLines(data), schema)
+    good, bad_count = line_by_line(data, schema)
+    assert as_rows(columns, schema) == good
+    assert len(bad) == bad_count
+
+
+@pytest.mark.parametrize("place", range(len(GOOD_CELLS)))
+@pytest.mark.parametrize("cell", CELLS)
+def test_each_cell_reads_as_the_schema_reads_it(place, cell):
+    data = ",".join([*GOOD_CELLS[:place], cell, *GOOD_CELLS[place + 1 :]]).encode()
+    columns, *_ = decode_records(LooseLines(data), replace(OF_CSV, records="csv"))
+    assert as_rows(columns, OF_CSV) == line_by_line(data, replace(OF_CSV, records="csv"))[0]
+
+
+def test_plain_lines_of_csv_are_read_at_once(monkeypatch):
+    monkeypatch.setattr(Schema, "events", lambda *of: pytest.fail("one by one"))
+    schema = replace(OF_CSV, records="csv")
+    lines = b"\n".join([",".join(GOOD_CELLS).encode(), b"8,2013-01-01 00:00:00.500,,,,,,,", b"9,5"])
+    columns, *_ = decode_records(LooseLines(lines), schema)
+    assert columns["f0"].to_pylist() == [7, 8, 9] and columns["f1"].to_pylist()[1] == 1356998400500
 
 
 @pytest.mark.parametrize("nan", NAN)

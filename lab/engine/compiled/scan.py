@@ -1,11 +1,15 @@
-"""JSON lines into typed values, in one pass over their bytes.
+"""Lines of JSON or CSV into typed values, in one pass over their bytes.
 
       {"id": 7, "order": {"total": 21.5, "note": "x\\u0041", "more": [..]}}
        ──────►  a member's name is looked up among those that the schema expects in this object:
                 a field is read in its type, an object around fields is entered, anything else is skipped
 
+      7,2013-01-01 00:00:00,,21.5
+       ──────►  each cell is read in the type of its field, of which it has the number
+
 A line is left unread here, for `Schema.events` to read or to refuse, as soon as it has anything unusual: names with escapes,
-members that come twice, numbers that a field does not take, texts that are not valid Unicode, anything that is not JSON.
+members that come twice, cells in quotes, numbers that a field does not take, texts that are not valid Unicode, anything that
+is neither JSON nor CSV.
 What is read here has the value that `Schema.events` gives. Each byte is looked at once, or a bounded number of times.
 """
 
@@ -25,6 +29,8 @@ QUOTE, BACKSLASH, COMMA, COLON, MINUS, PLUS, POINT = (ord(each) for each in '"\\
 ZERO, NINE, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = (ord(each) for each in "09{}[]")
 BLANK, TAB, SMALL_E, LARGE_E, SMALL_U = (ord(each) for each in " \teEu")
 LARGE_T, LARGE_Z = ord("T"), ord("Z")
+BYTE_ORDER_MARK = 0xEF  # its first byte; that of some other characters, too
+TIME_TEXT_SIZES = (len("2013-01-01 00:00:00"), len("2013-01-01 00:00:00.000"))
 NULL, TRUE, FALSE, NAN, INFINITY = (
     np.frombuffer(each, np.uint8) for each in (b"null", b"true", b"false", b"NaN", b"Infinity")
 )
@@ -78,6 +84,9 @@ class Expected(NamedTuple):
     objects: np.ndarray  # OBJECT
     fields: np.ndarray  # FIELD
     take_nan: bool  # NaN and the like are read as null
+    take_objects: bool  # records may be JSON objects
+    separator: int  # the byte between the cells of records that are CSV, FAILED if none may be
+    long_time: int  # the field that is the event time as an integer, in CSV also as a text; FAILED if none is
 
 
 class Values(NamedTuple):
@@ -500,24 +509,26 @@ def read_field(text, i, end, field, values, number, row):
     if kind == TEXT or kind == BOOLEAN or kind == TIME_TEXT or kind == DATE_OR_TIME_TEXT:
         return read_text(text, i, end, field, values, number, row)
     behind = after_number(text, begin, end)
-    if behind < 0:
+    if behind < 0 or (is_text and (kind == INTEGER or behind >= end or text[behind] != QUOTE)):
         return FAILED
+    return behind + is_text if read_number(text, begin, behind, field, values, number, row) else FAILED
+
+
+@_njit
+def read_number(text, begin, behind, field, values, number, row):
+    """Reads a number of JSON into its row; whether the field takes it."""
+    kind = field.kind
     if kind == INTEGER:
         value, is_right = integer(text, begin, behind)
-        is_right = is_right and not is_text
     else:
         size, is_right = scaled(text, begin, behind, field.kept, field.allowed, field.most)
         value = np.int64(size // field.divisor) * field.multiplier
         if text[begin] == MINUS:
             value = -value
             is_right = is_right and kind == DECIMAL  # times before 1970 round downwards, and are rare
-    if is_text:
-        is_right = is_right and behind < end and text[behind] == QUOTE
-    if not is_right:
-        return FAILED
     values.numbers[number, row] = value
     values.states[number, row] = PRESENT
-    return behind + is_text
+    return is_right
 
 
 @_njit
@@ -550,9 +561,56 @@ def read_text(text, i, end, field, values, number, row):
 
 
 @_njit
+def read_cell(text, i, end, expected, values, number, row):
+    """Reads a cell, which is not empty, into its row; whether it could."""
+    field = expected.fields[number]
+    kind = field.kind
+    values.starts[number, row] = i
+    values.sizes[number, row] = end - i
+    values.states[number, row] = PRESENT
+    if kind == TEXT:
+        return end - i <= field.most
+    if kind == BOOLEAN:
+        is_true = end - i == len(TRUE) and starts_with(text, i, end, TRUE)
+        return is_true or (end - i == len(FALSE) and starts_with(text, i, end, FALSE))
+    if kind == TIME_TEXT or kind == DATE_OR_TIME_TEXT:
+        values.numbers[number, row], is_time = time_of_text(text, i, end, kind == TIME_TEXT)
+        return is_time
+    if number == expected.long_time and end - i in TIME_TEXT_SIZES and text[i + 10] == BLANK:
+        values.numbers[number, row], is_time = time_of_text(text, i, end, False)
+        return is_time
+    return after_number(text, i, end) == end and read_number(text, i, end, field, values, number, row)
+
+
+@_njit
+def scan_cells(text, i, end, row, expected, values):
+    """Reads one line of CSV into its row; whether it could."""
+    if i >= end or end - i > MAX_LINE_BYTES or text[i] <= BLANK or text[i] == BYTE_ORDER_MARK:
+        return False
+    separator, first = expected.separator, i
+    for number in range(len(expected.fields)):
+        begin = i
+        while i < end and text[i] != separator:
+            byte = text[i]
+            if byte == QUOTE or (byte < BLANK and byte != TAB):
+                return False
+            i = after_utf8(text, i, end) if byte >= 0x80 else i + 1
+            if i < 0:
+                return False
+        if i > begin and not read_cell(text, begin, i, expected, values, number, row):
+            return False
+        if i == end:
+            return begin > first
+        i += 1
+    return False
+
+
+@_njit
 def scan_line(text, i, end, row, expected, values, seen, around, opened):
     """Reads one line into its row; whether it could. `seen`: the row in which a member came last, counted from 1."""
-    if i >= end or end - i > MAX_LINE_BYTES or text[i] != OPEN:
+    if expected.separator != FAILED and i < end and text[i] != OPEN:
+        return scan_cells(text, i, end, row, expected, values)
+    if i >= end or end - i > MAX_LINE_BYTES or text[i] != OPEN or not expected.take_objects:
         return False
     i = skip_blanks(text, i + 1, end)
     depth, object_, guess, is_first = 0, 0, 0, True

@@ -1,4 +1,4 @@
-"""JSON lines as typed Arrow columns: what `lab.engine.compiled.scan` reads, in a form that everything behind it takes."""
+"""Lines as typed Arrow columns: what `lab.engine.compiled.scan` reads, in a form that everything behind it takes."""
 
 import json
 import re
@@ -55,6 +55,9 @@ def expected_members(schema: Schema) -> scan.Expected:
         np.array(objects, scan.OBJECT),
         np.array([_field_row(field, field.name in schema.id_fields) for field in schema.fields], scan.FIELD),
         schema.nan == "null",
+        schema.records != "csv",
+        scan.FAILED if schema.records == "json" else scan.COMMA,
+        next((n for n, field in enumerate(schema.fields) if field is schema.long_time), scan.FAILED),
     )
 
 
@@ -90,7 +93,7 @@ class ScannedLines(NamedTuple):
 def scan_lines(
     text: np.ndarray, starts: np.ndarray, ends: np.ndarray, latest: np.ndarray, schema: Schema
 ) -> ScannedLines:
-    """Reads lines of a text, one JSON object a line; those that have anything unusual are left to be read one by one.
+    """Reads lines of a text, a record each; those that have anything unusual are left to be read one by one.
 
     `latest`: for each line the latest event time that it may have.
     """

@@ -98,8 +98,7 @@ def decode_records(
     log_times = np.broadcast_to(records.log_time, len(lines.records))
     latest = np.where(log_times != 0, log_times + min(max_future_ms, MAX_TIME), MAX_TIME)
     starts, ends = lines.starts[lines.records], lines.ends[lines.records]
-    is_json = schema.records != "csv"
-    read, columns, nans = scan_lines(lines.text, starts, ends if is_json else starts, latest, schema)
+    read, columns, nans = scan_lines(lines.text, starts, ends, latest, schema)
     if schema.derived or schema.legs:
         read, columns, nans = _with_derived(ScannedLines(read, columns, nans), lines, schema)
     numbers, others = np.repeat(np.flatnonzero(read), max(len(schema.legs), 1)), list[int]()
@@ -191,7 +190,7 @@ class RecordLines:
         self.ends -= (self.text[self.ends - 1] == ord("\r")) & (self.ends > self.starts)
         self.records = np.arange(len(self.starts))
         if np.size(records.log_time) != len(self.starts) or not np.ndim(records.log_time):
-            maybe_blank = np.flatnonzero(self.text.take(self.starts, mode="clip") != ord("{"))
+            maybe_blank = np.flatnonzero(self.text.take(self.starts, mode="clip") <= ord(" "))
             blank = [row for row in maybe_blank.tolist() if not self[row].strip()]
             self.records = np.delete(self.records, blank)
 
