@@ -37,7 +37,7 @@ def say(sentence: str, **values: object) -> str:
     >>> say("{count} of {all}", count=2, all=3), say("[{x}]")
     ('2 of 3', '[{x}]')
     """
-    said = _catalog(CATALOGS, _language()).get(sentence, sentence)
+    said = _catalog(CATALOGS, current_language()).get(sentence, sentence)
     return said.format(**values) if values else said
 
 
@@ -47,7 +47,7 @@ def translated(text: str) -> str:
     Finds the sentence of the catalog that it is, and the values in it, which may be such texts themselves. Text that no
     sentence of the catalog fits stays as it is. Of several lines each is a text of its own.
     """
-    language = _language()
+    language = current_language()
     return text if language == ENGLISH or len(text) > LONGEST else _translated(text, language)
 
 
@@ -87,7 +87,8 @@ def _values(text: str, sentence: str) -> dict[str, str]:
     return values
 
 
-def _language() -> str:
+def current_language() -> str:
+    """The language that was chosen: "en", "ko", …"""
     return _chosen[0] if _chosen else os.environ.get("LAB_LANGUAGE", ENGLISH)
 
 

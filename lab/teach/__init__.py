@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.model.language import ENGLISH, current_language
 from lab.model.language import say as _say
 from lab.model.language import translated as _translated
 from lab.teach import progress as _progress
@@ -100,7 +101,7 @@ def predict(question: str, options: Sequence[str]) -> "VBox":
     """
     from lab.teach.predictions import ask
 
-    return ask(question, options, *_answers()["predictions"][question])
+    return ask(*_predictions_by_question()[question], options)
 
 
 class NoExercise(KeyError):
@@ -155,6 +156,26 @@ def _graded(verdict: Verdict) -> Verdict:
     if "LAB_GRADING" in os.environ:
         assert verdict.state == RIGHT, verdict.text
     return verdict
+
+
+def lesson_predictions() -> dict[str, dict[str, dict]]:
+    """The lessons' predictions by name, such as "3.2", the second of lesson 3: each by language."""
+    return _answers()["predictions"]
+
+
+def prediction_in_language(name: str) -> dict:
+    """A prediction's question, options, right one and reason in the reader's language, or in English."""
+    said = lesson_predictions()[name]
+    return said.get(current_language(), said[ENGLISH])
+
+
+@cache
+def _predictions_by_question() -> dict[str, tuple[str, dict]]:
+    return {
+        asked["question"]: (name, asked)
+        for name, said in lesson_predictions().items()
+        for asked in said.values()
+    }
 
 
 @cache

@@ -15,9 +15,11 @@ from typing import IO, Any, NamedTuple
 
 from lab.model.formatting import escape_control_characters, expected_message
 from lab.model.jsontext import BadRecord, is_valid_unicode, parse_json_object
-from lab.teach import exercise_of, lesson_and_exercise_titles
+from lab.model.language import ENGLISH
+from lab.teach import exercise_of, lesson_and_exercise_titles, lesson_predictions
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.learner import answer_text
+from lab.teach.progress import VOTE
 from lab.teach.replay import answer_from_text, is_right
 
 LONGEST = 64 << 10  # bytes of a line
@@ -25,7 +27,7 @@ LARGEST = 4 << 20  # bytes of a hand-in; a class of fifty exercises writes a ten
 MOST_WRONG = 10_000  # lines of a hand-in that cannot be read; what comes after them is left out
 MOST_CHECKED = 200  # right answers of a hand-in that are checked again
 LAST = 1 << 33  # s since the epoch: 2242
-TEXTS = ("learner", "name", "exercise", "state", "said", "answer", "replay")
+TEXTS = ("learner", "name", "exercise", "state", "said", "answer", "replay", "prediction", "option")
 # of a right answer: checked again; the learner's file says so
 CONFIRMED, UNCHECKED = "confirmed", "unchecked"
 NOT_CONFIRMED = "the file says right, but the answer in it is wrong"
@@ -153,4 +155,13 @@ def _stumble(line: bytes) -> dict[str, Any]:
         raise BadRecord(
             expected_message("exercise", found["exercise"], "an exercise of a lesson, such as 3.4")
         )
+    if "prediction" in found:
+        said = lesson_predictions().get(found["prediction"])
+        if not said:
+            raise BadRecord(
+                expected_message("prediction", found["prediction"], "a prediction of a lesson, such as 3.2")
+            )
+        options = list(map(str, range(len(said[ENGLISH]["options"]))))
+        if found["state"] == VOTE and found.get("option") not in options:
+            raise BadRecord(expected_message("option", found.get("option"), f"one of {', '.join(options)}"))
     return {name: found[name] for name in ("at", *TEXTS) if name in found}

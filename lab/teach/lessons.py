@@ -67,7 +67,7 @@ def build_notebook(source: Path, with_solutions: bool = False, language: str = E
 
 
 def titles_solutions_and_predictions() -> dict[str, dict]:
-    """What the notebooks do not tell: solutions by exercise, and of each prediction the right option and why; and titles."""
+    """What the notebooks do not tell: solutions by exercise, each prediction in each language with its answer; and titles."""
     found: dict[str, dict] = {"titles": {}, "solutions": {}, "predictions": {}}
     for source in lesson_sources():
         cells = _cells(source, with_solutions=True)
@@ -78,14 +78,16 @@ def titles_solutions_and_predictions() -> dict[str, dict]:
         if solutions:
             found["titles"][lesson] = text.splitlines()[0].partition(" · ")[2]
         found["titles"] |= {f"{lesson}.{number}": title for number, title in EXERCISE.findall(text)}
-        spoken = [
-            translations.read_translations(language, source.stem) for language in translations.languages()
-        ]
-        for cell in cells:
-            for text in [cell.source, *(pairs[cell.source] for pairs in spoken if cell.source in pairs)]:
-                if asked := parse_prediction(text):
-                    question, _, right, because = asked
-                    found["predictions"][question] = [right, because]
+        spoken = {
+            language: translations.read_translations(language, source.stem)
+            for language in translations.languages()
+        }
+        asking = [cell.source for cell in cells if ASKED in cell.source]
+        for number, code in enumerate(asking, 1):
+            said = {ENGLISH: code} | {name: pairs[code] for name, pairs in spoken.items() if code in pairs}
+            found["predictions"][f"{lesson}.{number}"] = {
+                language: parse_prediction(text) for language, text in said.items()
+            }
     return found
 
 
@@ -114,18 +116,18 @@ def _tags(cell: NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
 
 
-def parse_prediction(code: str) -> tuple[str, list[str], str, str] | None:
-    """What a cell lets the reader predict: question, options, the right one, why; None if nothing.
+def parse_prediction(code: str) -> dict[str, Any] | None:
+    """What a cell lets the reader predict: question, options, the number of the right one, why; None if nothing.
 
     >>> parse_prediction('lab.predict("Odd?", ["1", "2"], right=0, because="It is.")')
-    ('Odd?', ['1', '2'], '1', 'It is.')
+    {'question': 'Odd?', 'options': ['1', '2'], 'right': 0, 'because': 'It is.'}
     """
     if ASKED not in code:
         return None
     call = _call(code)
     question, options = map(ast.literal_eval, call.args)
-    arguments = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-    return question, options, options[arguments["right"]], arguments["because"]
+    arguments = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    return {"question": question, "options": options, **arguments}
 
 
 def _without_answer(code: str) -> str:

@@ -4,6 +4,7 @@
                         └─ no kernel tells of cells ──► the verdict comes with the choice
 
 A prediction is known by its question, so its cell shows the choice again when it runs again. Choices are kept with the progress.
+In a class, the last choice before the verdict is the learner's vote: who logs stumbles, logs votes.
 """
 
 from collections.abc import Sequence
@@ -21,11 +22,13 @@ _asked: dict[str, "Prediction"] = {}  # by question
 
 
 class Prediction:
-    """A question of a lesson; `right`: the right option, `because`: why it is right."""
+    """A question of a lesson; `name`: such as "3.2", `asked`: what the lesson says of it, in one language."""
 
-    def __init__(self, question: str, right: str, because: str):
-        self.question, self.right, self.because = question, right, because
-        self.choice = progress.choices().get(question)
+    def __init__(self, name: str, asked: dict[str, Any]):
+        self.name, self.question = name, asked["question"]
+        self.options, self.because = asked["options"], asked["because"]
+        self.right = self.options[asked["right"]]
+        self.choice = progress.choices().get(self.question)
         self.is_asking = True  # its cell has not ended
         self.is_waiting = False  # for another cell
         self.is_revealed = False
@@ -52,6 +55,8 @@ class Prediction:
     def _choose(self, change: dict) -> None:
         self.choice = change["new"]
         progress.record_choice(self.question, self.choice)
+        if self.choice in self.options:
+            progress.record_vote(self.name, self.options.index(self.choice))
         self._show(not self.is_waiting)
 
     def end_cell(self, has_shown: bool) -> None:
@@ -75,12 +80,14 @@ class Prediction:
             state = RIGHT if self.choice == self.right else WRONG
             answer = say("Yes.") if state == RIGHT else say("Not quite: {right}.", right=self.right)
             self.answer.value = Verdict(state, f"{answer} {self.because}")._repr_html_()
+            progress.record_reveal(self.name)
 
 
-def ask(question: str, options: Sequence[str], right: str, because: str) -> "VBox":
+def ask(name: str, asked: dict[str, Any], options: Sequence[str]) -> "VBox":
     """The radio buttons of a question; asked again, they show the choice so far."""
+    question = asked["question"]
     if question not in _asked:
-        _asked[question] = Prediction(question, right, because)
+        _asked[question] = Prediction(name, asked)
     return _asked[question].box(options)
 
 

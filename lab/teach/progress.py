@@ -2,7 +2,7 @@
 
     lab.predict ──► choices.jsonl          a line for each choice of a prediction
     lab.check ──┬─► solved.jsonl           a line when an exercise is solved
-                └─► stumbles-7f3a9c.jsonl  a line for each check and each error, if `lab.log_stumbles()` was called
+                └─► stumbles-7f3a9c.jsonl  a line for each check, vote and error, if `lab.log_stumbles()` was called
                     └─► hand-in-7f3a9c.jsonl  a copy for an instructor, beside the notebook: `lab.hand_in()`
 
 A line is one append, so that several kernels can write at once, and a kernel that is killed leaves complete lines. The files are in
@@ -27,6 +27,7 @@ from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.teach.replay import answer_to_text
 
 SOLVED, CHOICES, CONSENT, STUMBLES = "solved.jsonl", "choices.jsonl", "log.json", "stumbles-{}.jsonl"
+VOTE, REVEAL = "vote", "reveal"  # states of a line of a prediction
 SAID, ANSWER = 200, 100  # characters of each that a line of the log has at most
 LARGEST = 1 << 20  # bytes of a saved file that are read
 LONGEST_ANSWER = 48 << 10  # characters of a right answer; a longer one cannot be checked again
@@ -54,6 +55,18 @@ def record_choice(question: str, option: str) -> None:
     """Records what was chosen in a prediction. Does not fail if the folder is not writable."""
     with suppress(OSError):
         _append(folder() / CHOICES, {"question": question, "option": option})
+
+
+def record_vote(prediction: str, option: int) -> None:
+    """Logs which option of a prediction, such as "3.2", a learner chooses; options count from 0."""
+    with suppress(OSError):
+        _log({"state": VOTE, "prediction": prediction, "option": str(option)})
+
+
+def record_reveal(prediction: str) -> None:
+    """Logs that the learner has seen the answer, so that later choices are no votes."""
+    with suppress(OSError):
+        _log({"state": REVEAL, "prediction": prediction})
 
 
 def choices() -> dict[str, Any]:
@@ -124,8 +137,8 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
     call_after_each_cell(_ran)
     who = say("the name {name}", name=repr(name)) if name else ""
     text = say(
-        "From now on, each check and each error in a cell adds a line to\n{file}\n"
-        "A line has {who}; the time; the exercise; the answer's first {count} characters; the check's message or the error.\n"
+        "From now on, each check, each choice in a prediction and each error in a cell adds a line to\n{file}\n"
+        "A line has {who}; the time; the exercise; the answer's first {count} characters; the check's message or the error; the choice.\n"
         "A right answer is there as a whole, of a function what it returned in each case, so that an instructor can check it again.\n"
         "Nothing is sent anywhere. lab.log_stumbles(False) stops the log. lab.hand_in() copies the file to where you can see it;\n"
         "it is yours to read, hand in or delete.",

@@ -25,11 +25,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab.model.formatting import escape_control_characters
+from lab.model.formatting import escape_control_characters, html_with_code
 from lab.running.outputfile import write_output
-from lab.teach import lesson_and_exercise_titles
+from lab.teach import lesson_and_exercise_titles, prediction_in_language
 from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins
 from lab.teach.judge import RIGHT, WRONG
+from lab.teach.progress import REVEAL, VOTE
 
 BREAK_S = 15 * 60
 WORST = 5  # exercises that are listed below the table
@@ -69,6 +70,9 @@ class Learner:
     name: str
     exercises: dict[str, ExerciseAttempts]
     file: str = ""
+    votes: dict[str, int] = field(
+        default_factory=dict
+    )  # the option by prediction: the last choice before the answer
 
     @property
     def solved_count(self) -> int:
@@ -93,6 +97,8 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
     1.5
     """
     name, found, before, errors, passed = "", {}, None, 0, 0
+    votes: dict[str, int] = {}
+    revealed: set[str] = set()
     for line in sorted(lines, key=lambda line: line["at"]):
         name = line.get("name") or name or line.get("learner", "")
         gap = line["at"] - (line["at"] if before is None else before)
@@ -101,6 +107,10 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
         if line["state"] == "begin":
             passed = 0
         errors += line["state"] == "error"
+        if line["state"] == REVEAL:
+            revealed.add(line.get("prediction", ""))
+        if line["state"] == VOTE and line.get("prediction") not in {None, *revealed}:
+            votes[line["prediction"]] = int(line["option"])
         if "exercise" not in line:
             continue
         one = found.setdefault(line["exercise"], ExerciseAttempts())
@@ -112,7 +122,7 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
                 one.wrong_answers.append(line.get("answer", "")[:LONGEST_TEXT])
             one.is_solved, one.is_confirmed = line["state"] == RIGHT, line.get("checked") == CONFIRMED
         errors = passed = 0
-    return Learner(name[:LONGEST_NAME], found, file)
+    return Learner(name[:LONGEST_NAME], found, file, votes)
 
 
 @dataclass
@@ -200,6 +210,30 @@ class ExerciseDifficulty(NamedTuple):
     frequent_messages: list[tuple[str, int]]  # (the check's message about wrong answers, how often)
 
 
+class PredictionVotes(NamedTuple):
+    """How a class voted in a prediction: the number of votes of each option."""
+
+    prediction: str
+    votes: list[int]
+    right: int
+
+    @property
+    def right_share(self) -> float:
+        """The share of right votes."""
+        return self.votes[self.right] / sum(self.votes)
+
+
+def class_votes(learners: Iterable[Learner]) -> list[PredictionVotes]:
+    """The votes in each prediction that has some, in the order of the lessons."""
+    chosen = Counter(pair for learner in learners for pair in learner.votes.items())
+    found = []
+    for name in sorted({prediction for prediction, _ in chosen}, key=_place):
+        asked = prediction_in_language(name)
+        votes = [chosen[name, option] for option in range(len(asked["options"]))]
+        found.append(PredictionVotes(name, votes, asked["right"]))
+    return found
+
+
 def hardest_exercises(learners: Sequence[Learner]) -> list[ExerciseDifficulty]:
     """The exercises that somebody tried, those with most failed tries first."""
     found = []
@@ -251,6 +285,7 @@ checked again · dashed: not solved · empty: not tried. The number: wrong answe
 {bad}
 <h2>Exercises with the most trouble first</h2>
 <ol>{exercises}</ol>
+{votes}
 <h2>Learners</h2>
 {learners}
 </main></body></html>
@@ -265,6 +300,7 @@ def class_page(report: ClassReport, titles: dict[str, str]) -> str:
         + "".join(f"<br>{count} × <i>{_shown(text)}</i>" for text, count in said)
         for name, tries, solved, tried, said in hardest_exercises(learners)
     )
+    votes = "".join(map(_votes, class_votes(learners)))
     solved = sum(learner.solved_count for learner in learners)
     checked = sum(one.is_confirmed for learner in learners for one in learner.exercises.values())
     items = "".join(f"<li>{_shown(sentence)}</li>" for sentence in report.problems)
@@ -276,8 +312,21 @@ def class_page(report: ClassReport, titles: dict[str, str]) -> str:
         tries=_map(learners, names, titles, "tries"),
         minutes=_map(learners, names, titles, "minutes"),
         exercises=exercises,
+        votes=f"<h2>Predictions, as they were before the answer</h2>\n{votes}" if votes else "",
         learners="".join(_details(number, learner, titles) for number, learner in enumerate(learners, 1)),
         bad=f"<h2>Hand-ins to look at</h2>\n<ul>{items}</ul>" if report.problems else "",
+    )
+
+
+def _votes(voted: PredictionVotes) -> str:
+    asked = prediction_in_language(voted.prediction)
+    options = "".join(
+        f"<li>{'✓ ' if place == voted.right else ''}{html_with_code(option)}: {count}</li>"
+        for place, (option, count) in enumerate(zip(asked["options"], voted.votes))
+    )
+    return (
+        f"<p><b>{voted.prediction}</b> {html_with_code(asked['question'])} {voted.right_share:.0%} were right.</p>"
+        f"<ul>{options}</ul>\n"
     )
 
 

@@ -73,10 +73,9 @@ def _cells(source: Path, translated: dict[str, str]) -> Iterator[NotebookNode]:
             for of_source, of_text in zip(_sections(cell.source), _sections(text), strict=True):
                 yield from _section(of_source, of_text)
         elif asked := parse_prediction(text):
-            question, options, right, because = asked
-            listed = "\n".join(f"- {option}" for option in options)
-            yield _cell("subslide", f"### {say('What do you think?')}\n\n{question}\n\n{listed}")
-            yield _cell("fragment", f"**{right}** {because}")
+            listed = "\n".join(f"- {option}" for option in asked["options"])
+            yield _cell("subslide", f"### {say('What do you think?')}\n\n{asked['question']}\n\n{listed}")
+            yield _cell("fragment", f"**{asked['options'][asked['right']]}** {asked['because']}")
         else:
             yield from _drawn(text)
 

@@ -8,6 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import lab
 from lab.teach import predictions, progress
 from lab.teach.lessons import titles_solutions_and_predictions
+from lab.teach.report import class_votes, parse_learner_log
 
 QUESTION = 'Two Python processes compute hash("CRD"). They give'
 RIGHT, OTHER = "two different numbers", "the same number"
@@ -164,9 +165,30 @@ def test_a_hook_that_tells_nothing_about_its_cell_reveals_nothing(notebook):
 
 
 def test_code_in_a_question_and_in_its_verdict_is_shown_as_code(notebook):
-    question = next(q for q in titles_solutions_and_predictions()["predictions"] if "without `when`" in q)
-    right, _ = titles_solutions_and_predictions()["predictions"][question]
+    said = titles_solutions_and_predictions()["predictions"].values()
+    asked = next(each["en"] for each in said if "without `when`" in each["en"]["question"])
+    question, right = asked["question"], asked["options"][asked["right"]]
     box = lab.predict(question, [right, "<b>`other`</b>"])
     assert "without <code>when</code>" in box.children[0].value
     box.children[1].value = right
     assert "A rule with <code>where</code> is judged" in box.children[2].value
+
+
+def test_the_last_choice_before_the_verdict_is_the_vote_of_who_logs_stumbles(notebook, monkeypatch):
+    notebook.run("ask()")
+    notebook.choose(RIGHT)
+    assert not list(progress.folder().glob("stumbles-*")), "nobody asked for a log"
+    lab.log_stumbles()
+    notebook.choose(OTHER)
+    notebook.run("1")
+    notebook.choose(RIGHT)
+    monkeypatch.setattr(predictions, "_asked", {})
+    again = Notebook()
+    again.run("ask()")
+    again.choose(OTHER)
+    again.choose(RIGHT)
+    [log] = progress.folder().glob("stumbles-*")
+    learner = parse_learner_log(progress.read_json_lines(log))
+    assert learner.votes == {"1.4": OPTIONS.index(OTHER)}
+    [voted] = class_votes([learner, learner])
+    assert voted == ("1.4", [2, 0], 1) and voted.right_share == 0

@@ -77,6 +77,19 @@ def test_a_folder_without_logs_is_named(tmp_path, capsys):
     assert "has no hand-ins: expected files named hand-in-….jsonl" in capsys.readouterr().err
 
 
+def test_votes_are_counted_by_option_before_the_answer_was_seen(handed_in):
+    lines = [
+        line(1, "vote", learner="c3") | {"prediction": "1.4", "option": "0"},
+        line(1, "reveal", learner="c3") | {"prediction": "1.4"},
+        line(2, "vote", learner="c3") | {"prediction": "1.4", "option": "1"},
+    ]
+    (handed_in / "three.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    text = class_page(read_class_report(handed_in), {})
+    assert (
+        "<li>the same number: 1</li><li>✓ two different numbers: 0</li>" in text and "0% were right" in text
+    )
+
+
 MARKUP = '<img src=x onerror="alert(1)">\x1b[31m\u202e'
 
 
@@ -103,6 +116,11 @@ BAD = [
         for name in ("learner", "name", "exercise", "state", "said", "answer", "replay")
     ),
     json.dumps(GOOD | {"exercise": "99.2"}),
+    *(
+        json.dumps(line(5, "vote") | {"prediction": name, "option": option})
+        for name, option in (("99.1", "0"), ("3.1", "9"), ("3.1", "x"), ("3.1", "-1"), ([], "0"), ("3.1", 0))
+    ),
+    json.dumps(line(5, "vote") | {"prediction": "3.1"}),
     *(json.dumps(GOOD | {name: ["x"]}) for name in ("learner", "name", "exercise", "state", "said")),
     *(json.dumps(GOOD | {name: "\ud800"}) for name in ("learner", "name", "exercise", "state", "said")),
     *(json.dumps(GOOD | {name: ""}) for name in ("learner", "state")),
