@@ -63,6 +63,11 @@ WHENS = (
     ),
     *("ip is not null and (country != KR or userId = 2)", "userId = 1 and userId = 2"),
 )
+# a page has none of them
+PATTERN_WHENS = (
+    *('country matches "^K"', "ip not matches ('[.]1', '(?i)B$')", 'country matches "" or amount > 1'),
+    "ip matches '^(?:10[.])*a|^.$' and country not matches '^[^K]\\pL'",
+)
 # conditions on named lists, and what may be in these
 LIST_WHENS = (
     *("country in @places", "country not in @places", "country in @places and ip not in @mixed"),

@@ -33,7 +33,7 @@ from importlib.machinery import PathFinder
 class Plain(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        absent = name.partition(".")[0] in {"numpy", "pandas", "pyarrow", "numba", "llvmlite", "pyspark", "py4j"}
+        absent = name.partition(".")[0] in {"numpy", "pandas", "pyarrow", "numba", "llvmlite", "pyspark", "py4j", "re2"}
         return None if absent else super().find_spec(name, path, target)
 
 def no_thread(thread):
@@ -91,6 +91,15 @@ print(len(reference.alerts), found.alert_mask(parse_message(rule, PAYMENTS).rule
 """
     alerts, of_backtest = in_a_page(program)[0].split()
     assert int(alerts) == int(of_backtest) > 0
+
+
+def test_a_regular_expression_is_refused_where_there_is_no_re2():
+    program = """
+from lab import LOGINS, Reference
+print(Reference(LOGINS).control("1: COUNT(events) per userId over 1 s >= 1, when device matches bot")["reason"])
+"""
+    (reason,) = in_a_page(program)
+    assert reason.startswith("regular expressions need the package google-re2, which is not here (at ")
 
 
 def test_each_widget_stands_and_the_control_room_gets_alerts():

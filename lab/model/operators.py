@@ -13,6 +13,8 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, Literal
 
+from lab.model.patterns import compile_pattern, search_text
+
 RELATIONS = {
     "=": compare.eq,
     "!=": compare.ne,
@@ -35,6 +37,7 @@ class Operator:
     `holds`: whether it is true of a value and what it takes, one text of a list, neither of them null.
     `texts`: the same for a column of texts, from pyarrow.compute, the column and the operand; without it, each different text is
     looked at. `numbers`: for a column of numbers, from numpy; without it `holds` compares the column as it would a number.
+    `check`: raises ValueError if a text is none that it takes.
     `negation`: the words of the operator that is true where this one is not. `examples`, `meaning`: a row of the documentation's table.
     """
 
@@ -44,6 +47,7 @@ class Operator:
     negation: str = ""
     texts: Texts | None = None
     numbers: Numbers | None = None
+    check: Callable[[str], Any] = str
     examples: tuple[str, ...] = ()
     meaning: str = ""
     is_negated: bool = False
@@ -189,6 +193,12 @@ OPERATORS = with_negations(
             texts=lambda pc, column, text: pc.ends_with(column, text),
             examples=('email endsWith "@example.com"', 'email not endsWith (".com", ".org")'),
             meaning="the text ends, or does not end, with this, or with one of these",
+        ),
+        Operator(
+            *("matches", "texts", search_text, "not matches"),
+            check=compile_pattern,
+            examples=('userAgent matches "^curl/[78]"', 'userAgent not matches ("(?i)bot", "spider$")'),
+            meaning="this regular expression, or one of these, matches, or does not match, a part of the text; see below",
         ),
         Operator(
             *("is null", "nothing", lambda value, _: value is None, "is not null"),

@@ -3,7 +3,7 @@
 any:   all {"or" all}            all: term {"and" term}            term: "(" any ")" | comparison
 comparison:  field ("=" | "!=" | "<" | "<=" | ">" | ">=") (value | field)     field "is" ["not"] "null"
              field ["not"] "in" (network | "@" list | "(" value {"," value} ")")
-             field ["not"] ("startsWith" | "contains" | "endsWith") (value | "(" value {"," value} ")")
+             field ["not"] ("startsWith" | "contains" | "endsWith" | "matches") (value | "(" value {"," value} ")")
 field: name | ("hour" | "weekday") "(" name of a time ["," zone] ")", which is compared with numbers
 
 hour(eventTime) between 22 and 6   ──►   write (hour(eventTime) >= 22 or hour(eventTime) <= 6)
@@ -23,7 +23,15 @@ from lab.model.conditions import BadConditions, Token, TokenReader, parse_token_
 from lab.model.field import Field, Value
 from lab.model.formatting import short_json
 from lab.model.lists import NAME, NAME_ALLOWED, ListOperand
-from lab.model.operators import OPERATORS, RELATIONS, Network, first_words, operator_named, parse_ip_address
+from lab.model.operators import (
+    OPERATORS,
+    RELATIONS,
+    Network,
+    Operator,
+    first_words,
+    operator_named,
+    parse_ip_address,
+)
 from lab.model.schema import Schema
 from lab.model.when import (
     SHOWS,
@@ -225,7 +233,7 @@ class WhenReader(TokenReader):
         elif operator.takes == "texts":
             if field.type != "string":
                 raise self.error_at(f"{name.text} is no text: {operator.name} is for texts", sign)
-            operand = self._texts(field, name)
+            operand = self._texts(field, name, operator)
         else:
             operand = self._operand(field, name, sign)
         return Comparison(field.name, operator.words, operand)
@@ -319,11 +327,19 @@ class WhenReader(TokenReader):
             raise self.error_at(f"expected @ and {NAME_ALLOWED}", self.tokens[self.place - 1])
         return ListOperand(named, self.schema.time_field)
 
-    def _texts(self, field: Field, name: Token) -> Value | tuple:
+    def _texts(self, field: Field, name: Token, operator: Operator) -> Value | tuple:
         """One text, or several in brackets of which one is enough; a list of one is that text."""
         tokens = self._listed(name, MAX_VALUES) if self.upcoming_token.is_sign("(") else [self._one(name)]
-        texts = tuple(sorted({self._value(field, token) for token in tokens}))
+        texts = tuple(sorted({self._text(field, token, operator) for token in tokens}))
         return texts if len(texts) > 1 else texts[0]
+
+    def _text(self, field: Field, token: Token, operator: Operator) -> str:
+        text = str(self._value(field, token))
+        try:
+            operator.check(text)
+        except ValueError as error:
+            raise self.error_at(str(error), token) from None
+        return text
 
     def _listed(self, name: Token, most: int) -> list[Token]:
         """The values between the brackets that come next."""

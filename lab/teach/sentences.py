@@ -49,7 +49,7 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
         "model/kinds",
         "model/aggregation",
     ),
-    *("model/listmessages", "model/lists"),
+    *("model/listmessages", "model/lists", "model/patterns"),
     *("model/rules", "model/hints", "model/derived", "model/schema", "model/schemafile", "model/field"),
     *(
         "model/jsontext",

@@ -29,6 +29,7 @@ from tests.engine.randomlogs import (
     with_derived,
     with_legs,
     with_lists,
+    with_patterns,
     with_returns,
     with_rules_again,
 )
@@ -78,6 +79,9 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     lists = random.Random(f"{seed}/lists")
     if lists.random() < 0.4:
         log = with_lists(lists, log)
+    patterns = random.Random(f"{seed}/patterns")
+    if patterns.random() < 0.2:
+        log = with_patterns(patterns, log)
     legs = random.Random(f"{seed}/legs")
     if legs.random() < 0.2:
         log, schema = with_legs(legs, log), replace(schema, legs=LEGS)

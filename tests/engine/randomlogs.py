@@ -16,6 +16,7 @@ from tests.strategies import (
     LIST_WHENS,
     LISTED,
     LOG_STEPS,
+    PATTERN_WHENS,
     WHENS,
     with_windows_of_functions,
 )
@@ -258,6 +259,15 @@ def with_absence(rng: random.Random, log: list[Entry]) -> list[Entry]:
 def with_derived(rng: random.Random, log: list[Entry]) -> list[Entry]:
     """The log with derived fields in some of its rules: for the fields that they name, and in conditions."""
     return _with_rules(log, lambda rule: derived_rule(rng, rule))
+
+
+def with_patterns(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with regular expressions in conditions of some of its rules."""
+    names = ("when", "where", "filter")
+    return _with_rules(
+        log,
+        lambda rule: rule | {name: rng.choice(PATTERN_WHENS) for name in names if rng.random() < 0.2},
+    )
 
 
 def with_legs(rng: random.Random, log: list[Entry]) -> list[Entry]:

@@ -19,7 +19,7 @@ from lab.model.when import is_true
 from lab.model.whenreader import parse_when
 from tests.model.test_clock import AUTUMN, SPRING
 from tests.model.test_when import conditions
-from tests.strategies import WHENS
+from tests.strategies import PATTERN_WHENS, WHENS
 
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "aggregateFieldName": "COUNT", "limitOperatorType": ">"}
 RULE |= {"limit": 0, "window": "1m"}
@@ -73,7 +73,7 @@ def test_the_conditions_of_random_rules_too_and_more_than_a_word_has_bits(given_
         json.dumps({"eventId": n, "eventTime": 1000 + n, "action": "login", **event})
         for n, event in enumerate(given_events)
     ]
-    texts = [*WHENS, *(f"userId > {n}" for n in range(2 * BITS))]
+    texts = [*WHENS, *PATTERN_WHENS, *(f"userId > {n}" for n in range(2 * BITS))]
     by_engine, by_reference = truth([rule_of(text) for text in texts], lines, LOGINS)
     assert by_engine == by_reference
 

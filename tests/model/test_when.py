@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.conditions import BadConditions
+from lab.model import language as speaking
+from lab.model.conditions import BadConditions, quote_text
 from lab.model.operators import OPERATORS, RELATIONS
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import LOGINS
 from lab.model.when import AllOf, AnyOf, Comparison, LocalTimePart, OtherField, is_true, when_text
 from lab.model.whenreader import MAX_BRACKETS, MAX_COMPARISONS, MAX_VALUES, parse_when
 from tests.model.refusals import TYPES
-from tests.strategies import WHENS
+from tests.strategies import PATTERN_WHENS, WHENS
 
 EVENT = {
     "eventId": 7,
@@ -68,7 +69,9 @@ def conditions():
     one = st.one_of(
         *of_one,
         *of_some,
-        st.builds(Comparison, st.sampled_from(["ip", "device"]), of_texts, texts() | several_texts),
+        st.builds(Comparison, st.sampled_from(["ip", "device"]), of_texts, texts() | several_texts).filter(
+            is_taken
+        ),
         st.builds(Comparison, st.sampled_from(LOGINS.names), nulls),
         st.builds(lambda pair, by: Comparison(pair[0], by, OtherField(pair[1])), others, relation),
         st.builds(
@@ -98,12 +101,21 @@ def conditions():
     return st.recursive(one, joined, max_leaves=8)
 
 
+def is_taken(of: Comparison) -> bool:
+    """Whether the operator takes the texts: not each is a regular expression."""
+    operator = OPERATORS[of.operator]
+    try:
+        return all(operator.check(text) for text in operator.alternatives(of.operand) if text)
+    except ValueError:
+        return False
+
+
 @given(conditions())
 def test_a_condition_in_words_reads_back_as_itself(when):
     assert parse_when(when_text(when), LOGINS) == when
 
 
-@pytest.mark.parametrize("text", WHENS)
+@pytest.mark.parametrize("text", (*WHENS, *PATTERN_WHENS))
 def test_a_rule_keeps_its_condition_in_words_and_in_its_description(text):
     rule = parse_message(json.dumps(RULE | {"when": text}), LOGINS).rule
     assert parse_message(json.dumps(rule.to_dict()), LOGINS).rule == rule
@@ -136,6 +148,11 @@ TRUE = (
         "device contains ''",
     ),
     *("country endsWith R", "country endsWith (S, KR)", "country not endsWith (r, K)", "country endsWith ''"),
+    *(
+        "device matches '^curl/[0-9]'",
+        'device matches (bot, "(?i)CURL")',
+        "device not matches ('^url', CURL)",
+    ),
     *("ip in 10.0.0.0/8", "ip in (192.168.0.0/16, 10.1.2.3)", "ip in (10.1.2.3/32)", "ip not in 11.0.0.0/8"),
     *("ip not in ::/0", "device not in 10.0.0.0/8", "amount is not null", "country = KR OR country = CN"),
     *("amount > 500 or amount < 1 or userId IN (7)", "(amount > 500 or userId = 7) and country = KR"),
@@ -173,6 +190,49 @@ def test_texts_are_compared_by_code_points():
         for m, other in enumerate(ascending):
             when = parse_when(f"country < {json.dumps(other)}", LOGINS)
             assert is_true(when, EVENT | {"country": one}) == (n < m)
+
+
+@pytest.mark.parametrize(
+    "pattern, text, matches",
+    [
+        *[("(?i)STRASSE|ÉTÉ", "été", True), (r"^.\pL$", "é한", True), (r"\bx", "\U0001f600x", True)],
+        *[(".", "\n", False), ("a$", "a\n", False), ("", "", True), ("a\0b", "xa\0b", True)],
+    ],
+)
+def test_a_regular_expression_sees_characters_of_unicode(pattern, text, matches):
+    when = parse_when(f"country matches {quote_text(pattern)}", LOGINS)
+    assert is_true(when, EVENT | {"country": text}) == matches
+    assert parse_when(when_text(when), LOGINS) == when
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        (
+            "x matches '(?=a)'",
+            'not a regular expression of RE2: "invalid perl operator: (?=" (at "\'(?=a)\'", ',
+        ),
+        (
+            'x matches (a, "b(")',
+            'not a regular expression of RE2: "missing ): b(" (at "\\"b(\\"", character 21)',
+        ),
+        (r"x matches '(a)\1'", "not a regular expression of RE2: "),
+        (r"x matches '\pL{500}'", 'not a regular expression of RE2: "pattern too large'),
+        (f"x matches {'a' * 1001}", "a regular expression has at most 1,000 characters"),
+        ("amount matches 5", "amount is no text: matches is for texts"),
+    ],
+)
+def test_what_is_no_regular_expression_is_refused_with_its_place(text, reason, monkeypatch):
+    with pytest.raises(BadConditions, match=re.escape(reason)) as caught:
+        parse_when(text.replace("x ", "country "), LOGINS)
+    for language in ("ko", "zh"):
+        monkeypatch.setattr(speaking, "_chosen", [language])
+        assert speaking.translated(str(caught.value)) != str(caught.value)
+
+
+def test_a_regular_expression_needs_time_in_proportion_to_the_text():
+    when = parse_when("country matches '^(a|a?)+b$'", LOGINS)  # a search that goes back needs 2^2,000 steps
+    assert not is_true(when, EVENT | {"country": "a" * 2000})
 
 
 @pytest.mark.parametrize(
