@@ -70,6 +70,8 @@ from lab.teach import predict as predict
 from lab.teach import solution as solution
 from lab.teach.attack import attack as attack
 from lab.teach.board import progress as progress
+from lab.teach.classlink import join_class as join_class
+from lab.teach.classlink import leave_class as leave_class
 from lab.teach.clock import running_time as running_time
 from lab.teach.progress import hand_in as hand_in
 from lab.teach.progress import log_stumbles as log_stumbles

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
-from socket import SHUT_RDWR, socket
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +20,7 @@ from lab.engine.records.feeds import Feed
 from lab.logs.positions import Positions
 from lab.model.routestats import COUNTS, FATES
 from lab.model.statuslines import STAGES
+from lab.running.boundedserver import BoundedServer, send_answer
 from lab.running.notes import STALE_S
 
 if TYPE_CHECKING:
@@ -33,10 +33,8 @@ BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 
 RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="other"
 ROUTES_AT_MOST = 200  # likewise
 REASONS_AT_MOST, TASKS_AT_MOST = 500, 1000
-DEADLINE_S = 5.0  # of a request and its answer
 WAITS_S = 5.0  # what has waited for less may be taken already: the engine's lines are read once a second
 LAG_S = 2.0  # how long a request waits for the ends of the events: a broker that is away answers later than the deadline
-CONNECTIONS = 32  # at a time
 OUTCOMES = [name for name in COUNTS if name != "records"]
 
 
@@ -220,7 +218,7 @@ class MetricsServer:
         about = {"metrics": metrics, "lock": Lock(), "own_names_only": host == LOOPBACK}
         handler = type("Page", (_Page,), about)
         try:
-            self._server = _Connections((host, port), handler)
+            self._server = BoundedServer((host, port), handler)
         except OSError as error:
             raise OSError(
                 f"port {port} of {host} for metrics: {error.strerror}, expected a free one"
@@ -236,39 +234,6 @@ class MetricsServer:
         self._server.server_close()
 
 
-class _Connections(ThreadingHTTPServer):
-    """A thread for each connection. Those past their deadline end, and the oldest if there are too many: no client blocks another."""
-
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]):
-        super().__init__(address, handler)
-        self._since: dict[socket, float] = {}  # oldest first
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._since[request] = time.monotonic()
-        while len(self._since) > CONNECTIONS:
-            self._end(next(iter(self._since)))
-        super().process_request(request, client_address)
-
-    def service_actions(self) -> None:
-        late = time.monotonic() - DEADLINE_S
-        for request in [each for each, since in list(self._since.items()) if since < late]:
-            self._end(request)
-
-    def _end(self, request: socket) -> None:
-        self._since.pop(request, None)
-        with suppress(OSError):  # its client, or its own thread, has ended it already
-            request.shutdown(SHUT_RDWR)  # whoever reads or writes there wakes up
-
-    def shutdown_request(self, request: Any) -> None:
-        self._since.pop(request, None)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores broken connections."""
-
-
 class _Page(BaseHTTPRequestHandler):
     metrics: Metrics
     lock: Lock  # metrics are looked up by one thread at a time
@@ -277,7 +242,7 @@ class _Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         with self.lock:
             answer = self._page()
-        self._answer(*answer)
+        send_answer(self, *answer)
 
     def _page(self) -> tuple[int, str, bytes]:
         name = self.headers.get("Host", "").partition(":")[0].lower()
@@ -292,13 +257,6 @@ class _Page(BaseHTTPRequestHandler):
             encode, kind = choose_encoder(self.headers.get("Accept", ""))
             return 200, kind, encode(self.metrics.registry)
         return 404, "text/plain", b"there are /metrics and /healthz\n"
-
-    def _answer(self, status: int, kind: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def log_message(self, *_) -> None:
         pass

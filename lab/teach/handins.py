@@ -136,12 +136,16 @@ def _lines(lines: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _stumble(line: bytes) -> dict[str, Any]:
-    """What the report needs of a line as `lab.log_stumbles()` writes it. Raises BadRecord."""
     if len(line) > LONGEST:
         raise BadRecord(f"a line longer than {LONGEST:,} bytes, or a file larger than {LARGEST:,}")
     found = parse_json_object(line.decode(errors="replace"))
     if not isinstance(found, dict):
         raise BadRecord(expected_message("line", found, "an object"))
+    return check_stumble(found)
+
+
+def check_stumble(found: dict[str, Any]) -> dict[str, Any]:
+    """What is used of a line as `lab.log_stumbles()` writes it. Raises BadRecord."""
     if type(at := found.get("at")) is not int or not 0 <= at < LAST:
         raise BadRecord(expected_message("at", at, "seconds since the epoch"))
     for name in TEXTS:

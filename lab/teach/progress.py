@@ -2,11 +2,12 @@
 
     lab.predict ──► choices.jsonl          a line for each choice of a prediction
     lab.check ──┬─► solved.jsonl           a line when an exercise is solved
+                ├─► the board of a class   the same, if `lab.join_class()` was called: lab.teach.classlink
                 └─► stumbles-7f3a9c.jsonl  a line for each check, vote and error, if `lab.log_stumbles()` was called
                     └─► hand-in-7f3a9c.jsonl  a copy for an instructor, beside the notebook: `lab.hand_in()`
 
 A line is one append, so that several kernels can write at once, and a kernel that is killed leaves complete lines. The files are in
-`$LAB_DATA`, else in `lab` in `$XDG_DATA_HOME` or `~/.local/share`. Nothing leaves the machine.
+`$LAB_DATA`, else in `lab` in `$XDG_DATA_HOME` or `~/.local/share`. Nothing leaves the machine, except to a board that the learner has joined.
 """
 
 import json
@@ -23,6 +24,7 @@ from weakref import WeakSet
 from lab.model.datafolder import data_folder as folder
 from lab.model.jsontext import BadRecord, parse_json_object
 from lab.model.language import say
+from lab.teach.classlink import MEMBERSHIP, send_line
 from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.teach.replay import answer_to_text
 
@@ -105,7 +107,7 @@ def forget_progress_and_stop_log() -> str:
     'Forgot 5 solved exercises. Stumbles are not logged.'
     """
     count = len(solved_exercises())
-    for name in (SOLVED, CHOICES, CONSENT):
+    for name in (SOLVED, CHOICES, CONSENT, MEMBERSHIP):
         (folder() / name).unlink(missing_ok=True)
     for board in list(_boards):
         board.update()
@@ -134,7 +136,6 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
     with open(folder() / CONSENT, "w", opener=_for_the_learner) as consent:
         consent.write(json.dumps({"learner": learner, "name": name}))
     _log({"state": "begin"})
-    call_after_each_cell(_ran)
     who = say("the name {name}", name=repr(name)) if name else ""
     text = say(
         "From now on, each check, each choice in a prediction and each error in a cell adds a line to\n{file}\n"
@@ -196,9 +197,10 @@ def _consent() -> dict | None:
 
 
 def _log(texts: dict[str, str]) -> None:
+    cut = {"said": SAID, "answer": ANSWER}
+    texts = {name: text[: cut.get(name)] for name, text in texts.items()}
+    send_line(texts)
     if consent := _consent():
-        cut = {"said": SAID, "answer": ANSWER}
-        texts = {name: text[: cut.get(name)] for name, text in texts.items()}
         who = {"learner": consent["learner"], "name": consent["name"]}
         _append(stumbles_file(consent["learner"]), {"at": int(time.time()), **who, **texts})
 
@@ -227,6 +229,5 @@ def _ran(result: Any) -> None:
             _log({"state": "error", "said": f"{type(error).__name__}: {error}"})
 
 
-if _consent():
-    _log({"state": "begin"})
-    call_after_each_cell(_ran)
+_log({"state": "begin"})
+call_after_each_cell(_ran)

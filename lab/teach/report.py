@@ -12,7 +12,7 @@ and does not count. So do errors: they belong to the exercise that is checked ne
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
@@ -26,6 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.model.formatting import escape_control_characters, html_with_code
+from lab.model.language import say
 from lab.running.outputfile import write_output
 from lab.teach import lesson_and_exercise_titles, prediction_in_language
 from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins
@@ -70,6 +71,7 @@ class Learner:
     name: str
     exercises: dict[str, ExerciseAttempts]
     file: str = ""
+    last_at: int = 0  # s since the epoch, of the last line
     votes: dict[str, int] = field(
         default_factory=dict
     )  # the option by prediction: the last choice before the answer
@@ -122,7 +124,7 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
                 one.wrong_answers.append(line.get("answer", "")[:LONGEST_TEXT])
             one.is_solved, one.is_confirmed = line["state"] == RIGHT, line.get("checked") == CONFIRMED
         errors = passed = 0
-    return Learner(name[:LONGEST_NAME], found, file, votes)
+    return Learner(name[:LONGEST_NAME], found, file, before or 0, votes)
 
 
 @dataclass
@@ -295,25 +297,26 @@ checked again · dashed: not solved · empty: not tried. The number: wrong answe
 def class_page(report: ClassReport, titles: dict[str, str]) -> str:
     """The class as one HTML page; `titles`: of lessons and exercises."""
     learners, names = report.learners, tried_exercises(report.learners)
+    by_number = dict(enumerate(learners, 1))
     exercises = "".join(
-        f"<li><b>{_shown(name)}</b> {escape(titles.get(name, ''))}: {tries} tries; {solved} of {tried} solved it"
-        + "".join(f"<br>{count} × <i>{_shown(text)}</i>" for text, count in said)
+        f"<li><b>{shown(name)}</b> {escape(titles.get(name, ''))}: {tries} tries; {solved} of {tried} solved it"
+        + "".join(f"<br>{count} × <i>{shown(text)}</i>" for text, count in said)
         for name, tries, solved, tried, said in hardest_exercises(learners)
     )
     votes = "".join(map(_votes, class_votes(learners)))
     solved = sum(learner.solved_count for learner in learners)
     checked = sum(one.is_confirmed for learner in learners for one in learner.exercises.values())
-    items = "".join(f"<li>{_shown(sentence)}</li>" for sentence in report.problems)
+    items = "".join(f"<li>{shown(sentence)}</li>" for sentence in report.problems)
     return PAGE.format(
         title="Class report",
         style=STYLE,
         policy=POLICY,
         summary=f"{len(learners)} learners, {len(names)} exercises. {solved:,} times an exercise was solved; {checked:,} of the answers were checked again.",
-        tries=_map(learners, names, titles, "tries"),
-        minutes=_map(learners, names, titles, "minutes"),
+        tries=class_map(by_number, names, titles, "tries"),
+        minutes=class_map(by_number, names, titles, "minutes"),
         exercises=exercises,
         votes=f"<h2>Predictions, as they were before the answer</h2>\n{votes}" if votes else "",
-        learners="".join(_details(number, learner, titles) for number, learner in enumerate(learners, 1)),
+        learners="".join(learner_details(number, learner, titles) for number, learner in by_number.items()),
         bad=f"<h2>Hand-ins to look at</h2>\n<ul>{items}</ul>" if report.problems else "",
     )
 
@@ -330,30 +333,34 @@ def _votes(voted: PredictionVotes) -> str:
     )
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Escapes a learner's text for a page."""
     return escape(escape_control_characters(text))
 
 
-def _map(learners: Sequence[Learner], names: Sequence[str], titles: dict[str, str], what: str) -> str:
-    """Learners by exercises, coloured by tries or minutes."""
+def class_map(
+    learners: Mapping[int, Learner], names: Sequence[str], titles: dict[str, str], what: str
+) -> str:
+    """A table of learners by exercises, coloured by `what`: "tries" or "minutes". Learners have numbers."""
     lessons = "".join(
-        f'<th class="lesson" scope="colgroup" colspan="{len(list(some))}">{_shown(lesson)} {escape(titles.get(lesson, ""))}</th>'
+        f'<th class="lesson" scope="colgroup" colspan="{len(list(some))}">{shown(lesson)} {escape(say(titles.get(lesson, "")))}</th>'
         for lesson, some in groupby(names, lambda name: name.partition(".")[0])
     )
     head = "".join(
-        f'<th scope="col" title="{escape(titles.get(name, ""))}">{_shown(name)}</th>' for name in names
+        f'<th scope="col" title="{escape(say(titles.get(name, "")))}">{shown(name)}</th>' for name in names
     )
     share = "".join(
-        f"<td>{sum(name in each.exercises and each.exercises[name].is_solved for each in learners)}</td>"
+        f"<td>{sum(name in each.exercises and each.exercises[name].is_solved for each in learners.values())}</td>"
         for name in names
     )
-    most = max((CELL_VALUES[what](one) for each in learners for one in each.exercises.values()), default=0)
-    rows = "".join(_row(number, learner, names, what, most) for number, learner in enumerate(learners, 1))
+    most = max(
+        (CELL_VALUES[what](one) for each in learners.values() for one in each.exercises.values()), default=0
+    )
+    rows = "".join(_row(number, learner, names, what, most) for number, learner in learners.items())
     return (
-        f'<table class="map {what}"><thead><tr><th class="corner" rowspan="2" scope="col">learner</th>'
-        f'<th rowspan="2" scope="col">solved</th>{lessons}</tr><tr>{head}</tr></thead><tbody>'
-        f'<tr class="share"><th scope="row">solved by</th><td></td>{share}</tr>{rows}</tbody></table>'
+        f'<table class="map {what}"><thead><tr><th class="corner" rowspan="2" scope="col">{say("learner")}</th>'
+        f'<th rowspan="2" scope="col">{say("solved")}</th>{lessons}</tr><tr>{head}</tr></thead><tbody>'
+        f'<tr class="share"><th scope="row">{say("solved by")}</th><td></td>{share}</tr>{rows}</tbody></table>'
     )
 
 
@@ -363,14 +370,19 @@ def _row(number: int, learner: Learner, names: Sequence[str], what: str, most: f
         if one := learner.exercises.get(name):
             value = CELL_VALUES[what](one)
             shade = min(int(-(-value * (SHADES - 1) // most)), SHADES - 1) if most else 0
-            attempts = f"{one.wrong_count} wrong, {one.error_count} errors, {one.minutes:.0f} min"
+            attempts = say(
+                "{wrong} wrong, {errors} errors, {minutes} min",
+                wrong=one.wrong_count,
+                errors=one.error_count,
+                minutes=f"{one.minutes:.0f}",
+            )
             amount = f"{value:.0f}" if value >= 1 else ""
             state = "" if one.is_solved else " open"
             cells.append(f'<td class="s{shade}{state}" title="{attempts}">{_mark(one)} {amount}</td>')
         else:
             cells.append("<td></td>")
     return (
-        f'<tr><th scope="row" title="{_shown(learner.file)}"><a href="#learner-{number}">{_shown(learner.name)}</a></th>'
+        f'<tr><th scope="row" title="{shown(learner.file)}"><a href="#learner-{number}">{number} <span class="who">{shown(learner.name)}</span></a></th>'
         f"<td>{learner.solved_count}</td>{''.join(cells)}</tr>"
     )
 
@@ -379,19 +391,23 @@ def _mark(one: ExerciseAttempts) -> str:
     return ("✓" if one.is_confirmed else "(✓)") if one.is_solved else "–"
 
 
-def _details(number: int, learner: Learner, titles: dict[str, str]) -> str:
+def learner_details(number: int, learner: Learner, titles: dict[str, str]) -> str:
     """What one learner did, exercise by exercise, with the last wrong answers."""
     rows = "".join(
-        f'<tr><td>{_mark(one)}</td><th scope="row">{_shown(name)}</th><td>{escape(titles.get(name, ""))}</td><td>{one.minutes:.0f} min</td><td>'
+        f'<tr><td>{_mark(one)}</td><th scope="row">{shown(name)}</th><td>{escape(say(titles.get(name, "")))}</td><td>{one.minutes:.0f} {say("min")}</td><td>'
         + "<br>".join(
-            f"<code>{_shown(answer)}</code> {_shown(said)}"
+            f"<code>{shown(answer)}</code> {shown(said)}"
             for answer, said in [*zip(one.wrong_answers, one.messages)][-LAST:]
         )
         + "</td></tr>"
         for name, one in sorted(learner.exercises.items(), key=lambda item: _place(item[0]))
     )
+    count, tries = learner.solved_count, learner.failed_tries_and_seconds[0]
+    summary = say("{solved} solved, {tries} tries", solved=count, tries=tries)
+    file = f"{shown(learner.file)}: " if learner.file else ""
+    heads = (say("solved"), say("exercise"), say("title"), say("time"), say("last wrong answers"))
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     return (
-        f"<details><summary><b>{_shown(learner.name)}</b> <span>{_shown(learner.file)}: {learner.solved_count} solved, "
-        f'{learner.failed_tries_and_seconds[0]} tries</span></summary><table id="learner-{number}"><tr><th scope="col">solved</th><th scope="col">exercise</th>'
-        f'<th scope="col">title</th><th scope="col">time</th><th scope="col">last wrong answers</th></tr>{rows}</table></details>\n'
+        f'<details id="of-{number}"><summary id="see-{number}"><b>{shown(learner.name)}</b> <span>{file}{summary}</span></summary>'
+        f'<table id="learner-{number}"><tr>{head}</tr>{rows}</table></details>\n'
     )

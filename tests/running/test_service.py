@@ -248,7 +248,7 @@ def test_who_sends_nothing_or_reads_nothing_keeps_nobody_waiting(served):
 
 def test_while_a_broker_is_away_requests_are_answered_and_leave_no_threads(served, monkeypatch):
     """A broker takes longer to be away than a request may take."""
-    monkeypatch.setattr("lab.running.metrics.DEADLINE_S", 1.0)
+    monkeypatch.setattr("lab.running.boundedserver.DEADLINE_S", 1.0)
     monkeypatch.setattr("lab.running.metrics.LAG_S", 0.2, raising=False)
     clock = SimpleNamespace(now=1000.0)
     metrics, answers = Metrics(lambda: clock.now), Event()
@@ -287,7 +287,7 @@ def test_on_the_loopback_a_page_with_a_host_name_of_its_own_reads_no_metrics():
 
 
 def test_of_too_many_connections_the_oldest_ends(served, monkeypatch):
-    monkeypatch.setattr("lab.running.metrics.CONNECTIONS", 3)
+    monkeypatch.setattr("lab.running.boundedserver.CONNECTIONS", 3)
     with ExitStack() as slow:
         senders = [
             slow.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S))
@@ -299,7 +299,7 @@ def test_of_too_many_connections_the_oldest_ends(served, monkeypatch):
 
 
 def test_a_request_that_trickles_in_ends_at_its_deadline(served, monkeypatch):
-    monkeypatch.setattr("lab.running.metrics.DEADLINE_S", 0.5)
+    monkeypatch.setattr("lab.running.boundedserver.DEADLINE_S", 0.5)
     with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S) as sender:
         ended = Event()
         Thread(target=trickle, args=(sender, ended), daemon=True).start()
