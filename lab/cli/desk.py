@@ -1,15 +1,18 @@
-"""`lab why`, `lab why-not`: asks a world what a rule made of an event."""
+"""`lab why`, `lab why-not`, `lab rules tune`: asks a world what rules made of events, and what they are worth."""
 
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from lab.cli.options import (
     Subparsers,
     add_command,
+    add_config_option,
     add_engine_options,
     add_logs_options,
     at_least,
+    parse_durations,
     parse_log_place,
     settings_from_options,
     target_from_options,
@@ -17,9 +20,13 @@ from lab.cli.options import (
 from lab.desk.verdict import Verdict
 from lab.desk.world import World
 from lab.logs.config import load_config
+from lab.past.replay import read_rules_argument
+from lab.running.outputfile import check_output, write_output
 from lab.running.target import Usage, schema_of_events
 from lab.sources.sources import source_at
 
+EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
+PAGE = '<!doctype html><meta charset="utf-8"><title>lab rules tune</title><body style="font-family:sans-serif">{}</body>\n'
 EXAMPLES = """\
 examples:
   lab {of_file} datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json
@@ -74,11 +81,86 @@ def world_of_options(options: argparse.Namespace) -> World:
         return World.of_logs(target.logs, target.required_schema)
     if not options.rules or options.logs or options.events:
         raise Usage("with EVENTS, expected --rules FILE and no --logs or --events: the world of that file")
+    return _world_of_file(options, Path(options.rules))
+
+
+def _world_of_file(options: argparse.Namespace, rules: object) -> World:
     options.schema = options.schema or schema_of_events(options.file, options.config)
     settings = settings_from_options(options)
     source = source_at(options.file, load_config(options.config), settings.schema)
-    return World(source, Path(options.rules), settings=settings)
+    return World(source, rules, settings=settings)
 
 
 def _print(verdict: Verdict, options: argparse.Namespace) -> None:
     print(json.dumps(verdict.to_dict()) if options.json else verdict.text(*[None] * options.all))
+
+
+# -- what rules are worth ----------------------------------------------------------------------------------------------
+
+
+def add_tune(group: Subparsers) -> None:
+    """Adds `lab rules tune`."""
+    command = add_command(
+        group,
+        "tune",
+        _tune,
+        "show what a rule finds of labelled events, with every limit and several windows",
+        """\
+examples:
+  lab rules tune 'SUM(amount) per card over 1 h > 100' payments.csv --labels fraud.csv --windows 10m,1h,1d --amount amount
+  lab rules tune 'COUNT(events) per card over 1 h > 3' payments.csv --labels isFraud --held-out-by card
+
+The value of each event is computed once in each window, exactly; then all limits are compared. The table shows the Pareto edge:
+limits that no other one beats in both precision and recall, chosen in one half of the events and checked in the other.
+""",
+    )
+    command.add_argument("rule", help="a rule; its limit and the window of its first condition are replaced")
+    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
+    add_config_option(command)
+    add_labels_options(command, required=True)
+    command.add_argument(
+        "--windows",
+        type=parse_durations,
+        default=(),
+        metavar="TIMES",
+        help="windows to try, such as 10m,1h,1d (the rule's own)",
+    )
+    command.add_argument("--html", type=Path, metavar="FILE", help="file to write: the same with a picture")
+    add_engine_options(command, live=False)
+
+
+def add_labels_options(command: argparse.ArgumentParser, required: bool = False) -> None:
+    """Adds what says which events should alert; `_labels` reads it."""
+    help = "which events should alert: the name of a field, or a file of ids, or with a column of ids and one of labels"
+    command.add_argument("--labels", required=required, metavar="FILE|FIELD", help=help)
+    command.add_argument(
+        "--amount", metavar="FIELD", help="also sum this field over the events that are found"
+    )
+    help = "labelled events with one value of this field are one case (each is its own)"
+    command.add_argument("--case", metavar="FIELD", help=help)
+    command.add_argument(
+        "--held-out-by",
+        metavar="FIELD",
+        help="hold out half of the values of a field, such as an account, by their hash (the later half of the events)",
+    )
+
+
+def _labels(options: argparse.Namespace, world: World) -> dict[str, Any]:
+    """The arguments of `World.scores`."""
+    names = world.schema.names
+    if options.labels not in names and not Path(options.labels).exists():
+        raise Usage(f"--labels {options.labels}: no such file, and no field: {', '.join(names)}")
+    labels = options.labels if options.labels in names else Path(options.labels)
+    return {"labels": labels, "amount": options.amount, "by": options.held_out_by, "case": options.case}
+
+
+def _tune(options: argparse.Namespace) -> None:
+    if options.html:
+        check_output(options.html, Path(options.file), Path(options.labels))
+    world = _world_of_file(options, ())
+    tuning = world.tune(
+        read_rules_argument(options.rule), windows_ms=options.windows, **_labels(options, world)
+    )
+    print(tuning.text())
+    if options.html:
+        write_output(options.html, [PAGE.format(tuning._repr_html_())])

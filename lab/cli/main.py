@@ -351,10 +351,11 @@ example:
 {RULES_FORMAT}""",
     )
     command.add_argument("rule", help="a rule, or a file of rules")
-    command.add_argument("events", type=parse_log_place, help=replaycli.EVENTS)
+    command.add_argument("events", type=parse_log_place, help=deskcli.EVENTS)
     add_config_option(command)
     command.add_argument(
         "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"
     )
     command.add_argument("--engine", choices=("local", "spark", "reference"), help=replaycli.ENGINE)
     add_engine_options(command, live=False)
+    deskcli.add_tune(group)

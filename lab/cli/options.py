@@ -283,6 +283,11 @@ def parse_duration(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def parse_durations(text: str) -> list[int]:
+    """The type of an argument that is times with commas between them, in ms."""
+    return [parse_duration(each.strip()) for each in text.split(",")]
+
+
 def parse_database_url(text: str) -> str:
     """The type of an argument that is the URL of a database. What it refuses may hold a password: errors do not repeat it."""
     if text.partition(":")[0] not in ("sqlite", "postgresql"):

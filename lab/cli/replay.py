@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.cli.desk import EVENTS
 from lab.cli.options import (
     RULES_FORMAT,
     Subparsers,
@@ -21,7 +22,6 @@ from lab.running.target import schema_of_events
 from lab.sources.sources import source_at
 
 ENGINE = "local: in this process, one task, no Java; spark: any number of tasks; reference: simple and slow (local, or spark for several tasks)"
-EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
 
 
 def add_command_to(commands: Subparsers) -> None:

@@ -5,7 +5,7 @@ events, rules ──► World ──► why(alert), why_not(event, rule), would(
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -22,8 +22,10 @@ from lab.desk.explain import (
     wait_changes,
     window_events,
 )
+from lab.desk.labels import Labelled, labelled_halves
 from lab.desk.logorder import engine_settings, ordered_records
-from lab.desk.scores import Overlap, Scores, labels_of, overlap_of, score_of
+from lab.desk.scores import Overlap, Scores, overlap_of, scores_of
+from lab.desk.tuning import Tuning, tune
 from lab.desk.verdict import Verdict
 from lab.desk.witness import Moment, Witness
 from lab.engine.checkpoint.settings import Settings
@@ -36,6 +38,7 @@ from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.language import say
 from lab.model.rule import Rule
+from lab.model.rules import BadRule, parse_message
 from lab.model.schema import Schema
 from lab.model.times import duration_words, now_ms
 from lab.model.when import filter_text, is_true, list_names, passes_filter
@@ -43,12 +46,11 @@ from lab.model.whenreader import takes_back
 from lab.past.alertframe import with_schema, withdrawn_flags
 from lab.past.backtest import COMPILED, Past
 from lab.past.replay import check_rules, replay
-from lab.past.routehistory import PastEvent, PastEvents, RouteChange, RouteHistory, group_of, lines_of
+from lab.past.routehistory import PastEvent, RouteChange, RouteHistory, group_of, lines_of
 from lab.past.rulemessages import rule_messages
 
 Records = Callable[[], Iterable[tuple[int, bytes]]]
 AT_ONCE = 50_000  # lines
-EXAMPLES = 10  # of events that were missed, and of those that alerted wrongly
 WIDER = 10  # times the widest window, in which longer windows are looked for
 WIDER_RULE = -1  # the id of a rule that keeps events for so long
 
@@ -117,7 +119,7 @@ class World:
         """`lines`: the records and their places."""
         self.settings, self.schema, self._lines = settings, settings.schema, lines
         self.history = RouteHistory(settings)
-        self.past: PastEvents = Past(self.schema, at_most=sys.maxsize, history=self.history)
+        self.past = Past(self.schema, at_most=sys.maxsize, history=self.history)
         self.reached = 0
         self._alert_lines, self._replay, self._list_messages = list, _refuse_replay, list[str]()
 
@@ -190,41 +192,46 @@ class World:
         """What each rule in force adds: its alerts, groups and events, and at how many of these no other rule alerts."""
         return overlap_of(self.alerts, [rule.rule_id for rule in self.history.book.sorted()])
 
-    def scores(self, labels: Any, amount: str | None = None) -> Scores:
-        """How well each rule, and all together, find labelled events, in the earlier and in the later half of the events by time.
+    def scores(
+        self, labels: Any, amount: str | None = None, by: str | None = None, case: str | None = None
+    ) -> Scores:
+        """How well each rule, and all together, find labelled events, in the half to choose rules by and in the held-out half.
 
-        `labels`: the name of a field that says which events are meant; a `Path` to a file of ids, one on each line; ids; or
-        {id: case}, where several events are one case. `amount`: a field whose sum over the events that are found counts, too.
+        `labels`: the name of a field that says which events are meant; ids; {id: case}, where several events are one case; (id, yes
+        or no) pairs; or the `Path` of a file (`lab.desk.labels.read_labels`). `amount`: a field whose sum over the events that are
+        found counts, too. `by`: the held-out half is that of a hash of this field; None: the later half by time. `case`: labelled
+        events with one value of this field are one case.
         """
+        first, held_out, said = self._halves(labels, amount, by, case)
+        rule_ids = [rule.rule_id for rule in self.history.book.sorted()]
+        return scores_of(self.alerts, rule_ids, (first, held_out), said)
+
+    def _halves(self, labels: Any, *how: str | None) -> tuple[Labelled, Labelled, str]:
         events = {event_id_text(self.schema.id_of(event)): event for event in self.past.all_events()}
-        labelled = labels_of(labels, events.items(), self.schema.names)
-        if unknown := [at for at in labelled if at not in events]:
-            raise ValueError(
-                f"labels: {len(unknown):,} of {len(labelled):,} are of no event, such as {unknown[0]!r}"
-            )
-        times = {at: event[self.schema.time_field] for at, event in events.items()}
-        amounts = {at: Decimal(event[amount] or 0) for at, event in events.items()} if amount else {}
-        middle = sorted(times.values())[len(times) // 2] if times else 0
-        alerted: dict[int | str, dict[str, int]] = {rule.rule_id: {} for rule in self.history.book.sorted()}
-        alerted["all"] = {}
-        for alert in self.alerts:
-            for of in (alert.rule_id, "all"):
-                alerted.setdefault(of, {}).setdefault(event_id_text(alert.event_id), alert.event_time)
-        halves = []
-        for is_later in (False, True):
-            of_half = {at: time for at, time in times.items() if (time >= middle) == is_later}
-            halves.append(
-                {
-                    rule: score_of(
-                        {at: n for at, n in of.items() if at in of_half}, labelled, of_half, amounts
-                    )
-                    for rule, of in alerted.items()
-                }
-            )
-        found = alerted["all"]
-        missed = (at for at in labelled if at not in found)
-        wrong = (at for at in found if at not in labelled)
-        return Scores(halves[0], halves[1], tuple(islice(missed, EXAMPLES)), tuple(islice(wrong, EXAMPLES)))
+        return labelled_halves(labels, events, self.schema, *how)
+
+    def tune(
+        self,
+        rule: Any,
+        labels: Any,
+        windows_ms: Sequence[int] = (),
+        amount: str | None = None,
+        by: str | None = None,
+        case: str | None = None,
+    ) -> Tuning:
+        """What a rule would find with every limit, and with several windows of its first condition; without windows, its own.
+
+        It need not be in force, and is judged at all events; mutes do not count. Other arguments as of `scores`. Raises BadRule, and
+        ValueError for a rule whose alerts at other limits do not follow from its values.
+        """
+        return tune(self.past, self._one_rule(rule), windows_ms, *self._halves(labels, amount, by, case))
+
+    def _one_rule(self, given: Any) -> Rule:
+        messages = rule_messages(given, self.schema)
+        rule = parse_message(messages[0], self.schema).rule if len(messages) == 1 else None
+        if rule is None:
+            raise BadRule(f"{len(messages)} messages, expected one rule")
+        return rule
 
     def features(self) -> list[dict[str, Any]]:
         """The value of each aggregate of the rules in force at each event, in order of event time: a row where one has a value.

@@ -42,7 +42,7 @@ from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.alertlines import first_row_of_each_alert
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
-from lab.model.aggregates import AGGREGATES, square_root_to_6_places
+from lab.model.aggregates import AGGREGATES, Exact, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import event_id_text
 from lab.model.field import Id
@@ -56,6 +56,7 @@ from lab.model.when import When, filter_of_values, required_values
 from lab.past.limits import without_limit
 from lab.past.routehistory import PastEvent, PastEvents, RouteHistory
 
+LOW_BITS = (1 << 64) - 1
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 
 
@@ -105,6 +106,12 @@ class Aggregates:
     def ascending(self) -> list[float]:
         """The values in order."""
         return np.sort(self.values).tolist()
+
+    def exact_values(self) -> list[Exact]:
+        """The values exactly, as limits are compared with them (`Aggregate.to_compared_limit`) in units of the last of `scale` digits."""
+        high, low, part, of = (column.tolist() for column in self.measures.T)
+        whole = [(each << 64) + (less & LOW_BITS) for each, less in zip(high, low)]
+        return [Fraction(n * by + p, by) if p else n for n, p, by in zip(whole, part, of)]
 
 
 class Past(PastEvents):

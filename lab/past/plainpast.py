@@ -5,6 +5,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from itertools import accumulate, islice, repeat
 from math import sqrt
 from typing import Any
@@ -60,6 +61,7 @@ class Aggregates:
     values: Numbers
     bases: Numbers
     measures: Sequence[Exact | None]
+    scale = 0
 
     def alert_mask(self, rule: Rule, limit: Decimal | float) -> Numbers:
         """Which of them alert at another limit: see `lab.past.columnpast.Aggregates.alert_mask`."""
@@ -71,6 +73,10 @@ class Aggregates:
     def ascending(self) -> list[float]:
         """The values in order."""
         return sorted(self.values)
+
+    def exact_values(self) -> list[Exact]:
+        """See `lab.past.columnpast.Aggregates.exact_values`."""
+        return [Fraction(each) for each in self.measures if each is not None]
 
 
 class Past(PastEvents):

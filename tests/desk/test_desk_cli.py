@@ -12,6 +12,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.model.alerts import Alert, parse_alert_line
 from lab.model.schema import PAYMENTS
 from lab.running.referenceengine import ReferenceEngine
+from lab.sources.infer import infer
 
 RULE = "1: SUM(paymentAmount) per payeeId over 20 min > 50"
 RULES = [
@@ -182,3 +183,36 @@ def test_a_world_without_the_event_has_no_answer():
     world = World([{"id": 1, "at": 1714557600000, "amount": 1}], "SUM(amount) over 1 h > 5")
     with pytest.raises(NotFound, match="no event 2"):
         world.why_not(2, 1)
+
+
+def test_tune_prints_the_edge_and_writes_a_page_if_asked(tmp_path, capsys):
+    rows = [
+        {"id": n, "at": 1714557600000 + n * 1_000, "amount": a, "bad": a > 7}
+        for n, a in enumerate([1, 9, 2, 8] * 5)
+    ]
+    (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "bad.csv").write_text("id,label\n" + "".join(f"{row['id']},{row['bad']}\n" for row in rows))
+    (tmp_path / "schema.toml").write_text(infer([json.dumps(row).encode() for row in rows], "own").toml())
+    given = [
+        "rules",
+        "tune",
+        "VALUE(amount) > 1",
+        str(tmp_path / "events.jsonl"),
+        "--schema",
+        str(tmp_path / "schema.toml"),
+    ]
+    page = tmp_path / "page.html"
+    assert (
+        main([*given, "--labels", str(tmp_path / "bad.csv"), "--amount", "amount", "--html", str(page)]) == 0
+    )
+    by_file = capsys.readouterr().out
+    assert "The best of these by F1: VALUE(amount) > 2" in by_file and "45 / 45" not in by_file
+    assert "<svg" in page.read_text()
+    assert main([*given, "--labels", "bad", "--amount", "amount"]) == 0
+    assert capsys.readouterr().out == by_file
+    assert main([*given, "--labels", "nothing"]) == 2
+    assert "nothing: no such file, and no field: id, at, amount, bad" in capsys.readouterr().err
+    assert main([*given, "--labels", "bad", "--amount", "none"]) == 1
+    assert "there is no field none" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main([*given, "--labels", "bad", "--windows", "1h,soon"])

@@ -63,6 +63,8 @@ def test_labels_may_be_a_file_ids_or_cases(world, tmp_path):
     )
     of_cases = world.scores({4: "one", 5: "one", 6: "two"}).held_out[1]
     assert (of_cases.cases_found, of_cases.cases, of_cases.delay_ms) == (1, 2, 0)
+    by_card = world.scores([1, 4, 5], case="card").held_out[3]
+    assert (by_card.cases_found, by_card.cases, by_card.labelled) == (0, 2, 2)
 
 
 def test_labels_of_no_event_are_refused(world):
