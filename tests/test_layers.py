@@ -35,7 +35,7 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "studio": "model logs engine stream machine rulestore restrict sources past running followers",
     "cli": "model logs engine.checkpoint engine.loop state stream machine rulestore restrict sources past desk running followers studio teach",
     "contrast": "model logs engine state stream machine past running",
-    "widgets": "model state stream past running followers studio contrast",
+    "widgets": "model state stream past desk running followers studio contrast",
     "teach": "model engine.checkpoint engine.loop engine.spark stream running widgets",
     "page": "model engine.compiled stream past studio widgets teach",
 }

@@ -32,6 +32,7 @@ OUTCOMES = (
     *("when", "conditions", "atMost", "muted", "fulfilled", "waiting", "ended", "alerted", "unknown"),
 )
 SHOWN_EVENTS, SHOWN_CELL, SHOWN_FIELDS = 12, 30, 4
+CHANGES = "The smallest change of each kind that gives the other verdict:"
 GREY, BLUE, ORANGE = "#8A8A8A", "#0072B2", "#E69F00"  # those of the widgets
 
 
@@ -163,7 +164,7 @@ class Verdict:
             more = [say("… and {count} earlier events", count=f"{left_out:,}")] if left_out else []
             lines += ["", text_table(header, rows), *more]
         if self.changes:
-            lines += ["", say("The smallest change of each kind that gives the other verdict:")]
+            lines += ["", say(CHANGES)]
             lines += [f"  {each.text()}" for each in self.changes]
         text = escape_control_characters("\n".join(lines), keep="\n")
         return "\n".join(line.rstrip() for line in text.split("\n"))
@@ -208,15 +209,19 @@ class Verdict:
         return [say("event"), say("time (UTC)"), *names, *numbers, ""], rows
 
     def _repr_html_(self) -> str:
-        parts = [f"<p>{escape(escape_control_characters(line))}</p>" for line in (self.said, *self._about())]
+        return f"<p>{escape(escape_control_characters(self.said))}</p>{self.html()}"
+
+    def html(self, picture: bool = True) -> str:
+        """All but `said` for a page, escaped; `picture`: with one of how the first condition's value builds up."""
+        parts = [f"<p>{escape(escape_control_characters(line))}</p>" for line in self._about()]
         if self.conditions:
             parts.append(html_table(say("Conditions"), *self._conditions_table()))
         if self.window:
-            parts += [
-                self._picture(),
-                html_table(say("Events in the window"), *self._window_table(SHOWN_EVENTS)),
-            ]
-        parts += [f"<p>{escape(each.text())}</p>" for each in self.changes]
+            parts += [self._picture()] * picture
+            parts.append(html_table(say("Events in the window"), *self._window_table(SHOWN_EVENTS)))
+        if self.changes:
+            parts.append(f"<p>{say(CHANGES)}</p>")
+            parts.append(f"<ul>{''.join(f'<li>{escape(each.text())}</li>' for each in self.changes)}</ul>")
         return "".join(parts)
 
     def _picture(self, width: int = 560, height: int = 120) -> str:

@@ -115,12 +115,25 @@ class World:
         world.reached = reached
         return world
 
-    def _begin(self, settings: Settings, lines: Callable[[], Iterator[tuple[bytes, str]]]) -> None:
-        """`lines`: the records and their places."""
+    @classmethod
+    def of_past(cls, past: Past, reached: int = 0) -> "World":
+        """The world of the events in memory and the rules that their history knows; `reached`: as in `of_records`."""
+        world = cls.__new__(cls)
+        world._begin(past.history.settings, lambda: iter(()), past)
+        world.reached = reached
+        return world
+
+    def _begin(
+        self,
+        settings: Settings,
+        lines: Callable[[], Iterator[tuple[bytes, str]]],
+        past: Past | None = None,
+    ) -> None:
+        """`lines`: the records and their places; `past`: the events, if they are in memory alone."""
         self.settings, self.schema, self._lines = settings, settings.schema, lines
-        self.history = RouteHistory(settings)
-        self.past = Past(self.schema, at_most=sys.maxsize, history=self.history)
-        self.reached = 0
+        self.is_in_memory = past is not None
+        self.past = past or Past(self.schema, sys.maxsize, RouteHistory(settings))
+        self.history, self.reached = self.past.history, 0
         self._alert_lines, self._replay, self._list_messages = list, _refuse_replay, list[str]()
 
     def _add(self, lines: Iterable[tuple[bytes, int]]) -> None:
@@ -305,7 +318,8 @@ class World:
                     self.schema.events(line)
                 except BadRecord as error:
                     return self._dead_letter(rule_id, str(error), place, event_id)
-        raise NotFound(say("The log has no event {event}.", event=event_id_text(event_id)))
+        of = {"event": event_id_text(event_id)}
+        raise NotFound(say(NOT_IN_MEMORY if self.is_in_memory else NO_EVENT, **of))
 
     def _dead_letter(self, rule_id: int, reason: str, place: str, event_id: Id | None) -> Verdict:
         said = say("The record is a dead letter: {reason}", reason=f"{place}: {reason}" if place else reason)
@@ -440,6 +454,8 @@ class World:
         return verdict("ended", say(ENDED, **of), **more)
 
 
+NO_EVENT = "The log has no event {event}."
+NOT_IN_MEMORY = "Event {event} is not in memory; `lab why-not` looks in the whole log."
 FILTER = "The filter of rule {id} is false of event {event}: {part}, and the event has {values}."
 WHEN = "`when` is false of event {event}: {part}, and the event has {values}."
 DUPLICATE = "Event {event} is a duplicate: its group had stored an event with this id and time."

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import ipywidgets as widgets
 
+from lab.desk.world import NotFound, World
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, event_id_text, utc_text
@@ -14,7 +15,7 @@ from lab.model.language import say
 from lab.model.referencestate import StoredEvent, compute_aggregate_and_holds
 from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
-from lab.model.times import duration_words
+from lab.model.times import duration_words, now_ms
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import alert_facts_html, value_text
 from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence_html
@@ -26,6 +27,7 @@ RESET = "The first {count}, in grey, no longer count: the rule alerted on them a
 NO_VALUE = "These events give no value: the rule or its window has changed since, or some of the events are no longer in memory."
 DIFFERS = "These events give {value}: the rule or its window has changed since, or some of the events are no longer in memory."
 
+NOT_IN_MEMORY = "The events in memory no longer tell why; `lab why` reads the whole log."
 SHOWN_EVENTS = 100  # of a window
 CHOOSE = "Choose an alert to see the window behind it, event by event."
 GONE = "Event {event} is no longer in memory, which keeps the newest {kept}, so the window of group {group} cannot be drawn."
@@ -38,6 +40,8 @@ class AlertWindow(widgets.VBox):
 
     def __init__(self) -> None:
         self.said, self.facts = widgets.HTML(sentence_html(say(CHOOSE))), widgets.HTML()
+        self.why = widgets.HTML()
+        self.why.add_class("lab-why")
         self.chart = figure("", x=say("event time (UTC)"), y="", height=230)
         self.chart.layout.showlegend = True
         self.chart.add_bar(x=[], y=[], name=say("each event"), marker={"color": GREY})
@@ -57,11 +61,12 @@ class AlertWindow(widgets.VBox):
         self.picture = widgets.VBox([self.chart], layout={"display": "none"})
         self.events = SelectableTable((), "")
         self.events.layout.display = "none"
-        super().__init__([self.said, self.facts, self.picture, self.events])
+        super().__init__([self.said, self.facts, self.picture, self.why, self.events])
 
     def show(self, alert: Alert, rule: Rule | None, past: Past, alerts: Iterable[Alert]) -> None:
         """Shows the window of an alert, or, where there is none, those of `alerts` that are of the same rule and group."""
         self.facts.value = alert_facts_html(alert, rule)
+        self.why.value = _why_html(alert, past)
         shows = rule and not rule.absence  # else the window comes after the event
         events = _window_of(alert, rule, past) if rule and shows else []
         self.picture.layout.display, self.events.layout.display = "" if events else "none", ""
@@ -155,6 +160,23 @@ class AlertWindow(widgets.VBox):
 
 def _window_of(alert: Alert, rule: Rule, past: Past, newest: int | None = None) -> list[dict]:
     return past.window(rule, alert.event_id, alert.event_time, newest, alert.group, all_events=True)
+
+
+def _why_html(alert: Alert, past: Past) -> str:
+    """What `lab why` says of the alert, from the events in memory; empty if it is not known which rules judged them."""
+    if not past.history.changes:
+        return ""
+    try:
+        verdict = World.of_past(past, now_ms()).why(alert)
+    except NotFound:
+        return sentence_html(say(NOT_IN_MEMORY))
+    if verdict.alert is None or _measured_of(verdict.alert) != _measured_of(alert):
+        return sentence_html(say(NOT_IN_MEMORY))
+    return sentence_html(verdict.said) + verdict.html(picture=False)
+
+
+def _measured_of(alert: Alert) -> tuple:
+    return alert.own_condition, alert.conditions
 
 
 def _rule_and_group(alert: Alert) -> tuple:

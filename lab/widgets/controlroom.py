@@ -21,9 +21,15 @@ from lab.widgets.refreshingstatus import RefreshingStatus
 from lab.widgets.ruledesk import RuleDesk
 from lab.widgets.side import DetailPanel
 from lab.widgets.streampanel import StreamPanel
+from lab.widgets.whynot import WhyNot
 
 COLUMNS = (("Stream", "Latency"), ("Rules", "Alerts"))
-PANELS = ("Stream", "Rules", "Alerts", "Latency", "Key-groups")
+PANELS = ("Stream", "Rules", "Alerts", "Latency", "Why not?", "Key-groups")
+BUTTONS = {  # panels that open beside without choosing a row, and their tooltips
+    "Why not?": "why a rule did not alert at an event",
+    "Key-groups": "which task owns which part of the state, and what moves when there are more tasks",
+}
+ICONS = {"Why not?": "question", "Key-groups": "th"}
 
 
 class Room(widgets.VBox):
@@ -84,6 +90,7 @@ class ControlRoom(Room):
             "Rules": RuleDesk(studio.schema, book=studio.book, past=studio.past, publish=studio.publish),
             "Alerts": AlertFeed(past=studio.past, rules=studio.book.rules),
             "Latency": LatencyScope(),
+            "Why not?": WhyNot(studio.past),
             "Key-groups": KeyGroupScope([0] * KEY_GROUPS, 2, 3),
         }
         super().__init__(studio, {name: parts[name] for name in panels})
@@ -94,14 +101,13 @@ class ControlRoom(Room):
 
     def tools(self) -> list[widgets.Widget]:
         """What may be opened beside without choosing a row."""
-        if "Key-groups" not in self.parts:
-            return []
-        key_groups = widgets.Button(description=say("Key-groups"), icon="th")
-        key_groups.tooltip = say(
-            "which task owns which part of the state, and what moves when there are more tasks"
-        )
-        key_groups.on_click(lambda _: self.side.show("Key-groups", say("Key-groups")))
-        return [key_groups]
+        buttons = []
+        for name, tooltip in BUTTONS.items():
+            if name in self.parts:
+                button = widgets.Button(description=say(name), icon=ICONS[name], tooltip=say(tooltip))
+                button.on_click(lambda _, name=name: self.side.show(name, say(name)))
+                buttons.append(button)
+        return buttons
 
     def layout_of(self, panels: dict[str, widgets.Widget]) -> list[widgets.Widget]:
         """Two columns, what flows on the left and what comes out on the right; and the panel beside."""

@@ -377,6 +377,45 @@ def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
         page.close()
 
 
+def test_an_alert_tells_why_and_a_form_why_not(browser):
+    """By keyboard; the same words as on the command line, and nothing that is typed becomes a part of the page."""
+    with voila() as (address, token):
+        watched = Watched(browser, **PROJECTOR)
+        page = watched.page
+        page.goto(f"{address}/?token={token}")
+        page.locator("button:has-text('Start')").click(timeout=LATER)
+        alerts, side = panel(page, "Alerts"), beside(page)
+        fired = alerts.locator(".lab-table tr[data-key]").first
+        expect(fired).to_be_visible(timeout=LATER)
+        alerts.locator("button:has-text('Hold')").click()
+        fired.focus()
+        fired.press("Enter")
+        why = side.locator(".lab-why:visible")
+        expect(why).to_contain_text("holds at event")
+        expect(
+            why.get_by_text("The smallest change of each kind that gives the other verdict:")
+        ).to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert grave(page) == []
+        page.keyboard.press("Escape")
+        expect(side).not_to_be_visible()
+        button = page.locator("button:has-text('Why not?')").first
+        button.focus()
+        button.press("Enter")
+        event = side.get_by_label("event", exact=True)
+        for typed, said in (
+            ("<b>7</b>", "<b>7</b>"),
+            (fired.get_attribute("data-key").split(".")[2], "at event"),
+        ):
+            event.fill(typed)
+            event.press("Enter")
+            expect(side.locator(".lab-why:visible .lab-said")).to_contain_text(said)
+        assert page.locator(".lab-why b").count() == 0
+        page.keyboard.press("Escape")
+        nothing_went_wrong(watched)
+        page.close()
+
+
 def test_on_a_phone_the_room_is_one_column_and_what_is_chosen_takes_its_place(browser):
     with voila() as (address, token):
         watched = Watched(browser, **PHONE)

@@ -1,13 +1,19 @@
 """Status, scopes, panel and room, without a browser."""
 
 from decimal import Decimal
+from html import escape
 
 import numpy as np
 import pytest
 
+from lab.desk.world import World
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
 from lab.followers.latency import STAGES
 from lab.model.alerts import Alert
+from lab.model.schema import PAYMENTS
+from lab.past.backtest import Past
+from lab.past.routehistory import RouteHistory
 from lab.sources.infer import infer
 from lab.studio.newest import NewestItems
 from lab.studio.studio import Studio
@@ -256,3 +262,42 @@ def test_the_launcher_plays_own_events_of_own_shape(tmp_path):
         assert not studio.letters
     finally:
         door.room.end()
+
+
+def test_a_click_on_an_alert_tells_why_and_a_form_why_not_in_the_words_of_the_command_line():
+    rules = ["1: SUM(paymentAmount) per payeeId over 1 h > 20", "2: COUNT(events) per payeeId over 1 h > 99"]
+    with Studio(rate=500, rules=rules) as studio:
+        room = ControlRoom(studio)
+        feed, asked = room.parts["Alerts"], room.parts["Why not?"]
+        wait_until(lambda: room.status.refresh_now() or feed.table.rows)
+        feed.table.selected = key = feed.table.rows[0][0]
+        said = World.of_logs(studio.logs, studio.schema).why(key)
+        assert (
+            escape(said.said) in feed.window.why.value
+            and escape(said.changes[0].text()) in feed.window.why.value
+        )
+        room.tools()[0].click()
+        assert room.side.shown == "Why not?" and asked.rule.options == (1, 2)
+        asked.rule.value, asked.event.value = 2, key.split(".")[2]
+        assert "COUNT(events) over 1 h &gt; 99 is false at event" in asked.verdict.value
+        for wrong in ("<b>", "-1", "{}", '{"a": "<i>"}'):
+            asked.event.value = wrong
+            assert "lab-said bad" in asked.verdict.value or "dead letter" in asked.verdict.value
+            assert "<b>" not in asked.verdict.value and "<i>" not in asked.verdict.value
+
+
+def test_an_alert_whose_events_left_memory_in_part_is_not_explained_from_the_rest():
+    rule = "1: SUM(paymentAmount) per payeeId over 1 h > 40"
+    lines = [f"{n},2013-01-01 00:00:0{n},25,12,CSH,30".encode() for n in range(1, 4)]
+    history = RouteHistory(Settings(PAYMENTS))
+    history.apply(rule)
+    whole, part = (Past(PAYMENTS, history=history) for _ in range(2))
+    whole.add(lines)
+    part.add(lines[1:])
+    (alert,) = [World.of_past(whole).why_not(3, 1).alert]
+    feed = AlertFeed([alert], past=whole, rules=history.book.rules)
+    feed.table.selected = alert.alert_id
+    assert "the value is 90" in feed.window.why.value
+    feed.past, feed.table.selected = part, ""
+    feed.table.selected = alert.alert_id
+    assert "no longer tell why; `lab why` reads" in feed.window.why.value
