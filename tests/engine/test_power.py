@@ -17,6 +17,7 @@ import pytest
 from lab.engine.checkpoint import durable
 from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.record import planned_end
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import epochs
 from lab.engine.loop.cut import Planner
@@ -222,3 +223,15 @@ def test_what_spark_has_written_is_kept_too(tmp_path, monkeypatch):
     (tmp_path / "offsets" / "0").write_text("v1")
     CheckpointFolder(tmp_path, power_safe=True).keep_everything()
     assert kept == {str(tmp_path), f"{tmp_path}/offsets", f"{tmp_path}/offsets/0"}
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 40, 60])
+def test_a_plan_of_sparks_that_is_cut_short_is_refused_with_a_way_on(tmp_path, kept):
+    whole = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"batch": 7}'
+    plan = tmp_path / "offsets" / "7"
+    plan.parent.mkdir()
+    plan.write_text(whole)
+    assert planned_end(tmp_path, 7) == {"batch": 7}
+    plan.write_text(whole[:kept])
+    with pytest.raises(ValueError, match=r"offsets/7 is cut short.*--checkpoint FOLDER"):
+        planned_end(tmp_path, 7)

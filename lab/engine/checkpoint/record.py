@@ -80,10 +80,16 @@ def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
     text = (CheckpointFolder(checkpoint) / "offsets").read(str(batch_id))
     if text is None:
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is gone: Spark keeps the last hundred")
-    version, _, *marks = text.decode().splitlines()
-    if version not in ("v1", "v2"):
+    version, _, *marks = [*text.decode(errors="replace").splitlines(), "", ""]
+    if len(marks) > 2 and version not in ("v1", "v2"):
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is of version {version!r}: made by another Spark")
-    found = json.loads(marks[0])
+    try:
+        found = json.loads(marks[0])
+    except (IndexError, ValueError):
+        raise ValueError(
+            f"{checkpoint}/offsets/{batch_id} is cut short, as a power failure leaves a file: start with a new checkpoint, "
+            "--checkpoint FOLDER. It reads the logs from their beginning; alerts that are there come again, with the same alertId"
+        ) from None
     if runs_loop(found):
         return found
     return {"number": batch_id, "epoch": batch_id} | found
