@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lab.cli.options import (
     settings_from_options,
     target_from_options,
 )
+from lab.desk.compare import MOST_TELLING
 from lab.desk.verdict import Verdict
 from lab.desk.world import World
 from lab.logs.config import load_config
@@ -127,6 +129,39 @@ limits that no other one beats in both precision and recall, chosen in one half 
     )
     command.add_argument("--html", type=Path, metavar="FILE", help="file to write: the same with a picture")
     add_engine_options(command, live=False)
+
+
+def add_diff(group: Subparsers) -> None:
+    """Adds `lab rules diff`."""
+    command = add_command(
+        group,
+        "diff",
+        _diff,
+        "show what other rules would change: alerts of both, only old, only new, and the most telling events",
+        """\
+example:
+  lab rules diff rules.json edited.json datasets/payments/payments.jsonl.gz
+""",
+    )
+    command.add_argument("old", help="a rule, or a file of rules")
+    command.add_argument("new", help="the rules after the edit, with the same numbers")
+    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
+    add_config_option(command)
+    help = f"how many events ({MOST_TELLING})"
+    command.add_argument("--top", type=at_least(0), default=MOST_TELLING, metavar="N", help=help)
+    add_engine_options(command, live=False)
+
+
+def _diff(options: argparse.Namespace) -> None:
+    old, new = map(read_rules_argument, (options.old, options.new))
+    print(_world_of_file(options, old).compare(new, options.top).text())
+
+
+def print_scores(options: argparse.Namespace, rules: Sequence[str]) -> None:
+    """The scores of rules on the labels of `lab rules backtest`."""
+    options.file = options.events
+    world = _world_of_file(options, rules)
+    print(world.scores(**_labels(options, world)).text())
 
 
 def add_labels_options(command: argparse.ArgumentParser, required: bool = False) -> None:

@@ -357,5 +357,7 @@ example:
         "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"
     )
     command.add_argument("--engine", choices=("local", "spark", "reference"), help=replaycli.ENGINE)
+    deskcli.add_labels_options(command)
     add_engine_options(command, live=False)
     deskcli.add_tune(group)
+    deskcli.add_diff(group)

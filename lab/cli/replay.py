@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.cli.desk import EVENTS
+from lab.cli.desk import EVENTS, print_scores
 from lab.cli.options import (
     RULES_FORMAT,
     Subparsers,
@@ -122,3 +122,5 @@ def backtest(options: argparse.Namespace) -> None:
             config_file=options.config,
             top=options.top,
         )
+        if options.labels:
+            print_scores(options, rules)

@@ -7,12 +7,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
+from lab.desk.compare import MOST_TELLING, Comparison, Difference, counts_of, differing
 from lab.desk.explain import (
     events_after,
     false_part,
@@ -24,7 +26,7 @@ from lab.desk.explain import (
 )
 from lab.desk.labels import Labelled, labelled_halves
 from lab.desk.logorder import engine_settings, ordered_records
-from lab.desk.scores import Overlap, Scores, overlap_of, scores_of
+from lab.desk.scores import Scores, scores_of
 from lab.desk.tuning import Tuning, tune
 from lab.desk.verdict import Verdict
 from lab.desk.witness import Moment, Witness
@@ -45,6 +47,7 @@ from lab.model.when import filter_text, is_true, list_names, passes_filter
 from lab.model.whenreader import takes_back
 from lab.past.alertframe import with_schema, withdrawn_flags
 from lab.past.backtest import COMPILED, Past
+from lab.past.overlap import Overlap, overlap_of
 from lab.past.replay import check_rules, replay
 from lab.past.routehistory import PastEvent, RouteChange, RouteHistory, group_of, lines_of
 from lab.past.rulemessages import rule_messages
@@ -82,18 +85,34 @@ class World:
             raise ValueError("there are no events")
         if source.record_format:
             known = replace(known, records=source.record_format)
+            source = source.for_schema(known)
         messages = rule_messages(rules, known)
         check_rules(messages, known)
         self._begin(
             replace(settings or Settings(known), schema=known),
             lambda: ((line, source.place(n)) for n, line in enumerate(source)),
         )
-        acks = [self.history.apply(message) for message in messages]
-        self._list_messages = [message for message, ack in zip(messages, acks) if "list" in ack]
         engine, of_file = "local" if COMPILED else "reference", self.settings
         self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file).alert_lines
-        self._alert_lines = lambda: self._replay(messages)
+        self._take_rules(messages)
         self._add((line, 0) for line in source)
+
+    def _take_rules(self, messages: list[str]) -> None:
+        """The rules before the first event."""
+        acks = [self.history.apply(message) for message in messages]
+        self._list_messages = [message for message, ack in zip(messages, acks) if "list" in ack]
+        self._alert_lines = lambda: self._replay(messages)
+
+    def with_rules(self, rules: Any) -> "World":
+        """The same events with other rules, all in force before the first one. Raises BadRule."""
+        messages = rule_messages(rules, self.schema)
+        check_rules(messages, self.schema)
+        other = copy(self)
+        other.__dict__.pop("alerts", None)
+        other.past, other.history = copy(self.past), RouteHistory(self.settings)
+        other.past.history = other.history
+        other._take_rules(messages)
+        return other
 
     @classmethod
     def of_logs(cls, logs: Logs, schema: Schema) -> "World":
@@ -204,6 +223,22 @@ class World:
     def overlap(self) -> Overlap:
         """What each rule in force adds: its alerts, groups and events, and at how many of these no other rule alerts."""
         return overlap_of(self.alerts, [rule.rule_id for rule in self.history.book.sorted()])
+
+    def compare(self, rules: Any, top: int = MOST_TELLING) -> Comparison:
+        """What other rules would change: alerts of both, only of these rules, only of the others, and the most telling events.
+
+        Those are `top` events at which only one of the two alerts, nearest to the limit, each with what the other rules say of it.
+        Raises BadRule, and ValueError for an engine's world.
+        """
+        other = self.with_rules(rules)
+        only = [Difference(is_new, alert) for is_new, alert in differing(self.alerts, other.alerts)]
+        only.sort(key=lambda each: each.from_limit)
+        told = []
+        for each in only[:top]:
+            elsewhere = self if each.is_new else other
+            verdict = elsewhere.why_not(each.alert.event_id, each.alert.rule_id, each.alert.event_time)
+            told.append(replace(each, said=verdict.said))
+        return Comparison(counts_of(self.alerts, other.alerts), tuple(told))
 
     def scores(
         self, labels: Any, amount: str | None = None, by: str | None = None, case: str | None = None

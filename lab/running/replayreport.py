@@ -21,6 +21,7 @@ from lab.model.deadletters import error_kind
 from lab.model.formatting import escape_control_characters, plain_text
 from lab.model.rules import operator_symbol
 from lab.model.schema import SCHEMAS
+from lab.past.overlap import overlap_of
 from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, replay
 from lab.running.control import print_hints, print_repeated_rules
 from lab.running.outputfile import check_different, check_output, write_output
@@ -92,9 +93,12 @@ def print_backtest(
     alerts = result.alerts
     groups = Counter((alert.group, alert.key) for alert in alerts)
     print(f"alerts: {len(alerts):,}, groups: {len(groups):,}")
-    for rule in in_force if len(in_force) > 1 else ():
-        of_rule = [alert.key for alert in alerts if alert.rule_id == rule.rule_id]
-        print(f"  rule {rule.rule_id}: alerts: {len(of_rule):,}, groups: {len({*of_rule}):,}")
+    overlap = overlap_of(alerts, [rule.rule_id for rule in in_force] if len(in_force) > 1 else [])
+    for each in overlap.rules:
+        said = f"alerts: {each.alerts:,}, groups: {each.groups:,}, events: {each.events:,}"
+        print(f"  rule {each.rule_id}: {said}, where no other rule alerts: {each.alone:,}")
+    for (one, other), events in sorted(overlap.pairs.items(), key=lambda pair: -pair[1])[:top]:
+        print(f"  rules {one} and {other}: events at which both alert: {events:,}")
     for (_, key), count in groups.most_common(top):
         print(f"{count:8,}  {escape_control_characters(key)}")
     if alerts:

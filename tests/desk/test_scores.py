@@ -52,7 +52,8 @@ def test_scores_by_a_column_on_both_halves(world):
     )
     assert (found.held_out["all"].right, found.held_out["all"].wrong) == (1, 2)
     assert found.missed == ("5",) and set(found.wrong) == {"2", "6", "7"}
-    assert "held-out half" in found.text()
+    assert found.alone == ({1: 1}, {})
+    assert "held-out half" in found.text() and "found alone" in found.text()
 
 
 def test_labels_may_be_a_file_ids_or_cases(world, tmp_path):

@@ -148,6 +148,8 @@ def test_a_backtest_of_several_rules_counts_the_alerts_of_each(tmp_path, monkeyp
     out = capsys.readouterr().out
     assert "alerts: 5, groups: 1\n" in out
     assert "rule 1: alerts: 3, groups: 1" in out and "rule 2: alerts: 2" in out and "rule 3: alerts: 0" in out
+    assert "rule 1: alerts: 3, groups: 1, events: 3, where no other rule alerts: 1\n" in out
+    assert "rules 1 and 2: events at which both alert: 2\n" in out
     assert main(["rules", "backtest", RULE, *backtest]) == OK
     assert "rule 1: alerts" not in capsys.readouterr().out
 
