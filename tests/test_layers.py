@@ -29,7 +29,7 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "restrict": "model logs",
     "sources": "model logs engine.loop",
     "past": "model logs engine stream machine sources",
-    "desk": "model engine.checkpoint engine.loop sources past",
+    "desk": "model engine.checkpoint engine.loop stream sources past",
     "running": "model logs engine stream machine rulestore sources past",
     "followers": "model logs engine.loop machine rulestore restrict running",
     "studio": "model logs engine stream machine rulestore restrict sources past running followers",

@@ -51,9 +51,12 @@ from lab.past.overlap import Overlap, overlap_of
 from lab.past.replay import check_rules, replay
 from lab.past.routehistory import PastEvent, RouteChange, RouteHistory, group_of, lines_of
 from lab.past.rulemessages import rule_messages
+from lab.past.typologies import LabelledPast
+from lab.stream.typologies import LabelledEvent
 
 Records = Callable[[], Iterable[tuple[int, bytes]]]
 AT_ONCE = 50_000  # lines
+LABELS = "labels"  # the typology of events that are labelled by others
 WIDER = 10  # times the widest window, in which longer windows are looked for
 WIDER_RULE = -1  # the id of a rule that keeps events for so long
 
@@ -273,6 +276,19 @@ class World:
         ValueError for a rule whose alerts at other limits do not follow from its values.
         """
         return tune(self.past, self._one_rule(rule), windows_ms, *self._halves(labels, amount, by, case))
+
+    def labelled(self, labels: Any, case: str | None = None) -> LabelledPast:
+        """The events for `lab.RuleTuningScope` and `lab.compare_rules`, whose typology is then "labels". Arguments as of `scores`."""
+        halves = self._halves(labels, None, None, case)[:2]
+        numbers: dict[Any, int] = {}
+        events = []
+        for event in self.past.all_events():
+            at = event_id_text(self.schema.id_of(event))
+            of = next((half.cases[at] for half in halves if at in half.cases), None)
+            is_other = of is None and any(half.is_wrong(at) for half in halves)
+            number = 0 if of is None else numbers.setdefault(of, len(numbers) + 1)
+            events.append(LabelledEvent(event, LABELS if number else "" if is_other else "unknown", number))
+        return LabelledPast(own=(self.past, events))
 
     def _one_rule(self, given: Any) -> Rule:
         messages = rule_messages(given, self.schema)

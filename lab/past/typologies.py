@@ -7,9 +7,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from lab.model.alerts import event_id_text
 from lab.model.field import Id
 from lab.model.messages import parse_message
 from lab.model.rule import Rule
+from lab.model.schema import Schema
 from lab.model.times import MINUTE_MS, rounded_duration_words
 from lab.past.backtest import Past
 from lab.past.fastreference import FastReference
@@ -33,6 +35,7 @@ class DetectionCounts(NamedTuple):
     alerts_at_other_cases: int
     cases_found: int
     median_delay_ms: int
+    cases: int = CASES
 
     @property
     def precision(self) -> float | None:
@@ -46,7 +49,7 @@ class DetectionCounts(NamedTuple):
     @property
     def recall(self) -> float:
         """Of the cases, the share that was found."""
-        return self.cases_found / CASES
+        return self.cases_found / self.cases if self.cases else 0.0
 
     def __str__(self) -> str:
         precision = "–" if self.precision is None else f"{self.precision:.2f}"
@@ -64,16 +67,19 @@ class TimedAlert(NamedTuple):
 
 
 class LabelledPast:
-    """A month of labelled events, to try rules on."""
+    """Labelled events to try rules on: a month of the typologies', or one's own, see `lab.World.labelled`."""
 
-    def __init__(self, seed: int = 1):
+    def __init__(self, seed: int = 1, own: tuple[Past, list[LabelledEvent]] | None = None):
+        if own:
+            self.past, self.events = own
+            return
         self.events = labelled_typology_events(seed)
         self.past = Past(ACCOUNT_EVENTS, at_most=len(self.events))
         self.past.add(json.dumps(each.event) for each in self.events)
 
     def rule(self, sentence: str) -> Rule:
         """The rule that a sentence means. Raises BadRule, which says where it goes wrong."""
-        rule = parse_message(f"1: {sentence}", ACCOUNT_EVENTS).rule
+        rule = parse_message(f"1: {sentence}", self.past.schema).rule
         assert rule is not None  # a sentence is always a rule
         return rule
 
@@ -82,13 +88,17 @@ class LabelledPast:
         rule = self.rule(sentence)
         found = self.past.aggregates(rule)
         over = found.alert_mask(rule, rule.first.limit).tolist()
-        alerts = zip(map(int, found.ids), map(int, found.times), over)
+        alerts = zip(found.ids.tolist(), map(int, found.times), over)
         waits = rule.aggregation.window_ms if rule.absence else 0
         return [TimedAlert(event_id, time, time + waits) for event_id, time, is_over in alerts if is_over]
 
     def detection_counts(self, sentence: str, typology: str) -> DetectionCounts:
         """How well a rule would have found the cases of a typology."""
-        return _found(typology, self.alerts(sentence), self.events)
+        return _found(typology, self.alerts(sentence), self.events, self.past.schema)
+
+    def case_count(self, typology: str) -> int:
+        """How many cases there are."""
+        return len({each.case for each in self.events if each.typology == typology})
 
     def case(self, typology: str, number: int) -> list[dict]:
         """The events of one of the cases, which are numbered from 1."""
@@ -115,21 +125,27 @@ def measure_typologies(events: list[LabelledEvent]) -> dict[str, DetectionCounts
     return {each.name: _found(each.name, by_rule.get(n, []), events) for n, each in enumerate(TYPOLOGIES, 1)}
 
 
-def _found(typology: str, alerts: Iterable[TimedAlert], events: Sequence[LabelledEvent]) -> DetectionCounts:
-    mine = {each.event["eventId"]: each for each in events if each.typology == typology}
+def _found(
+    typology: str,
+    alerts: Iterable[TimedAlert],
+    events: Sequence[LabelledEvent],
+    schema: Schema = ACCOUNT_EVENTS,
+) -> DetectionCounts:
+    mine = {event_id_text(schema.id_of(each.event)): each for each in events if each.typology == typology}
     begins: dict[int, int] = {}
     for each in mine.values():
-        begins.setdefault(each.case, each.event["eventTime"])
-    alerts = list(alerts)
+        begins.setdefault(each.case, each.event[schema.time_field])
+    alerts = [alert._replace(event_id=event_id_text(alert.event_id)) for alert in alerts]
     right = [alert for alert in alerts if alert.event_id in mine]
     first: dict[int, int] = {}
     for alert in right:
-        first.setdefault(mine[alert.event_id].case, alert.alert_time)
+        first.setdefault(mine[str(alert.event_id)].case, alert.alert_time)
     delays = sorted(first[case] - begins[case] for case in first)
-    background = {each.event["eventId"] for each in events if not each.typology}
+    background = {event_id_text(schema.id_of(each.event)) for each in events if not each.typology}
     wrong = sum(alert.event_id in background for alert in alerts)
     others = len(alerts) - len(right) - wrong
-    return DetectionCounts(len(right), wrong, others, len(first), delays[len(delays) // 2] if delays else 0)
+    delay = delays[len(delays) // 2] if delays else 0
+    return DetectionCounts(len(right), wrong, others, len(first), delay, len(begins))
 
 
 def typologies_table(seed: int = 1) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from lab.desk.tuning import pareto
+from lab.model.alerts import event_id_text
 from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration_words
-from lab.past.typologies import LabelledPast
+from lab.past.typologies import DetectionCounts, LabelledPast
 from lab.stream.accounts import CASES
 from lab.widgets.figures import Figure
 from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, StylesAndAccessibility, facts_html, figure
@@ -25,7 +27,9 @@ UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_00
 class RuleTuningScope(widgets.VBox):
     """A slider over `values`, which stand for `{}` in the sentence `rule`, and what the rule finds of a typology with each.
 
-    Left: precision, recall and delay at all values. Right: a lane for each case from its first event on, with the alerts.
+    Left: precision, recall and delay at all values. Right: a lane for each of the first cases from its first event on, with the
+    alerts. Below: precision over recall, with the Pareto edge. `past`, `typology`: for labels of one's own, `world.labelled(labels)`
+    and "labels".
     `label`: of the slider, "limit" if empty; `value`: where it stands first.
 
     >>> scope = RuleTuningScope(LabelledPast(), "velocity", "COUNT(events where action = pay) per account over 10 min >= {}", [2, 8, 11])
@@ -45,11 +49,14 @@ class RuleTuningScope(widgets.VBox):
         self.past = past
         self.rules = [past.rule(rule.format(each)).describe() for each in values]
         self.found = [past.detection_counts(each, typology) for each in self.rules]
+        shown = min(past.case_count(typology), CASES)
         self._cases = {
-            say("case {number}", number=number): past.case(typology, number) for number in range(1, CASES + 1)
+            say("case {number}", number=number): past.case(typology, number) for number in range(1, shown + 1)
         }
-        self._lane_of = {each["eventId"]: lane for lane, case in self._cases.items() for each in case}
-        longest = max(case[-1]["eventTime"] - case[0]["eventTime"] for case in self._cases.values())
+        self._schema = past.past.schema
+        self._lane_of = {self._id_text(each): lane for lane, case in self._cases.items() for each in case}
+        spans = ([each[self._schema.time_field] for each in case] for case in self._cases.values())
+        longest = max((times[-1] - times[0] for times in spans), default=0)
         self._unit = next((unit for unit, ms in UNITS.items() if longest >= 2 * ms), "minutes")
         texts = list(map(str, values))
         self.slider = TextSlider(label or say("limit"), self._show)
@@ -57,9 +64,17 @@ class RuleTuningScope(widgets.VBox):
         self.slider.offer(dict(zip(texts, range(len(texts)))), at)
         self.sentence, self.facts = widgets.HTML(), widgets.HTML()
         self.curves, self.lanes = self._draw_curves(texts), self._draw_lanes()
+        self.edge = _draw_edge(dict(zip(texts, self.found)))
         halves = (widgets.VBox([picture], layout={"width": "50%"}) for picture in (self.curves, self.lanes))
         super().__init__(
-            [self.slider, self.sentence, self.facts, widgets.HBox(list(halves)), StylesAndAccessibility()]
+            [
+                self.slider,
+                self.sentence,
+                self.facts,
+                widgets.HBox(list(halves)),
+                self.edge,
+                StylesAndAccessibility(),
+            ]
         )
         self.add_class("lab")
         self._show(self.slider.position)
@@ -95,15 +110,18 @@ class RuleTuningScope(widgets.VBox):
 
     def _draw_lanes(self) -> Figure:
         rows = {
-            lane: [(self._after(lane, each["eventTime"]), each["action"]) for each in case]
+            lane: [(self._after(lane, each[self._schema.time_field]), _kind(each)) for each in case]
             for lane, case in self._cases.items()
         }
         return lanes(
             rows, {}, x=say("{unit} since the first event of the case", unit=say(self._unit)), height=HEIGHT
         )
 
+    def _id_text(self, event: Mapping[str, Any]) -> str:
+        return event_id_text(self._schema.id_of(event))
+
     def _after(self, lane: str, time: int) -> float:
-        return (time - self._cases[lane][0]["eventTime"]) / UNITS[self._unit]
+        return (time - self._cases[lane][0][self._schema.time_field]) / UNITS[self._unit]
 
     def _show(self, position: int) -> None:
         rule, found = self.rules[position], self.found[position]
@@ -126,8 +144,8 @@ class RuleTuningScope(widgets.VBox):
                 ),
             }
         )
-        alerts = [each for each in self.past.alerts(rule) if each.event_id in self._lane_of]
-        at = [self._lane_of[each.event_id] for each in alerts]
+        alerts = [each for each in self.past.alerts(rule) if event_id_text(each.event_id) in self._lane_of]
+        at = [self._lane_of[event_id_text(each.event_id)] for each in alerts]
         with self.lanes.batch_update():
             self.lanes.data[-1].update(
                 x=[self._after(*each) for each in zip(at, (a.alert_time for a in alerts))], y=at
@@ -136,18 +154,56 @@ class RuleTuningScope(widgets.VBox):
             self.curves.layout.shapes[0].update(x0=position, x1=position)
 
 
-def compare_rules(past: LabelledPast, typology: str, case: int, rules: Mapping[str, str]) -> Figure:
-    """The events of one case in a lane for each rule, with the rule's alerts.
+def compare_rules(past: LabelledPast, typology: str, case: int | None, rules: Mapping[str, str]) -> Figure:
+    """The events of one case in a lane for each rule, with the rule's alerts; of all cases (None), precision over recall.
 
     >>> picture = compare_rules(LabelledPast(), "velocity", 1, {"eight": "COUNT(events) per account over 10 min >= 8"})
     >>> list(picture.data[-1].y)
     ['eight', 'eight', 'eight']
     """
-    events = past.case(typology, case)
-    minutes = {each["eventId"]: (each["eventTime"] - events[0]["eventTime"]) / MINUTE_MS for each in events}
-    shown = [(minutes[each["eventId"]], each["action"]) for each in events]
+    if case is None:
+        return _draw_edge({name: past.detection_counts(rule, typology) for name, rule in rules.items()})
+    events, schema = past.case(typology, case), past.past.schema
+    begins = events[0][schema.time_field]
+    minutes = {
+        event_id_text(schema.id_of(each)): (each[schema.time_field] - begins) / MINUTE_MS for each in events
+    }
+    shown = [(at, _kind(each)) for at, each in zip(minutes.values(), events)]
     alerts = {
-        name: [minutes[alert.event_id] for alert in past.alerts(rule) if alert.event_id in minutes]
+        name: [
+            minutes[event_id_text(alert.event_id)]
+            for alert in past.alerts(rule)
+            if event_id_text(alert.event_id) in minutes
+        ]
         for name, rule in rules.items()
     }
     return lanes(dict.fromkeys(rules, shown), alerts, x=say("minutes since the first event"), height=240)
+
+
+def _kind(event: Mapping[str, Any]) -> str:
+    """What an event is called in a picture."""
+    return str(event.get("action") or say("event"))
+
+
+def _draw_edge(found: Mapping[str, DetectionCounts]) -> Figure:
+    """Precision over recall, a point for each name; the Pareto edge is a line."""
+    picture = figure(x=say("recall"), y=say("precision"), height=HEIGHT)
+    picture.update_layout(xaxis_range=[-0.05, 1.1], yaxis_range=[-0.05, 1.15])
+    points = {name: (of.recall, of.precision) for name, of in found.items() if of.precision is not None}
+    names, places = list(points), list(points.values())
+    edge = [places[n] for n in pareto([(precision, recall) for recall, precision in places])]
+    for name, some, mode, colour in (
+        (say("Pareto edge"), edge, "lines", ORANGE),
+        (say("rules"), places, "markers+text", BLUE),
+    ):
+        picture.add_scatter(
+            x=[recall for recall, _ in some],
+            y=[precision for _, precision in some],
+            name=name,
+            mode=mode,
+            line={"color": colour},
+            text=names if some is places else None,
+            textposition="top center",
+            marker={"size": 8},
+        )
+    return picture

@@ -2,7 +2,10 @@
 
 import pytest
 
+from lab.desk import world as worlds
+from lab.desk.world import World
 from lab.model.messages import BadRule
+from lab.past import plainpast
 from lab.past.typologies import LabelledPast
 from lab.widgets.ruletuningscope import RuleTuningScope, compare_rules
 
@@ -61,3 +64,24 @@ def test_rules_are_compared_on_the_events_of_one_case(past):
     assert lanes.data[-1].x[-1] == lanes.data[1].x[0] == 3, (
         "minutes: the login after seven wrong passwords, 25 s apart"
     )
+
+
+def test_labels_of_ones_own_are_tuned_and_the_pareto_edge_is_drawn(monkeypatch):
+    monkeypatch.setattr(worlds, "Past", plainpast.Past)
+    rows = [
+        {"ref": f"r{n}", "at": 1714557600000 + n * 60_000, "amount": n % 7, "bad": n % 7 > 4}
+        for n in range(42)
+    ]
+    past = World(rows, []).labelled("bad")
+    scope = RuleTuningScope(past, "labels", "VALUE(amount) > {}", [1, 4, 5])
+    assert [(each.precision, each.recall, each.cases) for each in scope.found] == [
+        (0.4, 1.0, 12),
+        (1.0, 1.0, 12),
+        (1.0, 0.5, 12),
+    ]
+    edge, every = scope.edge.data
+    assert (list(edge.x), list(edge.y)) == ([1.0], [1.0]) and list(every.text) == ["1", "4", "5"]
+    assert len(scope.lanes.data[-1].x) == 5, "the first cases"
+    rules = {"all": "VALUE(amount) > 1", "most": "VALUE(amount) > 5"}
+    assert list(compare_rules(past, "labels", None, rules).data[0].x) == [0.5, 1.0]
+    assert list(compare_rules(past, "labels", 1, rules).data[-1].y) == ["all"]
