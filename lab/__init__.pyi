@@ -11,6 +11,7 @@ from lab.contrast.restore import Keys as Keys
 from lab.contrast.restore import Snapshot as Snapshot
 from lab.contrast.restore import compare_restores as compare_restores
 from lab.contrast.sliding import cost_of_sliding as cost_of_sliding
+from lab.desk.features import features as features
 from lab.desk.world import World as World
 from lab.engine.checkpoint.settings import Settings as Settings
 from lab.engine.loop.filelogs import FileLogs as FileLogs

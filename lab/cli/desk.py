@@ -23,7 +23,7 @@ from lab.desk.verdict import Verdict
 from lab.desk.world import World
 from lab.logs.config import load_config
 from lab.past.replay import read_rules_argument
-from lab.running.outputfile import check_output, write_output
+from lab.running.outputfile import check_output, write_output, write_parquet
 from lab.running.target import Usage, schema_of_events
 from lab.sources.sources import source_at
 
@@ -52,6 +52,7 @@ def add_commands(commands: Subparsers) -> None:
     command = add_command(commands, "why", why, "show why a rule alerted, event by event", epilog)
     command.add_argument("alert", metavar="ALERT", help="an alert's alertId, or its line in the alerts log")
     _add_options(command)
+    _add_features(commands)
     epilog = EXAMPLES.format(of_file="why-not 7 1", of_logs="why-not 7 1")
     command = add_command(
         commands, "why-not", why_not, "show what was false when a rule did not alert at an event", epilog
@@ -129,6 +130,36 @@ limits that no other one beats in both precision and recall, chosen in one half 
     )
     command.add_argument("--html", type=Path, metavar="FILE", help="file to write: the same with a picture")
     add_engine_options(command, live=False)
+
+
+def _add_features(commands: Subparsers) -> None:
+    command = add_command(
+        commands,
+        "features",
+        _features,
+        "write the values of rules' windows at each event as a table, for example to train a model",
+        """\
+example:
+  lab features datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json --out features.parquet
+
+A row for each event at which an aggregate of the rules has a value, a column for each aggregate, as exact decimals: what the
+conditions see, whatever their limits.
+""",
+    )
+    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
+    add_config_option(command)
+    command.add_argument("--rules", type=Path, required=True, help="a file of rules")
+    command.add_argument("--out", type=Path, required=True, metavar="FILE", help="Parquet file to write")
+    add_engine_options(command, live=False)
+
+
+def _features(options: argparse.Namespace) -> None:
+    from lab.desk.features import feature_columns
+
+    check_output(options.out, Path(options.file), options.rules)
+    found = feature_columns(_world_of_file(options, options.rules))
+    write_parquet(options.out, found)
+    print(f"{options.out}: {found.num_rows:,} events, {found.num_columns} columns")
 
 
 def add_diff(group: Subparsers) -> None:

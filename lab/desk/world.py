@@ -12,6 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from lab.desk.compare import MOST_TELLING, Comparison, Difference, counts_of, differing
@@ -81,7 +82,11 @@ class World:
     _replay: Callable[[list[str]], list[str]]  # those of other rules
 
     def __init__(
-        self, events: Any, rules: Any, schema: Schema | str | None = None, settings: Settings | None = None
+        self,
+        events: Any,
+        rules: Any,
+        schema: Schema | str | Path | None = None,
+        settings: Settings | None = None,
     ):
         source, known = with_schema(events, schema or (settings.schema if settings else None))
         if known is None:
@@ -303,7 +308,7 @@ class World:
         Its columns are eventId, eventTime and, for each aggregate, its words; None where the event is not on the route, or there is no
         value. `when`, limits and `at most` do not matter; a count that is reset counts all. Raises ValueError for an engine's world.
         """
-        rules = self._rules_of_features()
+        rules = self.rules_of_features()
         lines = self._replay([*self._list_messages, *(json.dumps(rule.to_dict()) for rule in rules.values())])
         names = {rule.rule_id: name for name, rule in rules.items()}
         rows: dict[tuple, dict[str, Any]] = {}
@@ -313,7 +318,7 @@ class World:
             row[names[alert.rule_id]] = alert.conditions[0].aggregate
         return sorted(rows.values(), key=lambda row: row["eventTime"])
 
-    def _rules_of_features(self) -> dict[str, Rule]:
+    def rules_of_features(self) -> dict[str, Rule]:
         """For each aggregate of the rules, in words, a rule that alerts with its value wherever it has one."""
         found: dict[str, Rule] = {}
         for rule in self.history.book.sorted():

@@ -35,7 +35,7 @@ def alert_columns(
             else [[]] * len(schema.event_id_fields)
         )
         named = {
-            f"eventId.{name}": pa.array(values, _type_of(schema.field(name)))
+            f"eventId.{name}": pa.array(values, type_of(schema.field(name)))
             for name, values in zip(schema.event_id_fields, ids)
         }
         at = columns.pop("eventTime")
@@ -81,7 +81,7 @@ def _types(rules: Sequence[Rule], schema: Schema | None, amount: pa.DataType) ->
             types[name] = pa.struct([(label, pa.string()) for label in labels]) if labels else pa.string()
     types["event"] = _struct(schema, (name for rule in rules for name in rule.event_fields))
     id = schema.field(schema.id_fields[0]) if schema else None
-    types["eventId"] = _type_of(id) if id else pa.string()
+    types["eventId"] = type_of(id) if id else pa.string()
     types["eventTime"] = TIME
     several = schema and len(schema.event_id_fields) > 1
     left_out = {name for name, kind in types.items() if pa.types.is_struct(kind) and not kind.num_fields}
@@ -92,12 +92,18 @@ def _types(rules: Sequence[Rule], schema: Schema | None, amount: pa.DataType) ->
 
 def _struct(schema: Schema | None, names: Iterable[str]) -> pa.DataType:
     """An object with these fields of events, each once."""
-    return pa.struct(
-        [(name, _type_of(schema.field(name))) for name in dict.fromkeys(names)] if schema else []
-    )
+    return pa.struct([(name, type_of(schema.field(name))) for name in dict.fromkeys(names)] if schema else [])
 
 
-def _type_of(field: Field) -> pa.DataType:
+def decimal_type(rules: Sequence[Rule], schema: Schema, values: Iterable[Decimal | None]) -> pa.DataType:
+    """The type of exact values of rules' aggregates: with 128 bits, and with 256 only if they do not fit."""
+    places = _places(rules, schema)
+    largest = max((abs(value) for value in values if value is not None), default=Decimal(0))
+    fits = largest < Decimal(1).scaleb(DIGITS - places)
+    return pa.decimal128(DIGITS, places) if fits else pa.decimal256(MOST_DIGITS, places)
+
+
+def type_of(field: Field) -> pa.DataType:
     """The type of a field's values."""
     if field.is_decimal:
         return pa.decimal128(DIGITS, field.scale)

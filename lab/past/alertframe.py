@@ -161,6 +161,11 @@ def _tell_bad_rows(result: Replayed, bad_rows: str) -> None:
     warnings.warn(f"{said}. They are left out", BadRows, stacklevel=3)
 
 
+def is_list_of_rows(events: Any) -> bool:
+    """Whether events are dicts or lines in memory, and no table, path or source."""
+    return not is_table(events) and not isinstance(events, str | Path | EventSource)
+
+
 # -- what comes out ----------------------------------------------------------------------------------------------------
 
 
@@ -168,7 +173,7 @@ def _as_given(events: Any, lines: Sequence[str], rules: Sequence[Rule], schema: 
     """Alerts as whatever the events came in."""
     standing = [line for line in lines if not line.startswith(WITHDRAWN_LINE)]
     withdrawn = withdrawn_flags(lines) if schema and schema.taken_back else None
-    if not is_table(events) and not isinstance(events, str | Path | EventSource):
+    if is_list_of_rows(events):
         rows = [json.loads(line) for line in standing]
         return (
             [row | {"withdrawn": was} for row, was in zip(rows, withdrawn)] if withdrawn is not None else rows

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from lab.logs.access import private_file_opener
 from lab.model.formatting import file_named_in_errors
@@ -14,6 +15,14 @@ def write_output(path: Path, texts: Iterable[str]) -> None:
     """Writes a file; a new one is for this user alone, as what commands say is about people. An OSError names it, also if the disk is full."""
     with file_named_in_errors(path), open(path, "w", encoding="utf-8", opener=private_file_opener) as file:
         file.writelines(texts)
+
+
+def write_parquet(path: Path, table: Any) -> None:
+    """Writes a table of Arrow, as `write_output` does."""
+    from pyarrow import parquet
+
+    with file_named_in_errors(path), open(path, "wb", opener=private_file_opener) as file:
+        parquet.write_table(table, file)
 
 
 def check_output(path: Path, *inputs: Path) -> None:

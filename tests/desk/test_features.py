@@ -5,10 +5,14 @@ from random import Random
 
 import pytest
 
+from lab.cli.main import main
 from lab.desk import world as worlds
+from lab.desk.features import features
 from lab.desk.world import World
 from lab.engine.checkpoint.settings import Settings
 from lab.model.schema import LOGINS
+from lab.sources.infer import infer
+from tests.desk.test_tuning import random_events
 
 RULES = [
     "1: SUM(amount) per userId over 5 min > 3 and COUNT(events where action = pay) over 1 min < 2",
@@ -53,3 +57,47 @@ def test_features_of_an_engine_are_refused():
     world = World.of_records(Settings(LOGINS), list, list, 1)
     with pytest.raises(ValueError, match="of an engine's logs"):
         world.features()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_features_of_a_table_are_a_table_with_the_values_of_the_reference(
+    seed, monkeypatch, tmp_path, capsys
+):
+    pandas, rows = pytest.importorskip("pandas"), random_events(seed, 30)
+    rules = [
+        "1: SUM(amount) per card over 10 min > 20",
+        "2: AVG(amount) over 1 min > 1 and COUNT(events) over 1 h > 3",
+    ]
+    monkeypatch.setattr(worlds, "COMPILED", False)  # the reference
+    expected = World(rows, rules).features()
+    monkeypatch.setattr(worlds, "COMPILED", True)
+    frame = features(pandas.DataFrame(rows), rules)
+    names = [*expected[0]]
+    assert list(frame.columns) == names and str(frame.eventTime.dtype) == "datetime64[ms, UTC]"
+    times = [int(time.timestamp() * 1000) for time in frame.eventTime]
+    assert times == [row["eventTime"] for row in expected]
+    for name in (each for each in names if each != "eventTime"):
+        assert [None if value is None else value for value in frame[name]] == [row[name] for row in expected]
+    assert features(rows, rules) == expected
+    (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "rules.json").write_text(json.dumps(rules))
+    (tmp_path / "own.toml").write_text(infer([json.dumps(row).encode() for row in rows], "own").toml())
+    given = [
+        str(tmp_path / "events.jsonl"),
+        "--rules",
+        str(tmp_path / "rules.json"),
+        "--out",
+        str(tmp_path / "out.parquet"),
+    ]
+    assert main(["features", *given, "--schema", str(tmp_path / "own.toml")]) == 0
+    assert "30 events, 5 columns" in capsys.readouterr().out
+    read = pandas.read_parquet(tmp_path / "out.parquet")
+    assert read.to_dict("list") == frame.to_dict("list")
+
+
+def test_features_of_no_rules_and_unknown_files_are_refused(tmp_path, capsys):
+    (tmp_path / "rules.json").write_text("[]")
+    given = ["features", str(tmp_path / "none.csv"), "--rules", str(tmp_path / "rules.json")]
+    assert main([*given, "--out", str(tmp_path / "no" / "out.parquet")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+    assert main([*given, "--out", str(tmp_path / "out.parquet")]) == 1
