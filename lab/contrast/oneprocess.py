@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -174,6 +174,23 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> StepTiming:
             rows = events if name == "lines" else zip(*(column.tolist() for column in events.values()))
             alerts = evaluate_tuples(window, rows, int(rule.first.limit * CENTS))
         ended = time.process_time()
+    return StepTiming(name, "one process", len(lines), ended - started, alerts, decoded - started)
+
+
+def time_engine(
+    take: Callable[[dict], Iterable[Sequence]], lines: Sequence[bytes], text: str, name: str = "my engine"
+) -> StepTiming:
+    """Times an engine of a learner, whose `take` gets rules and payments and gives alerts: rule, payment, sum. It counts in cents."""
+    rule = parse_rule(text)
+    minutes, limit = rule.aggregation.window_ms // 60_000, int(rule.first.limit * CENTS)
+    started = time.process_time()
+    payments = [json.loads(line) for line in lines]
+    for payment in payments:
+        payment[VALUE] = round(payment[VALUE] * CENTS)
+    decoded = time.process_time()
+    take(rule_message(1, [KEY], VALUE, "SUM", "GREATER", limit, "", windowMinutes=minutes))
+    alerts = {event_id: total for payment in payments for _, event_id, total in take(payment)}
+    ended = time.process_time()
     return StepTiming(name, "one process", len(lines), ended - started, alerts, decoded - started)
 
 
