@@ -74,6 +74,7 @@ from lab.teach.board import progress as progress
 from lab.teach.classlink import join_class as join_class
 from lab.teach.classlink import leave_class as leave_class
 from lab.teach.clock import running_time as running_time
+from lab.teach.fasttrack import FastTrack as FastTrack
 from lab.teach.myengine import check_engine as check_engine
 from lab.teach.myengine import my_engine as my_engine
 from lab.teach.progress import hand_in as hand_in

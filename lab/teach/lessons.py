@@ -40,6 +40,7 @@ ASKED = "lab.predict("
 WIDEST = 102  # columns of a question in a cell
 WORD = re.compile(r"[\u3000-\u9fff\uff00-\uffef]\s*|[^\s\u3000-\u9fff\uff00-\uffef]+\s*|\s+")
 SENTENCES = {"words": sentences.sentences_given_to_say, "messages": sentences.error_templates}
+SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 
@@ -78,16 +79,22 @@ def titles_solutions_and_predictions() -> dict[str, dict]:
         if solutions:
             found["titles"][lesson] = text.splitlines()[0].partition(" · ")[2]
         found["titles"] |= {f"{lesson}.{number}": title for number, title in EXERCISE.findall(text)}
-        spoken = {
+        spoken: dict[str, dict[str, str]] = {ENGLISH: {}} | {
             language: translations.read_translations(language, source.stem)
             for language in translations.languages()
         }
-        asking = [cell.source for cell in cells if ASKED in cell.source]
-        for number, code in enumerate(asking, 1):
-            said = {ENGLISH: code} | {name: pairs[code] for name, pairs in spoken.items() if code in pairs}
-            found["predictions"][f"{lesson}.{number}"] = {
-                language: parse_prediction(text) for language, text in said.items()
-            }
+        number, section = 0, ""
+        for cell in cells:
+            if cell.cell_type == "markdown" and SECTION.search(cell.source):
+                section = cell.source
+            elif ASKED in cell.source:
+                number += 1
+                found["predictions"][f"{lesson}.{number}"] = {
+                    language: (parse_prediction(pairs.get(cell.source, cell.source)) or {})
+                    | {"section": SECTION.findall(pairs.get(section, section))[-1]}
+                    for language, pairs in spoken.items()
+                    if language == ENGLISH or cell.source in pairs
+                }
     return found
 
 
