@@ -152,7 +152,7 @@ def rules(draw, absence: bool = False):
     """A rule message for logins as JSON bytes; `absence`: perhaps of one that says so, for which a log needs log times."""
     rule = {
         "ruleId": draw(st.integers(1, 5)),
-        "ruleState": draw(st.sampled_from(["ACTIVE", "ACTIVE", "ACTIVE", "PAUSE"])),
+        "ruleState": draw(st.sampled_from(["ACTIVE", "ACTIVE", "ACTIVE", "PAUSE", "SHADOW"])),
         "groupingKeyNames": draw(st.sampled_from(KEYS)),
         "filter": draw(st.sampled_from(FILTERS)),
         "limitOperatorType": draw(st.sampled_from(OPERATORS)),
@@ -271,7 +271,7 @@ def changes(absence: bool = False):
     states = st.builds(
         lambda i, s: json.dumps({"ruleId": i, "ruleState": s}).encode(),
         st.integers(1, 5),
-        st.sampled_from(["ACTIVE", "PAUSE", "DELETE"]),
+        st.sampled_from(["ACTIVE", "PAUSE", "SHADOW", "DELETE"]),
     )
     controls = st.sampled_from(CONTROLS).map(
         lambda name: json.dumps({"ruleState": "CONTROL", "controlType": name}).encode()

@@ -1,4 +1,4 @@
-"""`lab why`, `lab why-not`, `lab rules tune`: asks a world what rules made of events, and what they are worth."""
+"""`lab why`, `lab why-not`, `lab rules compare` and `tune`: asks a world what rules made of events, and what they are worth."""
 
 import argparse
 import json
@@ -63,6 +63,13 @@ def add_commands(commands: Subparsers) -> None:
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
+    _add_world_options(command)
+    command.add_argument("--json", action="store_true", help="one JSON object, with all events of the window")
+    command.add_argument("--all", action="store_true", help="all events of the window, not only the newest")
+
+
+def _add_world_options(command: argparse.ArgumentParser) -> None:
+    """What `world_of_options` reads."""
     command.add_argument(
         "file",
         nargs="?",
@@ -70,8 +77,6 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         metavar="EVENTS",
         help="events that are finished, as of `lab replay`; without it, the engine of --logs is asked",
     )
-    command.add_argument("--json", action="store_true", help="one JSON object, with all events of the window")
-    command.add_argument("--all", action="store_true", help="all events of the window, not only the newest")
     rules = "with EVENTS a file of rules, else the control log"
     add_logs_options(command, {"--rules": rules, "--events": "the events log", "--stats": "the stats log"})
     add_engine_options(command, live=False)
@@ -181,6 +186,30 @@ example:
     help = f"how many events ({MOST_TELLING})"
     command.add_argument("--top", type=at_least(0), default=MOST_TELLING, metavar="N", help=help)
     add_engine_options(command, live=False)
+
+
+def add_compare(group: Subparsers) -> None:
+    """Adds `lab rules compare`."""
+
+    def compare(options: argparse.Namespace) -> None:
+        print(world_of_options(options).compare_rules(options.old, options.new, options.top).text())
+
+    command = add_command(
+        group,
+        "compare",
+        compare,
+        "show where two rules both alerted and where only one did, such as a rule and its successor in the shadow",
+        """\
+examples:
+  lab rules compare 1 7 --logs logs                                        of an engine, since both were in force
+  lab rules compare 1 7 payments.csv --rules rules.txt                     of finished events
+""",
+    )
+    command.add_argument("old", metavar="OLD", type=at_least(1), help="a rule's number")
+    command.add_argument("new", metavar="NEW", type=at_least(1), help="that of the other one")
+    help = f"how many events ({MOST_TELLING})"
+    command.add_argument("--top", type=at_least(0), default=MOST_TELLING, metavar="N", help=help)
+    _add_world_options(command)
 
 
 def _diff(options: argparse.Namespace) -> None:

@@ -209,7 +209,7 @@ def _run(commands: Subparsers) -> None:
         "run the engine on live logs until Ctrl-C",
         """\
 examples:
-  lab run --logs logs                               in logs/: events, control, alerts, acks, deadLetters, stats
+  lab run --logs logs                               in logs/: events, control, alerts, shadow, acks, deadLetters, stats
   lab run --events in/events --rules in/rules --alerts out/alerts          the other logs go to out/
   lab run --logs kafka://127.0.0.1:9092             topics of a broker (lab broker start); missing topics are created
   lab run --events kafka://127.0.0.1:9092/transactions --alerts kafka://127.0.0.1:9092/alerts
@@ -226,6 +226,7 @@ Started again with the same checkpoint, the engine continues where it stopped: n
             "--events": "log to read: the events",
             "--rules": "log to read: the control messages",
             "--alerts": "log to write: the alerts",
+            "--shadow": "log to write: the alerts of rules in state SHADOW (next to the alerts)",
             "--acks": "log to write: an answer to each control message (next to the alerts)",
             "--dead-letters": "log to write: bad records and what is wrong with them (next to the alerts)",
             "--stats": "log to write: counts of each micro-batch (next to the alerts)",
@@ -291,7 +292,8 @@ def _rules(commands: Subparsers) -> None:
     sends("add", add, "add or update rules", "rule", "a rule, or a file of rules", example)
     for name, state, help in (
         ("pause", "PAUSE", "pause a rule: it raises no alerts, but its history goes on"),
-        ("activate", "ACTIVE", "activate a paused rule"),
+        ("activate", "ACTIVE", "activate a paused rule, or promote one in the shadow: it keeps its version"),
+        ("shadow", "SHADOW", "judge a rule as always, but write its alerts to the shadow log only"),
         ("delete", "DELETE", "remove a rule"),
     ):
 
@@ -361,3 +363,4 @@ example:
     add_engine_options(command, live=False)
     deskcli.add_tune(group)
     deskcli.add_diff(group)
+    deskcli.add_compare(group)

@@ -20,8 +20,18 @@ from lab.running.target import Target, Usage, locate
 Subparsers = argparse._SubParsersAction  # the object to which commands are added
 SETTINGS = Settings()
 MAX_DIGITS = 18
-LOG_OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts", "acks": "acks"}  # option -> log
-LOG_OPTIONS |= {"dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
+LOG_OPTIONS = {
+    "events": "events",
+    "rules": "control",
+    "alerts": "alerts",
+    "shadow": "shadow",
+}  # option -> log
+LOG_OPTIONS |= {
+    "acks": "acks",
+    "dead_letters": "deadLetters",
+    "stats": "stats",
+    "restrictions": "restrictions",
+}
 RULES_FORMAT = """\
 A rule is JSON, a sentence, or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
 

@@ -56,6 +56,9 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
         "--out", type=Path, metavar="ALERTS", help="file to write, one alert per line (a table on the screen)"
     )
     command.add_argument(
+        "--shadow", type=Path, metavar="FILE", help="file to write: the alerts of rules in state SHADOW"
+    )
+    command.add_argument(
         "--dead-letters",
         type=Path,
         metavar="FILE",
@@ -88,6 +91,7 @@ def run(options: argparse.Namespace) -> None:
             batches=options.batches,
             config_file=options.config,
             alerts_file=options.out,
+            shadow_file=options.shadow,
             dead_letters_file=options.dead_letters,
         )
 

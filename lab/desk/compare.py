@@ -4,8 +4,8 @@ alerts of both worlds ──► in both, only old, only new, for each rule ─�
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from lab.model.alerts import Alert, event_id_text, utc_text
@@ -71,6 +71,17 @@ class Comparison:
         told = [[*row, each.said] for row, each in zip(rows, self.telling)]
         name = say("The most telling events, nearest to the limit:")
         return html_table(say("Comparison"), *self.table()) + html_table(name, [*header, ""], told)
+
+
+def comparison_of(
+    old: Iterable[Alert], new: Iterable[Alert], said: Callable[[bool, Alert], str], top: int
+) -> Comparison:
+    """Compares alerts. `said`: of an alert that only the new rules (True) or the old ones have, what the others say of its event."""
+    old, new = list(old), list(new)
+    only = [Difference(is_new, alert) for is_new, alert in differing(old, new)]
+    only.sort(key=lambda each: each.from_limit)
+    told = (replace(each, said=said(each.is_new, each.alert)) for each in only[:top])
+    return Comparison(counts_of(old, new), tuple(told))
 
 
 def differing(old: Iterable[Alert], new: Iterable[Alert]) -> Iterator[tuple[bool, Alert]]:

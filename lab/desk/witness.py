@@ -122,8 +122,10 @@ class Witness(Replay):
         )
         # the event may have been taken back and have come again, and then it has another wait
         is_of_wait &= not (self.alert or self.was_muted or self.was_taken_back)
-        before = len(self.alerts_and_withdrawals)
+        logs: tuple[list, list] = (self.alerts_and_withdrawals, self.shadow_alerts)
+        before = [len(log) for log in logs]
         super()._alert(rule, values, compared, at, **more)
         if is_of_wait if rule.absence else self._now.number == self._at:
-            self.was_muted = len(self.alerts_and_withdrawals) == before
-            self.alert = None if self.was_muted else self.alerts[-1]
+            new = [line for log, old in zip(logs, before) for line in log[old:]]
+            self.was_muted = not new
+            self.alert = next((line for line in new if isinstance(line, Alert)), None)

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lab.desk.compare import MOST_TELLING, Comparison, Difference, counts_of, differing
+from lab.desk.compare import MOST_TELLING, Comparison, comparison_of
 from lab.desk.explain import (
     events_after,
     false_part,
@@ -49,7 +49,7 @@ from lab.model.whenreader import takes_back
 from lab.past.alertframe import with_schema, withdrawn_flags
 from lab.past.backtest import COMPILED, Past
 from lab.past.overlap import Overlap, overlap_of
-from lab.past.replay import check_rules, replay
+from lab.past.replay import Replayed, check_rules, replay
 from lab.past.routehistory import PastEvent, RouteChange, RouteHistory, group_of, lines_of
 from lab.past.rulemessages import rule_messages
 from lab.past.typologies import LabelledPast
@@ -79,7 +79,8 @@ class World:
     """
 
     _alert_lines: Callable[[], list[str]]  # those of the alerts' log
-    _replay: Callable[[list[str]], list[str]]  # those of other rules
+    _shadow_lines: Callable[[], list[str]]  # those of the shadow log
+    _replay: Callable[[list[str]], Replayed]  # of other rules
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class World:
             lambda: ((line, source.place(n)) for n, line in enumerate(source)),
         )
         engine, of_file = "local" if COMPILED else "reference", self.settings
-        self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file).alert_lines
+        self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file)
         self._take_rules(messages)
         self._add((line, 0) for line in source)
 
@@ -109,7 +110,8 @@ class World:
         """The rules before the first event."""
         acks = [self.history.apply(message) for message in messages]
         self._list_messages = [message for message, ack in zip(messages, acks) if "list" in ack]
-        self._alert_lines = lambda: self._replay(messages)
+        self._alert_lines = lambda: self._replay(messages).alert_lines
+        self._shadow_lines = lambda: self._replay(messages).shadow_lines
 
     def with_rules(self, rules: Any) -> "World":
         """The same events with other rules, all in force before the first one. Raises BadRule."""
@@ -128,7 +130,7 @@ class World:
         settings = engine_settings(logs, schema)
         control, events = (partial(ordered_records, logs, name) for name in ("control", "events"))
         world = cls.of_records(settings, control, events, now_ms())
-        world._alert_lines = logs.log("alerts").read
+        world._alert_lines, world._shadow_lines = logs.log("alerts").read, logs.log("shadow").read
         return world
 
     @classmethod
@@ -161,7 +163,8 @@ class World:
         self.is_in_memory = past is not None
         self.past = past or Past(self.schema, sys.maxsize, RouteHistory(settings))
         self.history, self.reached = self.past.history, 0
-        self._alert_lines, self._replay, self._list_messages = list, _refuse_replay, list[str]()
+        self._alert_lines = self._shadow_lines = list
+        self._replay, self._list_messages = _refuse_replay, list[str]()
 
     def _add(self, lines: Iterable[tuple[bytes, int]]) -> None:
         left = iter(lines)
@@ -239,14 +242,38 @@ class World:
         Raises BadRule, and ValueError for an engine's world.
         """
         other = self.with_rules(rules)
-        only = [Difference(is_new, alert) for is_new, alert in differing(self.alerts, other.alerts)]
-        only.sort(key=lambda each: each.from_limit)
-        told = []
-        for each in only[:top]:
-            elsewhere = self if each.is_new else other
-            verdict = elsewhere.why_not(each.alert.event_id, each.alert.rule_id, each.alert.event_time)
-            told.append(replace(each, said=verdict.said))
-        return Comparison(counts_of(self.alerts, other.alerts), tuple(told))
+
+        def said(is_new: bool, alert: Alert) -> str:
+            return (self if is_new else other)._said_of(alert.rule_id, alert)
+
+        return comparison_of(self.alerts, other.alerts, said, top)
+
+    def compare_rules(self, old: int, new: int, top: int = MOST_TELLING) -> Comparison:
+        """Two rules by number, as `compare`: such as one in force and its successor in state SHADOW, whose alerts count, too.
+
+        Of an engine, alerts count from when both were in force. Raises NotFound for a rule that never was.
+        """
+        changes = [each for of in self.history.changes.values() for each in of]
+        began = [[each.log_time for each in changes if each.rule_id == rule_id] for rule_id in (old, new)]
+        for rule_id, times in zip((old, new), began):
+            if not times:
+                raise NotFound(say("Rule {id} was never in force.", id=rule_id))
+        since = max(map(min, began))
+        shadow = (line for line in map(parse_alert_line, self._shadow_lines()) if isinstance(line, Alert))
+        counted = [each for each in (*self.alerts, *shadow) if (each.log_time or since) >= since]
+        # by event, whatever the fields by which each of them groups
+        before, after = (
+            [replace(each, rule_id=old, group=()) for each in counted if each.rule_id == rule_id]
+            for rule_id in (old, new)
+        )
+        return comparison_of(before, after, lambda is_new, at: self._said_of(old if is_new else new, at), top)
+
+    def _said_of(self, rule_id: int, at: Alert) -> str:
+        """What a rule says of the event of an alert."""
+        try:
+            return self.why_not(at.event_id, rule_id, at.event_time).said
+        except NotFound as reason:
+            return str(reason)
 
     def scores(
         self, labels: Any, amount: str | None = None, by: str | None = None, case: str | None = None
@@ -309,10 +336,12 @@ class World:
         value. `when`, limits and `at most` do not matter; a count that is reset counts all. Raises ValueError for an engine's world.
         """
         rules = self.rules_of_features()
-        lines = self._replay([*self._list_messages, *(json.dumps(rule.to_dict()) for rule in rules.values())])
+        replayed = self._replay(
+            [*self._list_messages, *(json.dumps(rule.to_dict()) for rule in rules.values())]
+        )
         names = {rule.rule_id: name for name, rule in rules.items()}
         rows: dict[tuple, dict[str, Any]] = {}
-        for alert in (line for line in map(parse_alert_line, lines) if isinstance(line, Alert)):
+        for alert in replayed.alerts:
             at = {"eventId": alert.event_id, "eventTime": alert.event_time}
             row = rows.setdefault(tuple(at.values()), at | dict.fromkeys(names.values()))
             row[names[alert.rule_id]] = alert.conditions[0].aggregate
@@ -399,7 +428,7 @@ class World:
             return verdict("takesBack", say("Record {event} takes an event back.", **of))
         if rule is None:
             return verdict("notInForce", say("Rule {id} was not in force when event {event} came.", **of))
-        if rule.state != "ACTIVE":
+        if not rule.is_judged:
             return verdict("paused", say("Rule {id} was paused when event {event} came.", **of))
         if not passes_filter(rule.filter, event) and rule.filter:
             part, values = part_and_values(false_part(rule.filter, event), event)
@@ -529,7 +558,7 @@ FULFILLED = "Event {other} came within {time} after event {event}."
 ENDED = "The wait of {time} after event {event} ended without an alert: the rule changed, windows were cleared, or the event was taken back."
 
 
-def _refuse_replay(rules: list[str]) -> list[str]:
+def _refuse_replay(rules: list[str]) -> Replayed:
     raise ValueError(
         "this world is of an engine's logs; expected one of finished events, for example lab.World(path, rules)"
     )

@@ -36,6 +36,7 @@ LOGS = (
     "events",
     "control",
     "alerts",
+    "shadow",
     "acks",
     "deadLetters",
     "stats",

@@ -32,7 +32,7 @@ from lab.model.kinds import (
     Word,
 )
 
-STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
+STATES = ("ACTIVE", "PAUSE", "SHADOW", "DELETE", "CONTROL")
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 COUNT_WORDS = {name: name for name in aggregates_of("events")}
 COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
@@ -89,7 +89,7 @@ ATTRIBUTES = rows_by_name(
         Attribute(
             "ruleState",
             Name(STATES),
-            "`ACTIVE`, `PAUSE`, `DELETE`, `CONTROL`, in upper or lower case",
+            "`ACTIVE`, `PAUSE`, `SHADOW`, `DELETE`, `CONTROL`, in upper or lower case",
             needed="yes",
             column="rule_state",
             defines=False,

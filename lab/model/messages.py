@@ -160,6 +160,11 @@ def build_message(given: dict, schema: Schema) -> Message:
         raise BadRule(
             expected_message("controlType", given["controlType"], "nothing unless ruleState is CONTROL")
         )
+    if state == "SHADOW" and schema.taken_back:
+        allowed = (
+            "ACTIVE or PAUSE: events of this schema can be taken back, and the shadow log withdraws no alerts"
+        )
+        raise BadRule(expected_message("ruleState", state, allowed))
     if all(given.get(row.name) is None for row in ATTRIBUTES.values() if row.defines):
         return Message("state", rule_id=rule_id, state=state)
     return Message("rule", _build_rule(given, rule_id, state, schema), rule_id, state)

@@ -59,6 +59,7 @@ class Reference:
         self.max_out_of_orderness_ms, self.max_future_ms = max_out_of_orderness_ms, max_future_ms
         self.book, self.routes = RuleBook(schema), {}
         self.alerts_and_withdrawals: list[Alert | Withdrawal] = []  # the lines of the alerts' log
+        self.shadow_alerts: list[Alert] = []  # those of the shadow log
         self.acks, self.dead_letters = [], []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.tallies = RouteTallies(at_most=MAX_RULES)
@@ -106,7 +107,7 @@ class Reference:
             for event in stored:
                 event.counted_alert_rules -= left
         self.routes = self.book.routes()
-        in_force = {rule for rule in self.book.sorted() if rule.state == "ACTIVE"}
+        in_force = {rule.as_active for rule in self.book.sorted() if rule.is_judged}
         self.waits = [wait for wait in self.waits if wait.rule in in_force and not cleared]
         for route, rules in self.routes.items():
             if route in widest_before and _widest_ms(rules) > widest_before[route]:
@@ -201,7 +202,7 @@ class Reference:
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
-            if rule.state == "ACTIVE" and not rule.absence and self._is_judged(rule, group, current):
+            if rule.is_judged and not rule.absence and self._is_judged(rule, group, current):
                 self._evaluate(rule, group, stored, current, event)
         return "evaluated", None
 
@@ -272,7 +273,8 @@ class Reference:
             carried=rule.carried,
             **more,
         )
-        self.alerts_and_withdrawals.append(alert)
+        in_shadow = self.book.rules.get(rule.rule_id, rule).state == "SHADOW"
+        (self.shadow_alerts if in_shadow else self.alerts_and_withdrawals).append(alert)
 
     def _count_alert_if_allowed(self, rule: Rule, stored: list[StoredEvent], current: StoredEvent) -> bool:
         """Whether the rule has raised fewer than `at_most` alerts in the window of `at_most_per_ms` that ends with the current event."""
@@ -309,8 +311,9 @@ class Reference:
     def _wait(self, event: dict[str, Any], rules: tuple[Rule, ...], live: bool, may_alert: bool) -> None:
         """Ends the waits of its group that the event fulfils; if it `may_alert`, it may also start a wait."""
         for rule in rules:
-            if not rule.absence or rule.state != "ACTIVE":
+            if not rule.absence or not rule.is_judged:
                 continue
+            rule = rule.as_active
             group = tuple(event[name] for name in rule.keys)
             if rule.aggregations[0].is_counted(event):
                 self.waits = [wait for wait in self.waits if (wait.rule, wait.group) != (rule, group)]

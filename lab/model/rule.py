@@ -108,6 +108,16 @@ class Rule(Carries):
     absence: bool = False
     event_fields: tuple[str, ...] = ()
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether events are judged by it: in state ACTIVE, or in SHADOW, where its alerts go to a log of their own."""
+        return self.state in ("ACTIVE", "SHADOW")
+
+    @property
+    def as_active(self) -> "Rule":
+        """The rule as it would be if it was not in SHADOW."""
+        return replace(self, state="ACTIVE") if self.state == "SHADOW" else self
+
     @cached_property
     def route(self) -> Route:
         return Route(tuple(sorted(self.keys)), self.filter)

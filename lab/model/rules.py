@@ -142,12 +142,22 @@ class RuleBook:
             raise BadRule(
                 f"ruleId: {rule_id} is new, but at most {MAX_RULES} rules are allowed; delete one first"
             )
-        version = self.versions[rule_id] = self.versions.get(rule_id, 0) + 1
+        before, version = self.rules.get(rule_id), self.versions.get(rule_id, 0) + 1
         if message.kind == "delete":
             del self.rules[rule_id]
         else:
-            rule = (message.rule or self.rules[rule_id]).with_lists(self.lists)
-            self.rules[rule_id] = replace(rule, state=message.state, version=version)
+            given = (message.rule or self.rules[rule_id]).with_lists(self.lists)
+            now = replace(given, state=message.state, version=version)
+            if (
+                before
+                and before.state == "SHADOW"
+                and before.as_active == replace(now, version=before.version)
+            ):
+                now = (
+                    before.as_active
+                )  # what it alerted in the shadow it goes on to alert, under the same ids
+            self.rules[rule_id], version = now, now.version
+        self.versions[rule_id] = version
         hint = "; ".join(self._hints(message.rule)) if message.rule else ""
         answer = {"ruleId": rule_id, "version": version, "ruleState": message.state}
         return answer | ({"hint": hint} if hint else {})
@@ -235,7 +245,7 @@ class RuleBook:
         return [self.rules[rule_id] for rule_id in sorted(self.rules)]
 
     def routes(self) -> dict[Route, tuple[Rule, ...]]:
-        """The rules of each route, ACTIVE and PAUSE, by id; routes in the order of their lowest rule id."""
+        """The rules of each route, in whatever state, by id; routes in the order of their lowest rule id."""
         routes: dict[Route, list[Rule]] = {}
         for rule in self.sorted():
             routes.setdefault(rule.route, []).append(rule)

@@ -45,6 +45,10 @@ LOGS = {  # name -> (does the engine send or receive it, what it is)
         "send",
         "A rule that held at an event; keyed by its group. At least once on Kafka: `alertId` tells repeats.",
     ),
+    "shadow": (
+        "send",
+        "The alerts of rules in state SHADOW; like those on alerts, for nobody but its author.",
+    ),
     "acks": (
         "send",
         (
@@ -68,6 +72,7 @@ def json_schemas_by_log(schema: Schema) -> dict[str, Json]:
         "events": event_json_schema(schema),
         "control": control_message_json_schema(schema),
         "alerts": alert_json_schema(schema),
+        "shadow": alert_json_schema(schema),
         "acks": acknowledgement_json_schema(),
         "deadLetters": dead_letter(),
         "stats": statistics_json_schema(),
@@ -85,7 +90,7 @@ def asyncapi_document(schema: Schema, version: str) -> Json:
         "info": {
             "title": f"Rules on {schema.name}",
             "version": version,
-            "description": "Two logs that the engine reads and four that it writes: Kafka topics, or folders of JSON lines.",
+            "description": "Two logs that the engine reads and five that it writes: Kafka topics, or folders of JSON lines.",
         },
         "defaultContentType": "application/json",
         "channels": {

@@ -43,6 +43,7 @@ POSITIONS, OF_RULES = _counts_by("[0-9]{1,10}"), _counts_by("[0-9]{1,19}\\.[0-9]
 MEASURES = (
     "nanAsNull",
     "alerts",
+    "shadowAlerts",
     "suppressed",
     "muted",
     "heldEvents",
@@ -77,6 +78,7 @@ SOMETIMES: dict[str, Json] = {
     | {
         "description": "by rule id and version, such as 1.3; of many rules those that alerted most, and `other`"
     },
+    "shadowByRule": OF_RULES | {"description": "alerts of rules in state SHADOW; like alertsByRule"},
     "suppressedByRule": OF_RULES
     | {"description": "alerts that were not given, as the rule says `atMost`; like alertsByRule"},
     "mutedByRule": OF_RULES

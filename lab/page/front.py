@@ -40,6 +40,7 @@ MESSAGE = re.compile(
     r"\s*[\d{]"
 )  # the beginning of a whole one: JSON, a line of text, or a sentence after the rule's id
 
+NO_SHADOW = "the page keeps no shadow log; lab run and lab replay do"
 NO_LISTS = "the page keeps no lists; lab run and lab replay do"
 
 
@@ -64,8 +65,8 @@ class Book:
 
     def _apply(self, text: str) -> dict[str, Any]:
         message = message_or_refusal(as_bytes(text), self.schema)
-        if not isinstance(message, BadRule) and needs_lists(message):
-            return {"status": "rejected", "reason": NO_LISTS}
+        if not isinstance(message, BadRule) and (reason := reason_of_page(message)):
+            return {"status": "rejected", "reason": reason}
         return self.book.apply(text)
 
     def _for_page(self, rule: Rule) -> dict[str, Any]:
@@ -81,8 +82,8 @@ class Book:
                 asked = build_message(
                     {"ruleId": rule_id.strip(), "ruleState": state, **attributes}, self.schema
                 )
-            if needs_lists(asked):
-                raise BadRule(NO_LISTS)
+            if reason := reason_of_page(asked):
+                raise BadRule(reason)
             # what is about a rule, but says none, is refused as a rule that says nothing
             nothing = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": []}
             rule = cast(Rule, asked.rule or build_message(nothing, self.schema).rule)
@@ -146,8 +147,11 @@ def _int64s(numbers: Sequence[int]) -> str:
     return base64.b64encode(struct.pack(f"<{len(numbers)}q", *map(int, numbers))).decode()
 
 
-def needs_lists(message: Message) -> bool:
-    return bool(message.list_change or message.rule and message.rule.list_names)
+def reason_of_page(message: Message) -> str:
+    """Why the page refuses a message that the engine takes; empty if it does not."""
+    if message.state == "SHADOW":
+        return NO_SHADOW
+    return NO_LISTS if message.list_change or message.rule and message.rule.list_names else ""
 
 
 def exact(number: Value, places: int = 0) -> dict[str, str]:

@@ -46,7 +46,7 @@ class FastReference(Reference):
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
-            if rule.state == "ACTIVE" and not rule.absence and self._is_judged(rule, group, current):
+            if rule.is_judged and not rule.absence and self._is_judged(rule, group, current):
                 window = stored[bisect_left(stored, time - rule.widest_ms, key=TIME) : after + 1]
                 self._evaluate(rule, group, window, current, event)
         return "evaluated", None

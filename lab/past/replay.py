@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, cached_property
 from html import escape
@@ -66,6 +66,7 @@ class Replayed:
     batches: int
     seconds: float
     nan_as_null: int = 0  # values
+    shadow_lines: list[str] = field(default_factory=list)  # like alert_lines, of rules in state SHADOW
 
     @cached_property
     def alerts(self) -> AlertTable:
@@ -96,6 +97,7 @@ class Replayed:
             "engine": self.engine,
             "events": self.events,
             "alerts": self.alert_count,
+            **({"shadow_alerts": len(self.shadow_lines)} if self.shadow_lines else {}),
             "dead_letters": self.counts["deadLetters"],
             "duplicates": self.counts["duplicates"],
             "dropped_late": self.counts["droppedLate"],
@@ -269,6 +271,7 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
         1,
         seconds,
         reference.nan_as_null.total(),
+        _sorted([line.to_json() for line in reference.shadow_alerts]),
     )
 
 
@@ -342,8 +345,8 @@ def _read_results(
     nans = counts.pop("nanAsNull")
     acks = [json.loads(line) for line in logs.log("acks").read()]
     acks = [{name: ack[name] for name in ack if name not in ("place", "logTime")} for ack in acks]
-    alerts = _sorted(logs.log("alerts").read())
-    return Replayed(engine, alerts, acks, letters, dict(counts), routes, batches, seconds, nans)
+    alerts, shadow = (_sorted(logs.log(name).read()) for name in ("alerts", "shadow"))
+    return Replayed(engine, alerts, acks, letters, dict(counts), routes, batches, seconds, nans, shadow)
 
 
 def _logged(source: EventSource, log: FileLog, ended: Event) -> tuple[dict[str, int], dict[int, LongLine]]:

@@ -17,7 +17,7 @@ def checks() -> Iterator[Check]:
         yield from row.kind.checks(row.column)
     yield from Word(ACTIONS).checks("action")
     yield check("rule_id is a positive number", "rule_id > 0")
-    yield check("rule_state is ACTIVE or PAUSE", "rule_state IN ('ACTIVE', 'PAUSE')")
+    yield check("rule_state is ACTIVE, PAUSE or SHADOW", "rule_state IN ('ACTIVE', 'PAUSE', 'SHADOW')")
     yield _among(
         "aggregator_function_type is SUM, COUNT, or another function", "aggregator_function_type", FUNCTIONS
     )

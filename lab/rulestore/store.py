@@ -89,7 +89,7 @@ class RuleStore:
             connection.execute(insert.on_conflict_do_update(index_elements=["rule_id"], set_=row))
 
     def set_state(self, rule_id: int, state: str, by: str | None = None) -> None:
-        """Pauses a rule (PAUSE) or resumes it (ACTIVE). Raises BadRule."""
+        """Pauses a rule (PAUSE), resumes or promotes it (ACTIVE), or puts it into the shadow (SHADOW). Raises BadRule."""
         self._edit(rule_id, by, rule_state=state)
 
     def delete(self, rule_id: int, by: str | None = None) -> None:

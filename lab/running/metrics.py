@@ -56,6 +56,9 @@ class Metrics:
         )
         self._routes = Counter("lab_route_events", "events of a route by outcome", ["route", "fate"], **one)
         self._alerts = Counter("lab_alerts", "alerts by rule and version", ["rule", "version"], **one)
+        self._shadow = Counter(
+            "lab_shadow_alerts", "alerts of rules in state SHADOW", ["rule", "version"], **one
+        )
         self._suppressed = Counter(
             "lab_suppressed_alerts", "alerts not given, as their rules say atMost", ["rule", "version"], **one
         )
@@ -113,6 +116,7 @@ class Metrics:
         self._route("other", stats.get("otherRoutes", {}))
         by_rule = (
             ("alertsByRule", self._alerts),
+            ("shadowByRule", self._shadow),
             ("suppressedByRule", self._suppressed),
             ("mutedByRule", self._muted),
         )

@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def check_output(path: Path, *inputs: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
-def check_different(one: Path | None, other: Path | None) -> None:
-    """Raises Usage if two output files are the same: the second would replace the first. Both may be /dev/null."""
-    if one and other and one.resolve() == other.resolve() and (one.is_file() or not one.exists()):
-        raise Usage(f"{one}: is written twice, expected two different files")
+def check_different(*files: Path | None) -> None:
+    """Raises Usage if two output files are the same: the second would replace the first. Several may be /dev/null."""
+    for one, other in combinations(filter(None, files), 2):
+        if one.resolve() == other.resolve() and (one.is_file() or not one.exists()):
+            raise Usage(f"{one}: is written twice, expected two different files")

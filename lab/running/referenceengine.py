@@ -72,7 +72,7 @@ class ReferenceEngine(BackgroundTask):
         reference.suppressed.clear()
         reference.muted.clear()
         out: dict[str, list[str]] = {name: [] for name in WRITTEN}
-        by_rule: Counter[str] = Counter()
+        by_rule, in_shadow = Counter[str](), Counter[str]()
         for name, record in taken:
             if name == "control":
                 ack = reference.control(record.line) | {"place": record.place, "logTime": record.log_time_ms}
@@ -82,15 +82,17 @@ class ReferenceEngine(BackgroundTask):
             reference.event(raw, record.place, record.log_time_ms)
             for letter in reference.dead_letters:
                 out["deadLetters"].append(dead_letter(letter["reason"], record.place, raw))
-            self._tell(out, by_rule, record.log_time_ms)
+            self._tell(out, by_rule, in_shadow, record.log_time_ms)
             reference.dead_letters.clear()
         if not self._waiting or self._waiting[0][1].log_time_ms >= start:
             reference.advance_to(start)
-        self._tell(out, by_rule)
+        self._tell(out, by_rule, in_shadow)
         reference.acks.clear()
         new = {name: reference.counts[name] - before[name] for name in COUNTS}
         stats = {"batch": self._batch, "keyGroups": [0, self._settings.key_groups - 1], **new}
         stats |= {"alerts": by_rule.total(), "alertsByRule": dict(by_rule)}
+        if in_shadow:
+            stats |= {"shadowAlerts": in_shadow.total(), "shadowByRule": dict(in_shadow)}
         for kind, held_back in (("suppressed", reference.suppressed), ("muted", reference.muted)):
             if held_back:
                 stats |= {kind: held_back.total(), f"{kind}ByRule": dict(held_back)}
@@ -108,11 +110,22 @@ class ReferenceEngine(BackgroundTask):
         self._batch += 1
         return len(taken)
 
-    def _tell(self, out: dict[str, list[str]], by_rule: Counter[str], log_time: int | None = None) -> None:
-        """Writes what there is for the alerts' log; `log_time`: of lines that do not have their own."""
-        for line in self._reference.alerts_and_withdrawals:
-            if isinstance(line, Alert):
-                by_rule[f"{line.rule_id}.{line.rule_version}"] += 1
-            dated = replace(line, log_time=line.log_time or log_time, alert_time=now_ms())
-            out["alerts"].append(dated.to_json())
-        self._reference.alerts_and_withdrawals.clear()
+    def _tell(
+        self,
+        out: dict[str, list[str]],
+        by_rule: Counter[str],
+        in_shadow: Counter[str],
+        log_time: int | None = None,
+    ) -> None:
+        """Writes what there is for the logs of alerts; `log_time`: of lines that do not have their own."""
+        told: dict[str, tuple[list, Counter[str]]] = {
+            "alerts": (self._reference.alerts_and_withdrawals, by_rule),
+            "shadow": (self._reference.shadow_alerts, in_shadow),
+        }
+        for name, (lines, counts) in told.items():
+            for line in lines:
+                if isinstance(line, Alert):
+                    counts[f"{line.rule_id}.{line.rule_version}"] += 1
+                dated = replace(line, log_time=line.log_time or log_time, alert_time=now_ms())
+                out[name].append(dated.to_json())
+            lines.clear()

@@ -44,13 +44,14 @@ def replay_to_files(
     batches: int | None = None,
     config_file: Path | None = None,
     alerts_file: Path | None = None,
+    shadow_file: Path | None = None,
     dead_letters_file: Path | None = None,
 ) -> None:
     """Replays events, writes or shows the alerts, and prints a summary as one JSON object. Other arguments as of `replay`.
 
     Raises Usage or PermissionError before the replay starts if a file cannot be written, or if both are one, and ValueError if all records were bad.
     """
-    outputs = (alerts_file, dead_letters_file)
+    outputs = (alerts_file, shadow_file, dead_letters_file)
     for path in filter(None, outputs):
         check_output(path, Path(events_place), rules_file)
     check_different(*outputs)
@@ -65,7 +66,8 @@ def replay_to_files(
         batches=batches,
         config_file=config_file,
     )
-    for file, lines in zip(outputs, (result.alert_lines, map(json.dumps, result.dead_letters))):
+    written = result.alert_lines, result.shadow_lines, map(json.dumps, result.dead_letters)
+    for file, lines in zip(outputs, written):
         if file:
             write_output(file, (f"{line}\n" for line in lines))
     if not alerts_file:

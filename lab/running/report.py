@@ -38,6 +38,8 @@ def report_sentences(subject: str, counts: Mapping[str, int], routes: RouteTalli
         of_each = f"Over {number:,} routes (an event counts once on each)" if number > 1 else "On one route"
         returns = RETURN_WORDS if any(counts.get(name) for name in RETURN_WORDS) else {}
         yield f"{of_each}: {describe_counts(counts, FATE_WORDS | returns)}."
+    if shadow := counts.get("shadowAlerts"):
+        yield f"{shadow:,} alerts in the shadow log, of rules in state SHADOW."
     if suppressed := counts.get("suppressed"):
         yield f"{suppressed:,} alerts suppressed, as their rules say at most how many."
     if muted := counts.get("muted"):
@@ -64,6 +66,7 @@ class StatsReport:
         # where the newest micro-batch of which a line came ends in the events' sources, by their numbers
         self.events_end: Mapping[str, int] | None = None
         self.routes = RouteTallies()
+        self.shadow: Counter[int] = Counter()  # alerts in the shadow log, by rule id
         self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
         self.muted: Counter[int] = Counter()  # likewise, as their rule or group is muted
         self._spans_ms: list[tuple[int, int]] = []  # of the micro-batches of the last call of `read`
@@ -133,9 +136,13 @@ class StatsReport:
             begun_ms = max(times["decode" if chosen_before else "start"], ended_ms)
             self._spans_ms.append((min(begun_ms, times["end"]), times["end"]))
         self._stored.update({int(kg): n for kg, n in stats.get("stored", {}).items()})
-        counts = (*COUNTS, "alerts", "suppressed", "muted", "datedLikeSeconds", "nanAsNull")
+        counts = (*COUNTS, "alerts", "shadowAlerts", "suppressed", "muted", "datedLikeSeconds", "nanAsNull")
         new.update({name: stats.get(name, 0) for name in counts})
-        for counter, of in ((self.suppressed, "suppressedByRule"), (self.muted, "mutedByRule")):
+        for counter, of in (
+            (self.shadow, "shadowByRule"),
+            (self.suppressed, "suppressedByRule"),
+            (self.muted, "mutedByRule"),
+        ):
             for name, count in stats.get(of, {}).items():
                 rule_id = name.partition(".")[0]
                 if rule_id.isdecimal() and (int(rule_id) in counter or len(counter) < MAX_RULES):

@@ -127,7 +127,7 @@ class RuleDesk(Panel):
     def update(self, studio: "Studio") -> None:
         """Shows the rules of a studio, its acknowledgements, and how often each rule fired."""
         self._fired, report = studio.fired, studio.report
-        self._suppressed, self._muted = report.suppressed, report.muted
+        self._shadow, self._suppressed, self._muted = report.shadow, report.suppressed, report.muted
         self._answered(studio.acks.since(self._acks_seen))
         self._acks_seen = studio.acks.total
         self.redraw()
@@ -137,8 +137,10 @@ class RuleDesk(Panel):
             self.hints.show(self._draft)
 
     def _alerts_of(self, rule_id: int) -> str:
-        """How many alerts a rule gave, and how many more it would have given without `atMost` and mutes."""
+        """How many alerts a rule gave, and how many more it gave in the shadow, or would have given without `atMost` and mutes."""
         count = f"{self._fired[rule_id]:,}"
+        if shadow := self._shadow[rule_id]:
+            count = say("{count} (+ {more} in the shadow)", count=count, more=f"{shadow:,}")
         if suppressed := self._suppressed[rule_id]:
             count = say("{count} (+ {more} suppressed)", count=count, more=f"{suppressed:,}")
         if muted := self._muted[rule_id]:

@@ -81,8 +81,10 @@ class RuleForm(widgets.VBox):
         # a number of the browser has 53 bits only; its placeholder is the id of a new rule, which counts if this is empty
         self.rule_id = widgets.Text(description=say("rule id"), placeholder="1")
         self.rule_id.tooltip = say("empty: the next free id")
-        self.state = widgets.Dropdown(options=["ACTIVE", "PAUSE"], description=say("state"))
-        self.state.tooltip = say("PAUSE: the rule keeps its events but does not alert")
+        self.state = widgets.Dropdown(options=["ACTIVE", "PAUSE", "SHADOW"], description=say("state"))
+        self.state.tooltip = say(
+            "PAUSE: the rule keeps its events but does not alert; SHADOW: its alerts go to a log of their own"
+        )
         self.group_by = OrderedToggles(say("grouped by"), say("group by this field"), schema.names, roles)
         self.unique = OrderedToggles(
             say("unique"), say("count distinct values of this field"), schema.names, roles

@@ -32,6 +32,7 @@ from tests.engine.randomlogs import (
     with_patterns,
     with_returns,
     with_rules_again,
+    with_shadow,
 )
 from tests.engine.test_inprocess import Dated, assert_same
 from tests.strategies import DERIVED, LEGS, LOG_STEPS, PAIRS, PAUSES, RETURNS
@@ -82,6 +83,9 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     patterns = random.Random(f"{seed}/patterns")
     if patterns.random() < 0.2:
         log = with_patterns(patterns, log)
+    shadow = random.Random(f"{seed}/shadow")
+    if shadow.random() < 0.4:
+        log = with_shadow(shadow, log)
     legs = random.Random(f"{seed}/legs")
     if legs.random() < 0.2:
         log, schema = with_legs(legs, log), replace(schema, legs=LEGS)

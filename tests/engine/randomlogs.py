@@ -245,6 +245,23 @@ def with_rules_again(rng: random.Random, log: list[Entry]) -> list[Entry]:
     return again
 
 
+def with_shadow(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with some of its rules in state SHADOW, and with rules that are promoted, whole or by their state alone."""
+    often, found = rng.choice([0.2, 0.6, 1]), list[Entry]()
+    said: dict[int, dict] = {}
+    for kind, text in log:
+        if kind == "control" and b"window" in text and rng.random() < often:
+            rule = said[json.loads(text)["ruleId"]] = json.loads(text) | {"ruleState": "SHADOW"}
+            text = json.dumps(rule).encode()
+        found.append((kind, text))
+        if said and rng.random() < 0.05:
+            rule = rng.choice([*said.values()])
+            state = {"ruleState": rng.choice(["ACTIVE", "ACTIVE", "SHADOW", "PAUSE"])}
+            whole = rule if rng.random() < 0.5 else {"ruleId": rule["ruleId"]}
+            found.append(("control", json.dumps(whole | state).encode()))
+    return found
+
+
 def with_absence(rng: random.Random, log: list[Entry]) -> list[Entry]:
     """The log with some of its rules as rules that say `absence`."""
     often = rng.choice([0.2, 0.5, 1])

@@ -48,21 +48,25 @@ def assert_same(out: Mapping[str, Sequence[str]], reference: Reference, tasks: i
 
     got = sorted(without(line, "logTime", "alertTime") for line in out["alerts"])
     assert got == sorted(without(told.to_json(), "logTime") for told in reference.alerts_and_withdrawals)
+    shadow = sorted(without(line, "logTime", "alertTime") for line in out.get("shadow", ()))
+    assert shadow == sorted(without(told.to_json(), "logTime") for told in reference.shadow_alerts)
     acks = [without(line, "logTime", "place") for line in only_answers(out["acks"])]
     assert acks == [json.dumps(ack) for ack in reference.acks]
     letters = sorted(json.loads(line)["reason"] for line in out["deadLetters"])
     assert letters == sorted(letter["reason"] for letter in reference.dead_letters)
     counts, tallies = dict.fromkeys((*COUNTS, "nanAsNull"), 0), RouteTallies()
-    suppressed, muted = Counter[str](), Counter[str]()
+    suppressed, muted, in_shadow = Counter[str](), Counter[str](), Counter[str]()
     for stats in map(json.loads, out["stats"]):
         tallies.add_stats(stats)
         suppressed.update(stats.get("suppressedByRule", {}))
         muted.update(stats.get("mutedByRule", {}))
+        in_shadow.update(stats.get("shadowByRule", {}))
         for name in counts:
             counts[name] += stats.get(name, 0)
     assert counts == {**reference.counts, "nanAsNull": reference.nan_as_null.total()}
     assert suppressed == reference.suppressed
     assert muted == reference.muted
+    assert in_shadow == Counter(f"{each.rule_id}.{each.rule_version}" for each in reference.shadow_alerts)
     found, expected = told(tallies), told(reference.tallies)
     assert {route: fates for route, (*_, fates) in found.items()} == {
         route: fates for route, (*_, fates) in expected.items()

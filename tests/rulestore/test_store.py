@@ -160,7 +160,7 @@ def test_the_database_refuses_a_row_that_the_engine_would_reject(store):
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({"rule_state": "DELETE"}, "rule_state is ACTIVE or PAUSE"),
+        ({"rule_state": "DELETE"}, "rule_state is ACTIVE, PAUSE or SHADOW"),
         ({"limit_operator_type": ">"}, "limit_operator_type is GREATER, LESS_EQUAL, or another name"),
         ({"window_seconds": 0}, "window_seconds is 1 to 316224000"),
         ({"action": "notify"}, "action and ttl_seconds need each other"),

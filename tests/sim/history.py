@@ -133,6 +133,7 @@ def random_history(seed: int, loop: bool = False) -> History:
     settings["slice"] = random.Random(f"{of}/slice").choice([1, 1, 3, 8192])
     settings["derived"] = not settings["rows"] and random.Random(f"{of}/derived").random() < 0.3
     settings["lists"] = random.Random(f"{of}/lists").random() < 0.3
+    settings["shadow"] = random.Random(f"{of}/shadow").choice([0, 0, 0.3, 0.8])
     settings["witnesses"] = random.Random(f"{of}/witnesses").choice([1, 1, 2, 4])
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
@@ -180,6 +181,7 @@ class Habits:
         self.made: list[dict] = []  # events that may be taken back
         self.derived = random.Random(f"{settings}/derived")
         self.lists = random.Random(f"{settings}/lists")
+        self.shadow = random.Random(f"{settings}/shadow")
         self.newest: dict = {}  # the newest event
         self.ahead = random.Random(f"{settings}/ahead")
         self.dated_ahead = self.ahead.choice(AHEAD)
@@ -203,6 +205,8 @@ class Habits:
             return self.append("control", self.rng.choice(BAD_RULES))
         if message.get("limit") or message.get("absence"):
             self.last[message["ruleId"]] = message
+            if self.shadow.random() < self.settings["shadow"]:  # the same rule active later is its promotion
+                message = message | {"ruleState": "SHADOW"}
         return self.append("control", json.dumps(message).encode())
 
     def rule(self) -> Action:

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import pairwise
@@ -10,6 +11,7 @@ import numpy as np
 
 from lab.engine.compiled.rulenumbers import transport_columns
 from lab.model.aggregation import SPOKE, WHERE
+from lab.model.alerts import Alert, Withdrawal
 from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of
@@ -69,9 +71,10 @@ def differences(shop: Shop, max_lines: int = 3) -> list[str]:
         late = before[4] or after[4]
         if before[0] > after[0] or (not late and before[:4] > after[:4]):
             return [f"not in log order: {before} before {after}"]
-    reference, log_times = reference_of(shop, order)
+    reference, log_times, of_shadow = reference_of(shop, order)
     found = [
-        *_compared("alerts", Counter(_alerts(reference, log_times)), _delivered_alerts(shop)),
+        *_compared("alerts", _dated(reference.alerts_and_withdrawals, log_times), _alerts(shop, "alerts")),
+        *_compared("shadow alerts", _dated(reference.shadow_alerts, of_shadow), _alerts(shop, "shadow")),
         *_compared("acks", Counter(_acks(reference, order)), _delivered(shop, "acks")),
         *_compared("dead letters", Counter(_letters(reference)), _delivered(shop, "deadLetters")),
         *_counts(shop, reference),
@@ -87,8 +90,8 @@ def differences(shop: Shop, max_lines: int = 3) -> list[str]:
 
 def reference_of(
     shop: Shop, order: list[tuple], key_groups: int | None = None
-) -> tuple[Reference, list[int]]:
-    """The reference that has seen all, and the log time of each of its lines."""
+) -> tuple[Reference, list[int], list[int]]:
+    """The reference that has seen all, and the log time of each of its lines for the alerts log and for the shadow log."""
     settings = shop.settings
     reference = Reference(
         settings.schema,
@@ -97,17 +100,22 @@ def reference_of(
         max_future_ms=settings.max_future_ms,
         key_groups=key_groups or settings.key_groups,
     )
-    log_times: list[int] = []
+    log_times, of_shadow = list[int](), list[int]()
+
+    def date(log_time: int) -> None:
+        log_times.extend([log_time] * (len(reference.alerts_and_withdrawals) - len(log_times)))
+        of_shadow.extend([log_time] * (len(reference.shadow_alerts) - len(of_shadow)))
+
     for each in order:
         if each[1] == EVENT["control"]:
             reference.control(each[5], each[0])
         else:
             reference.event(each[5], each[6], each[0])
-        log_times += [each[0]] * (len(reference.alerts_and_withdrawals) - len(log_times))
+        date(each[0])
     if planned := shop.planned():
         reference.advance_to(planned[-1][0]["cut"])
-        log_times += [0] * (len(reference.alerts_and_withdrawals) - len(log_times))
-    return reference, log_times
+        date(0)
+    return reference, log_times, of_shadow
 
 
 def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
@@ -115,11 +123,11 @@ def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
     return [f"{what}: missing {missing[:2]}, too many {extra[:2]}"] if missing or extra else []
 
 
-def _alerts(reference: Reference, log_times: list[int]) -> list[str]:
-    return [
+def _dated(lines: Sequence[Alert | Withdrawal], log_times: list[int]) -> Counter:
+    return Counter(
         replace(told, log_time=told.log_time or at).to_json()[:-1]
-        for told, at in zip(reference.alerts_and_withdrawals, log_times, strict=True)
-    ]
+        for told, at in zip(lines, log_times, strict=True)
+    )
 
 
 def _acks(reference: Reference, order: list[tuple]) -> list[str]:
@@ -156,8 +164,8 @@ def _lines(shop: Shop, log: str, plain=lambda line: line) -> list[str]:
     return lines
 
 
-def _delivered_alerts(shop: Shop) -> Counter:
-    return Counter(_lines(shop, "alerts", lambda line: line.rsplit(',"alertTime"', 1)[0]))
+def _alerts(shop: Shop, log: str) -> Counter:
+    return Counter(_lines(shop, log, lambda line: line.rsplit(',"alertTime"', 1)[0]))
 
 
 def _acked(shop: Shop) -> list[dict]:
@@ -205,7 +213,7 @@ def _key_groups(shop: Shop, reference: Reference, order: list[tuple]) -> list[st
             newest = max(newest, time)
             if time < newest - reference.max_out_of_orderness_ms:
                 return []
-    other, _ = reference_of(shop, order, key_groups=1 if reference.key_groups > 1 else 16)
+    other, *_ = reference_of(shop, order, key_groups=1 if reference.key_groups > 1 else 16)
     alerts, others = (
         Counter(line.to_json() for line in of.alerts_and_withdrawals) for of in (reference, other)
     )

@@ -100,7 +100,7 @@ class Planner:
         """
         saved = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)
         rules = saved.ledger.book.rules.values()
-        awaits = any(rule.absence and rule.state == "ACTIVE" for rule in rules)
+        awaits = any(rule.absence and rule.is_judged for rule in rules)
         return start["cut"] + LOOKS_MS if awaits else None
 
     def current_ends(self) -> Ends:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lab.logs.config import Config
 
 READ = ("events", "control")
-WRITTEN = ("alerts", "acks", "deadLetters", "stats")
+WRITTEN = ("alerts", "shadow", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
 COMPACTED_LOGS = ("control", "restrictions")  # as topics, they keep the last record of each key
 KEPT_LOGS = (*COMPACTED_LOGS, "acks")  # no record expires: acks say which rule a version is
@@ -93,7 +93,7 @@ class Logs(Protocol):
         return Path("checkpoint")
 
     def log(self, name: str) -> Log:
-        """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
+        """The log `events`, `control`, `alerts`, `shadow`, `acks`, `deadLetters` or `stats`."""
 
     def log_name(self, name: str) -> str:
         """The name that the log has where it is stored."""

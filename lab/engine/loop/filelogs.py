@@ -85,7 +85,7 @@ class FileLogs(Logs):
         return self.folder / "checkpoint"
 
     def log(self, name: str) -> FileLog:
-        """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
+        """The log `events`, `control`, `alerts`, `shadow`, `acks`, `deadLetters` or `stats`."""
         return FileLog(self.log_folder(name), retention_ms=None if name in KEPT_LOGS else WEEK_MS)
 
     def log_folder(self, name: str) -> Path:

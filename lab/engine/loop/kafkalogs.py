@@ -106,7 +106,7 @@ class KafkaLogs(Logs):
         return self.address
 
     def log(self, name: str) -> "KafkaLog":
-        """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
+        """The log `events`, `control`, `alerts`, `shadow`, `acks`, `deadLetters` or `stats`."""
         from lab.logs.kafka import KafkaLog
 
         return KafkaLog(self.cluster, self.topic(name))

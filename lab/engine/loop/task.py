@@ -80,7 +80,8 @@ def deliverable_output(
 ) -> TaskOutput:
     """The lines of a task for all logs, with its line of the stats log; logs that get nothing are left out."""
     letters, acks = report.dead_letters, result.acknowledgements
-    output = {"alerts": result.alerts, "deadLetters": KeyedLines([""] * len(letters), JoinedLines(letters))}
+    output = {"alerts": result.alerts, "shadow": result.shadow_alerts}
+    output["deadLetters"] = KeyedLines([""] * len(letters), JoinedLines(letters))
     if state.low_key_group == 0:  # one task speaks for all
         ids = [str(ack.get("ruleId", ack.get("list", ""))) for ack in acks]
         output["acks"] = KeyedLines(ids, JoinedLines(map(json.dumps, acks)))

@@ -146,6 +146,14 @@ def without_muted(
     return alert_rows[~gone], muted
 
 
+def split_shadow(store: RouteStore, alert_rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the alerts of rules that are ACTIVE, and of those in state SHADOW."""
+    in_shadow = np.array([rule.state == "SHADOW" for rule in store.rules])[alert_rows[:, layout.RULE]]
+    return (
+        (alert_rows[~in_shadow], alert_rows[in_shadow]) if in_shadow.any() else (alert_rows, alert_rows[:0])
+    )
+
+
 def _after_aggregate(
     operator: str, limit: str, rule: Rule, conditions: Iterable[MeasuredCondition] = ()
 ) -> str:

@@ -57,7 +57,8 @@ class StoreArrays:
         self.rules, self.keeps = rules, bool(kept)
         self.value_columns = value_columns(self.fields, self.schema)
         self.widest_ms = max(rule.widest_ms for rule in rules)
-        self.keys, self.numbers = rules_to_arrays(rules, self.fields, self.schema, kept)
+        active = tuple(rule.as_active for rule in rules)
+        self.keys, self.numbers = rules_to_arrays(active, self.fields, self.schema, kept)
         self.when_columns = int(self.numbers.when_bits[:, 0].max()) + 1
         self.lanes = sum(key.accumulator.lanes for key in self.keys)  # of one group
         # aggregates that are reset when their rule fires
@@ -296,7 +297,7 @@ def estimated_bytes(
     schema: Schema, route: Route, fields: list[str], rules: tuple[Rule, ...], events: int, groups: int
 ) -> int:
     """About how many bytes the arrays of a route take for so many events and groups, if each group has its accumulators."""
-    keys, _ = rules_to_arrays(rules, fields, schema)
+    keys, _ = rules_to_arrays(tuple(rule.as_active for rule in rules), fields, schema)
     queues = sum(key.accumulator.queues for key in keys)
     words_of_event = layout.VALUES + len(value_columns(fields, schema)) + queues
     words_of_blocks = 2 * (layout.NEWER_BLOCK + 1 + LANES * len(keys)) / HALF

@@ -102,6 +102,7 @@ class BatchStats:
         self.counts: Counter[str] = Counter()
         self._by_key_group = np.zeros(key_groups, np.int64)
         self._by_rule: Counter[str] = Counter()
+        self._shadow: Counter[str] = Counter()
         self._suppressed: Counter[str] = Counter()
         self._muted: Counter[str] = Counter()
         self._routes, self._examples_left = RouteTallies(at_most=MAX_RULES), EXAMPLES
@@ -130,7 +131,7 @@ class BatchStats:
                 self._examples_left -= 1
                 examples[n] = make(store, columns, int(np.argmax(fates == fate)))
         by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
-        fired = np.bincount(alert_rows[first_rows, RULE])
+        fired = np.bincount(alert_rows[first_rows, RULE], minlength=len(store.rules))
         suppressed = np.bincount(alert_rows[alert_rows[:, CONDITION] == SUPPRESSED, RULE])
         of_rules = fired, suppressed, muted_by_rule
         return StoreCounts(store, counts, by_key_group, *of_rules, (examples[0], examples[1]))
@@ -141,8 +142,10 @@ class BatchStats:
         self.counts.update(fates)
         self._routes.add(counts.store.route, rules[0].rule_id, len(rules), fates, *counts.examples)
         self._by_key_group += counts.stored_by_key_group
+        in_shadow = np.array([rule.state == "SHADOW" for rule in rules])
         for name, of_rows, by_rule in (
-            ("alerts", counts.alerts_by_rule, self._by_rule),
+            ("alerts", counts.alerts_by_rule * ~in_shadow, self._by_rule),
+            ("shadowAlerts", counts.alerts_by_rule * in_shadow, self._shadow),
             ("suppressed", counts.suppressed_by_rule, self._suppressed),
             ("muted", counts.muted_by_rule, self._muted),
         ):
@@ -150,9 +153,15 @@ class BatchStats:
                 self.counts[name] += int(of_rows[row])
                 by_rule[f"{rules[row].rule_id}.{rules[row].version}"] += int(of_rows[row])
 
-    def add_absence_alerts(self, alerts: Iterable[Alert], muted: Iterable[Alert]) -> None:
+    def add_absence_alerts(
+        self, alerts: Iterable[Alert], muted: Iterable[Alert], shadow: Iterable[Alert]
+    ) -> None:
         """Adds alerts that no event of the batch raised."""
-        for name, some, by_rule in (("alerts", alerts, self._by_rule), ("muted", muted, self._muted)):
+        for name, some, by_rule in (
+            ("alerts", alerts, self._by_rule),
+            ("muted", muted, self._muted),
+            ("shadowAlerts", shadow, self._shadow),
+        ):
             for alert in some:
                 self.counts[name] += 1
                 by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
@@ -177,6 +186,7 @@ class BatchStats:
         stats["groups"] = sum(store.group_count for store in stores)
         by_name = {
             "alertsByRule": largest_counts_and_other(self._by_rule),
+            "shadowByRule": largest_counts_and_other(self._shadow),
             "suppressedByRule": largest_counts_and_other(self._suppressed),
             "mutedByRule": largest_counts_and_other(self._muted),
             "deadLettersBy": report.dead_letters_by_kind,

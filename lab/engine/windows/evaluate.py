@@ -33,6 +33,7 @@ from lab.engine.windows import arrays, shared
 from lab.engine.windows.alertlines import (
     alert_lines,
     first_row_of_each_alert,
+    split_shadow,
     withdrawal_lines,
     without_muted,
 )
@@ -61,9 +62,10 @@ class Envelope:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What evaluating a micro-batch gives."""
+    """What evaluating a micro-batch gives; `shadow_alerts`: of rules in state SHADOW."""
 
     alerts: KeyedLines
+    shadow_alerts: KeyedLines
     acknowledgements: list[Acknowledgement]
     stats: BatchStats
 
@@ -81,7 +83,9 @@ class Windows:
         self.ledger = Ledger.from_rules((), settings.schema)
         self.stores: dict[int, RouteStore] = {}
         self.waits: dict[int, list[Waits]] = {}  # of each store
-        self._muted: list[Alert] = []  # alerts of what has not come, in the batch that is evaluated
+        # alerts of what has not come, in the batch that is evaluated
+        self._muted: list[Alert] = []
+        self._in_shadow: list[Alert] = []
         self.begin_epoch(0, ())
 
     def begin_epoch(
@@ -147,10 +151,11 @@ class Windows:
         *times, self.newest_times = [newest_times([*before, *part]) for part in newest_times_ms]
         self.reached = max(self.reached, reached_log_ms)
         dated = list(zip(changes, times, strict=True))
-        alerts, stats = KeyedLines([], JoinedLines()), BatchStats(self.settings.key_groups)
+        alerts, shadow = KeyedLines([], JoinedLines()), KeyedLines([], JoinedLines())
+        stats = BatchStats(self.settings.key_groups)
         places: list[np.ndarray] = []  # of alerts, if events can be taken back
         never: list[DueAlert] = []  # alerts of what has not come
-        self._muted = []
+        self._muted, self._in_shadow = [], []
         acks: list[Acknowledgement] = []
         done = 0
         in_order = sorted(envelopes, key=lambda each: (each.control_messages_before, each.store_number))
@@ -168,16 +173,18 @@ class Windows:
                     for count, *part in zip(rows, parts, seqs, parts.values(), strict=True)
                 ]
             )
-            for number, (counts, lines, due, place) in zip(parts, evaluated, strict=True):
+            for number, (counts, lines, shadow_lines, due, place) in zip(parts, evaluated, strict=True):
                 stats.add(counts)
                 never += self._raise_later(number, due)
                 places += [place]
                 alerts.extend(lines)
+                shadow.extend(shadow_lines)
         acks += self._change(dated[done:], never)
         never += self._advance_to(self.reached, max(self.newest_times, default=BEFORE_ALL))
         of_never = [each.alert for each in never]
-        stats.add_absence_alerts(of_never, self._muted)
+        stats.add_absence_alerts(of_never, self._muted, self._in_shadow)
         alerts.extend(_lines(of_never))
+        shadow.extend(_lines(self._in_shadow))
         if self.schema.taken_back:
             alerts = sort_by_log_position(
                 alerts, [*places, log_positions_of_due_alerts([each.until_ms for each in never])]
@@ -185,7 +192,7 @@ class Windows:
         self.stored += stats.stored_events
         # one at most: events wait
         any(store.make_room_ahead(stats.stored_events) for store in self.stores.values())
-        return BatchResult(alerts, acks, stats)
+        return BatchResult(alerts, shadow, acks, stats)
 
     def _evaluate(
         self,
@@ -195,11 +202,11 @@ class Windows:
         number: int,
         seq: int,
         envelopes: Sequence[Envelope],
-    ) -> Steps[tuple[StoreCounts, KeyedLines, list[DueAlert], np.ndarray]]:
+    ) -> Steps[tuple[StoreCounts, KeyedLines, KeyedLines, list[DueAlert], np.ndarray]]:
         """Evaluates the events of one store that lie between two control messages.
 
         `after`: how many control messages precede them. `newest`: the newest event time of the log before them. `number`: of the store. `seq`: of its
-        first event. Also returns the log positions of the lines if events can be taken back.
+        first event. Returns counts, the lines of the alerts log and of the shadow log, and alerts of what has not come. Also returns the log positions of the lines if events can be taken back.
         """
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
@@ -209,13 +216,18 @@ class Windows:
         waits = self.waits.get(number, ())
         due = [alert for each in waits for alert in each.add_events(store, columns, fates, seq)]
         fired, muted = without_muted(store, columns, fired, self.ledger.book)
+        counts = stats.count_store_events(
+            store, columns, fates, fired, first_row_of_each_alert(store, fired), muted
+        )
+        fired, in_shadow = split_shadow(store, fired)
         first = first_row_of_each_alert(store, fired)
         lines, places = alert_lines(store, columns, fired, first, now_ms()), log_positions_of_due_alerts([])
+        shadow = alert_lines(store, columns, in_shadow, first_row_of_each_alert(store, in_shadow), now_ms())
         if self.schema.taken_back:
             withdrawn, rows = withdrawal_lines(store, columns, fates, now_ms())
             lines.extend(withdrawn)
             places = log_positions_of_rows(columns, np.append(fired[first, ROW], rows), after)
-        return stats.count_store_events(store, columns, fates, fired, first, muted), lines, due, places
+        return counts, lines, shadow, due, places
 
     def _advance_to(self, live_ms: int, newest_ms: int) -> list[DueAlert]:
         """The alerts of `absence` that are due when all records logged before `live_ms` have been read."""
@@ -226,7 +238,7 @@ class Windows:
         return found
 
     def _raise_later(self, number: int, due: Sequence[DueAlert]) -> list[DueAlert]:
-        """Those of the alerts that are not muted; lets a store know which of its events alerted after they had been evaluated, where that matters."""
+        """Those of the alerts that are of the alerts log, and not muted; lets a store know which of its events alerted after they had been evaluated, where that matters."""
         if due and self.schema.taken_back:
             self.stores[number].record_later_alerts(due, self.seq)
             self.seq += len(due)
@@ -235,6 +247,8 @@ class Windows:
             entry = muted_entry(each.alert.rule_id, each.alert.group)
             if self.ledger.book.is_muted(entry, each.alert.event_time):
                 self._muted.append(each.alert)
+            elif self.ledger.book.rules[each.alert.rule_id].state == "SHADOW":
+                self._in_shadow.append(each.alert)
             else:
                 given.append(each)
         return given
@@ -276,7 +290,8 @@ class Windows:
                 each
                 for each in waits
                 if ack.get("controlType") != "CLEAR_STATE_ALL"
-                and each.rule == self.ledger.book.rules.get(each.rule.rule_id)
+                and (now := self.ledger.book.rules.get(each.rule.rule_id))
+                and each.rule.as_active == now.as_active
             ]
 
     def _sync_stores(self, before: dict[int, dict[int, int]], forgotten: dict[int, int]) -> None:
@@ -320,7 +335,7 @@ class Windows:
 def active_absence_rules_by_store(plans: Iterable[RoutePlan]) -> list[tuple[int, Rule]]:
     """The rules in force that say `absence`, with their stores."""
     rules = ((plan.entry.store, rule) for plan in plans for rule in plan.rules)
-    return [(number, rule) for number, rule in rules if rule.absence and rule.state == "ACTIVE"]
+    return [(number, rule) for number, rule in rules if rule.absence and rule.is_judged]
 
 
 def _lines(alerts: Iterable[Alert]) -> KeyedLines:
