@@ -25,6 +25,7 @@ DERIVED = (
     ("next", "userId * 2 + 1"),
     ("label", 'concat(day, "/", lower(place), "/", length(ip) + hour(eventTime))'),
     ("rest", "(amount - userId) % 1.5"),
+    ("spot", "place(rest * 50, amount % 180)"),
 )
 DERIVED_WHENS = (
     *("twice > amount", 'pair startsWith "["', 'day = "1969-12-31"', "place != country and rest < 1"),
@@ -97,6 +98,10 @@ PAUSES = (1, 1_001, 61_000, 7 * MINUTE)  # before a cut, ms
 COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK")
 
 
+# of aggregates of the field that a rule names, whatever it is
+FUNCTIONS = [name for name, row in AGGREGATES.items() if row.argument_kind != "unique" and not row.of_place]
+
+
 def with_windows_of_functions(rule: dict) -> dict:
     """A rule, or a part of one, in which an aggregate of the judged event alone has no window but the shortest."""
     parts: dict[str, object] = {}
@@ -109,6 +114,8 @@ def with_windows_of_functions(rule: dict) -> dict:
     counts = rule.get("aggregateFieldName") in COUNTING
     if not counts and not AGGREGATES[rule["aggregatorFunctionType"]].has_window:
         parts |= {"window": "1s", "excludeCurrent": None, "lastEvents": None}
+    if not counts and AGGREGATES[rule["aggregatorFunctionType"]].of_pair:
+        parts |= {"excludeCurrent": None, "lastEvents": None}
     return rule | parts
 
 
@@ -171,9 +178,7 @@ def rules(draw, absence: bool = False):
     elif kind == 1:
         rule |= {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": draw(st.sampled_from(UNIQUE))}
     else:
-        functions = st.sampled_from(
-            [name for name, row in AGGREGATES.items() if row.argument_kind != "unique"]
-        )
+        functions = st.sampled_from(FUNCTIONS)
         fields = st.sampled_from(["amount", "amount", "amount", "userId"])
         rule |= {"aggregateFieldName": draw(fields), "aggregatorFunctionType": draw(functions)}
     if draw(st.integers(0, 4)) == 0:
@@ -201,7 +206,10 @@ def rules(draw, absence: bool = False):
 @st.composite
 def aggregations(draw, comparable: bool = False):
     """The attributes of an aggregation; `comparable`: of one that a limit can be a multiple of."""
-    functions = [name for name, each in AGGREGATES.items() if not comparable or not each.resets]
+    functions = [
+        "UNIQUE_COUNT",
+        *(name for name in FUNCTIONS if not comparable or not AGGREGATES[name].resets),
+    ]
     of = {
         "aggregatorFunctionType": draw(st.sampled_from(functions)),
         "window": draw(st.sampled_from(WINDOWS)),

@@ -10,8 +10,11 @@ from fractions import Fraction
 from math import floor, inf, isqrt
 from typing import Any, NamedTuple
 
+from lab.model.distance import metres_between
+
 Exact = Decimal | Fraction | int
 PLACES = 6  # after the point, of a reported value that is not exact
+A_PLACE = "a place, which is a derived field"
 ARGUMENTS = {"events": "events", "field": "a numeric field", "unique": "one or more fields"}
 
 
@@ -25,7 +28,8 @@ class Aggregate(NamedTuple):
     one matters no longer: it is compiled, so it is simple arithmetic.
     `other_names`: in other languages. `resets`: it counts only since its rule fired. `instead`: the aggregate that stands for it in a
     limit, which is a multiple of what is measured. `least`: no value is below. `is_multiple`: of the field's last digit.
-    `of_events_before`: the judged event never counts for it. `percent`: as "ordered", which value it is: see `percentile`; 50 for `median`.
+    `of_events_before`: the judged event never counts for it. `of_pair`: it is of the judged event, if it counts, and of the last that counts before it.
+    `of_place`: its field is a place, see `lab.model.distance`. `percent`: as "ordered", which value it is: see `percentile`; 50 for `median`.
     `result`, `maintained`: for the documentation's tables.
     """
 
@@ -43,6 +47,8 @@ class Aggregate(NamedTuple):
     least: float = -inf
     is_multiple: bool = False
     of_events_before: bool = False
+    of_pair: bool = False
+    of_place: bool = False
     percent: int = 0
     result: str = ""
     maintained: str = ""
@@ -65,7 +71,7 @@ class Aggregate(NamedTuple):
     @property
     def rules_markdown_row(self) -> str:
         """Its row in docs/rules.md."""
-        return f"| `{self.name}` | {ARGUMENTS[self.argument_kind]} | {self.result} |"
+        return f"| `{self.name}` | {A_PLACE if self.of_place else ARGUMENTS[self.argument_kind]} | {self.result} |"
 
 
 def mean(values: Sequence[Exact]) -> Fraction:
@@ -179,6 +185,11 @@ def _percentiles(*percents: int) -> Iterator[Aggregate]:
         )
 
 
+def supersedes_always(value: Exact, older: Exact) -> bool:
+    """Of the last event only the newest one matters."""
+    return True
+
+
 A_QUEUE = "a queue of the events that no newer event supersedes (a monotonic queue)"
 SHOWN = "reported half-even to 6 decimal places"
 AGGREGATES = {
@@ -240,12 +251,36 @@ AGGREGATES = {
             maintained="nothing",
         ),
         Aggregate(
-            *("PREVIOUS", "field", 1, lambda values: values[-1], "queue", lambda value, older: True),
+            *("PREVIOUS", "field", 1, lambda values: values[-1], "queue", supersedes_always),
             other_names=("LAG", "PREV", "BEFORE"),
             is_multiple=True,
             of_events_before=True,
             result="the value of the event before, in order of time; of several at one time, of the one that came last",
             maintained="a queue of one event",
+        ),
+        Aggregate(
+            *("CHANGE", "field", 1, lambda values: values[-1] - values[-2], "queue", supersedes_always),
+            other_names=("GAP", "DELTA", "DIFF", "DIFFERENCE"),
+            is_multiple=True,
+            of_pair=True,
+            result="the value of the event less that of the event before; of the event time, the gap in milliseconds",
+            maintained="the same, and the event itself",
+        ),
+        Aggregate(
+            *(
+                "DISTANCE",
+                "field",
+                0,
+                lambda values: metres_between(*values[-2:]),
+                "queue",
+                supersedes_always,
+            ),
+            least=0,
+            is_multiple=True,
+            of_pair=True,
+            of_place=True,
+            result="whole metres from the place of the event before, along the great circle",
+            maintained="the same, and the event itself",
         ),
         Aggregate(
             *("MEDIAN", "field", 1, median, "ordered"),

@@ -94,9 +94,9 @@ class Aggregation:
         """What it measures over the events that count, exactly; None if there are none and it is no count."""
         aggregate = AGGREGATES[self.function]
         if aggregate.argument_kind == "field":
-            return (
-                aggregate.measure([event[self.field] for event in events]) if events and self.field else None
-            )
+            if not self.field or len(events) <= aggregate.of_pair:
+                return None
+            return aggregate.measure([event[self.field] for event in events])
         return aggregate.measure([tuple(event[name] for name in self.unique) for event in events])
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from lab.model.conditions import Token, TokenReader, quote_text
+from lab.model.distance import DEGREE, QUARTER, metres_between, pack_place
 from lab.model.field import MAX_TEXT, Field, Value
 from lab.model.formatting import expected_message, unknown_name_message
 from lab.model.jsontext import BadRecord
@@ -174,6 +176,11 @@ def call_value(call: Call, arguments: Sequence[Stored | None]) -> Stored | None:
             each if isinstance(each, str) else _plain(each, of.type)
             for each, of in zip(values, call.arguments, strict=True)
         ]
+    elif function.takes == "angles":
+        values = [
+            round(Fraction(each * DEGREE, 10 ** scale_of(of.type)))
+            for each, of in zip(values, call.arguments, strict=True)
+        ]
     return check_range(call, function.compute(*values))
 
 
@@ -207,7 +214,7 @@ class Function:
     `parameters`: words of PARAMETERS; the last one may be repeated up to `most` arguments. `least`: how many there must be.
     `type`: the type of its value, or what tells it from the arguments, and raises ValueError if they do not go together.
     `compute`: its value; no argument is null, unless it `takes_null`. `takes`: numbers as "stored", "aligned" to equally many digits
-    after the point, or as "texts". `of_local`: of a clock, what it shows as an integer where local time is so far, in ms; also of an
+    after the point, as "angles" in units of `lab.model.distance`, or as "texts". `of_local`: of a clock, what it shows as an integer where local time is so far, in ms; also of an
     array. `bound`: how large its value can be if the two arguments are so large; with it, `compute` also takes arrays. `example`, `of`, `gives`, `meaning`: a row of the documentation's table.
     """
 
@@ -229,6 +236,11 @@ class Function:
 
 def is_number(expression: Expression) -> bool:
     return expression.type == "long" or expression.type.startswith("decimal")
+
+
+def is_place(expression: Expression) -> bool:
+    """Whether it is what the function `place` gives."""
+    return isinstance(expression, Call) and expression.function == "place"
 
 
 def is_time(expression: Expression) -> bool:
@@ -347,6 +359,18 @@ def date_text(day: int) -> str:
         raise OutOfRange(f"a day {day:,} days from 1970, expected the years 1 to 9999") from None
 
 
+def _place(latitude: int, longitude: int) -> int:
+    for angle, most, name in ((latitude, QUARTER, "latitude"), (longitude, 2 * QUARTER, "longitude")):
+        if abs(angle) > most:
+            degrees = f"{Decimal(angle) / DEGREE:f}"
+            raise OutOfRange(f"{name} {degrees}, expected one from -{most // DEGREE} to {most // DEGREE}")
+    return pack_place(latitude, longitude)
+
+
+def _distance(*angles: int) -> int:
+    return metres_between(_place(*angles[:2]), _place(*angles[2:]))
+
+
 def _clock(name: str, of_local: Callable[[Any], Any], type: str, **more: Any) -> Function:
     """A function of what clocks in a zone show."""
 
@@ -460,6 +484,20 @@ FUNCTIONS = {
             most=_SEVERAL,
             takes="aligned",
             takes_null=True,
+        ),
+        Function(
+            *("place", (NUMBER,), "long", _place),
+            *("place(lat, lon)", {"lat": "52.52", "lon": "13.405"}, "5130720003359250000"),
+            *("a latitude and a longitude in degrees as one integer, for `DISTANCE` in rules",),
+            takes="angles",
+        ),
+        Function(
+            *("distance", (NUMBER,), "long", _distance),
+            *("distance(lat, lon, 53.55, 9.993)", {"lat": "52.52", "lon": "13.405"}, "255240"),
+            *("whole metres between two places, given as latitude, longitude, latitude, longitude",),
+            least=4,
+            most=4,
+            takes="angles",
         ),
     )
 }

@@ -30,7 +30,7 @@ def condition_hints(rule: Rule, schema: Schema) -> list[str]:
 
 def _of_limits(rule: Rule, schema: Schema) -> Iterator[str]:
     if rule.is_plain:
-        yield from _of_limit(rule, schema)
+        yield from _of_limit(rule, schema, never_only=AGGREGATES[rule.aggregation.function].of_pair)
     for each in () if rule.is_plain or rule.absence else rule.conditions:
         of = each.aggregation
         counts_all = AGGREGATES[of.function].argument_kind == "events" and not of.field
@@ -39,7 +39,7 @@ def _of_limits(rule: Rule, schema: Schema) -> Iterator[str]:
 
 
 def _of_limit(rule: Rule, schema: Schema, never_only: bool = False) -> Iterator[str]:
-    """Hints about a limit. `never_only`: no hint that the condition is always true, as it has others, `when` or `at most` beside it."""
+    """Hints about a limit. `never_only`: no hint that the condition is always true, as it has others, `when` or `at most` beside it, or needs two events."""
     least, most, why = _range(rule)
     limit, step = Fraction(rule.first.limit), step_of_values(rule, schema)
     inside = least <= limit <= most

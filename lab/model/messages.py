@@ -39,7 +39,14 @@ from lab.model.listmessages import (
 )
 from lab.model.rule import UNIT_SECONDS, Rule
 from lab.model.schema import Schema
-from lab.model.sentence import EXAMPLE, MAX_CONDITIONS, parse_rule_sentence, read_action, two_roots_message
+from lab.model.sentence import (
+    EXAMPLE,
+    MAX_CONDITIONS,
+    no_place_message,
+    parse_rule_sentence,
+    read_action,
+    two_roots_message,
+)
 from lab.model.times import parse_duration_ms
 from lab.model.when import When, filter_of_values
 from lab.model.whenreader import parse_filter, parse_when
@@ -247,6 +254,9 @@ def _which_events(function: str, given: dict, schema: Schema) -> tuple[When | No
     """Which events count: `where`, `excludeCurrent`, `lastEvents`."""
     excluded = read_flag("excludeCurrent", given) or AGGREGATES[function].of_events_before
     last = given.get("lastEvents")
+    for name in ("excludeCurrent", "lastEvents") if AGGREGATES[function].of_pair else ():
+        if given.get(name):
+            raise BadRule(f"{name}: not for {function}, which is of the event and the one before it")
     if last is not None and (type(last) is not int or not 0 < last <= MAX_LAST_EVENTS):
         raise BadRule(expected_message("lastEvents", last, f"a whole number from 1 to {MAX_LAST_EVENTS:,}"))
     return read_condition("where", given, schema), excluded, last or 0
@@ -370,6 +380,8 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
         raise BadRule(
             expected_message("aggregateFieldName", name, f"a numeric field for {function}: {numeric}")
         )
+    if AGGREGATES[function].of_place and name not in schema.place_names:
+        raise BadRule(f"aggregateFieldName: {no_place_message(function)}")
     return function, name, ()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from decimal import Decimal, localcontext
 from typing import Any, cast
 
-from lab.model.aggregates import Exact
+from lab.model.aggregates import AGGREGATES, Exact
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import Alert, AlertTable, Withdrawal, event_for_alert
 from lab.model.field import Id
@@ -298,6 +298,8 @@ class Reference:
             and (of.has_window or other is current)
         ]
         in_order = sorted(window, key=lambda each: each.time)[-of.last_events :]
+        if AGGREGATES[of.function].of_pair and not self._counts(rule, of, group, current):
+            return None
         return of.measure([other.fields for other in in_order if self._counts(rule, of, group, other)])
 
     def _counts(self, rule: Rule, of: Aggregation, group: tuple, event: StoredEvent) -> bool:

@@ -14,7 +14,16 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from lab.model.derived import LEG, Derivation, Leg, derive, expression_text, read_derivations, read_legs
+from lab.model.derived import (
+    LEG,
+    Derivation,
+    Leg,
+    derive,
+    expression_text,
+    is_place,
+    read_derivations,
+    read_legs,
+)
 from lab.model.field import Field, Id, Value, parse_time_text_or_ms
 from lab.model.formatting import expected_message, html_table, short_json, unknown_name_message
 from lab.model.jsontext import (
@@ -179,6 +188,15 @@ class Schema:
     def number_names(self) -> list[str]:
         """Of the fields on which SUM and the like can work."""
         return [name for name, field in self._by_name.items() if field.is_number_or_time]
+
+    @property
+    def place_names(self) -> set[str]:
+        """Of the fields that are places: those that are derived so, of legs in each."""
+        sides = [leg.derivations for leg in self.legs_of_record] or [()]
+        found = [{each.field.name for each in side if is_place(each.expression)} for side in sides]
+        return {each.field.name for each in self.derivations if is_place(each.expression)}.union(
+            set.intersection(*found)
+        )
 
     def field(self, name: str) -> Field:
         """The field of that name; raises ValueError naming the fields there are."""

@@ -441,6 +441,8 @@ class SentenceReader(WhenReader):
         ):
             numeric = ", ".join(self.schema.number_names)
             raise self.error_at(f"expected a numeric field for {function}: {numeric}", first)
+        if AGGREGATES[function].of_place and names[0] not in self.schema.place_names:
+            raise self.error_at(no_place_message(function), first)
         return {"aggregateFieldName": names[0]}
 
     def _refuse_foreign_argument(self, function: str) -> None:
@@ -671,6 +673,11 @@ class SentenceReader(WhenReader):
 def two_roots_message(function: str) -> str:
     """Refuses a condition that compares two roots."""
     return f"{function} twice in a condition cannot be compared exactly: take {AGGREGATES[function].instead}"
+
+
+def no_place_message(function: str) -> str:
+    """Refuses a field that is no place."""
+    return f'{function} takes a place, a derived field of the schema such as here = "place(lat, lon)"'
 
 
 def duration_words_as_given(count: int, unit: str) -> str:

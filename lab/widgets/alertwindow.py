@@ -115,7 +115,8 @@ class AlertWindow(widgets.VBox):
         so_far: list[float | None] = [None] * len(events)
         for n, value in zip(counts, running_aggregates(rule, counted)):
             so_far[n] = value
-        amounts = AGGREGATES[rule.aggregation.function].argument_kind == "field"
+        aggregate = AGGREGATES[rule.aggregation.function]
+        amounts = aggregate.argument_kind == "field" and not aggregate.of_place
         each = [float(event[rule.aggregation.field] or 0) if amounts else 1.0 for event in events]
         same_day = times[0][:10] == times[-1][:10]
         resets = sorted(set(range(len(events))) - set(counts))[-1:]

@@ -34,7 +34,9 @@ MULTIPLES = ("1", "2", "0.5", "1.000000000001", "1000000")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 LAST_EVENTS = (1, 1, 2, 3, 10)
 # of the percentiles, which differ in a number only, two
-FUNCTIONS = tuple(name for name, each in AGGREGATES.items() if each.percent in (0, 5, 50, 95))
+FUNCTIONS = tuple(
+    name for name, each in AGGREGATES.items() if each.percent in (0, 5, 50, 95) and not each.of_place
+)
 USERS = ((1,), (1, 2, None), (1, 1, 1, 9_200_000_000_000_000_000, -9_200_000_000_000_000_000, None))
 STEPS = ((0, 1), (0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE), (10_000,), (1000, 2000))
 BEHIND = (
@@ -314,6 +316,9 @@ def derived_rule(rng: random.Random, rule: dict) -> dict:
     rule = _with_others(rng, rule, DERIVED_FOR)
     if rng.random() < 0.15:
         rule["groupingKeyNames"] = [*(rule["groupingKeyNames"] or ()), rng.choice(["day", "label"])]
+    if rng.random() < 0.3 and rule.get("aggregatorFunctionType") in FUNCTIONS:
+        of = {"aggregatorFunctionType": "DISTANCE", "aggregateFieldName": "spot", "limit": "100000"}
+        rule = with_windows_of_functions(rule | of)
     return rule | {
         name: rng.choice(DERIVED_WHENS) for name in ("when", "where", "filter") if rng.random() < 0.2
     }

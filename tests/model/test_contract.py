@@ -206,6 +206,22 @@ def test_the_value_before_is_that_of_the_last_other_event_in_order_of_time():
     assert found == [(2, 1), (3, 2), (4, 3), (5, 3), (99, 5), (6, 5), (7, 5), (8, 3)]
 
 
+def test_a_change_is_the_value_less_that_of_the_last_other_event_and_both_must_count():
+    each = {"limitOperatorType": "!=", "limit": "0.5", "window": "10m"}
+    events = [(20, "1"), (21, "2"), (22, None), (23, "5"), (25, "7"), (24, "9"), (40, "10"), (40, "13")]
+    log = [login(n, minute, amount=amount, country="KR") for n, (minute, amount) in enumerate(events, 1)]
+    other = login(99, 23, amount="6", country="CN")
+    found = [(2, 1), (4, 3), (99, 1), (5, 1), (6, 3), (8, 3)]
+    assert aggregates([rule(1, "CHANGE", "amount", **each), *log[:4], other, *log[4:]]) == found
+    found = [(2, 1), (4, 3), (5, 2), (6, 4), (8, 3)]
+    only = rule(1, "CHANGE", "amount", **each, where="country != CN")
+    assert aggregates([only, *log[:4], other, *log[4:]]) == found
+    gap = rule(1, "CHANGE", "eventTime", **each)
+    assert aggregates([gap, *log]) == [
+        (n, 60_000 * m) for n, m in zip((2, 3, 4, 5, 6, 8), (1, 1, 1, 2, 1, 0))
+    ]
+
+
 def test_a_deviation_is_compared_by_the_variance_and_told_rounded():
     two = [login(1, 20, amount="0"), login(2, 21, amount="2"), login(3, 22, amount="2")]
     limit: dict[str, Any] = {"limitOperatorType": ">", "limit": "0.942809"}  # the deviation is 0.94280904…

@@ -33,6 +33,7 @@ TYPES = {
     "long": ("id", "quantity", "branch", "fee", "n"),
     "decimal(9,2)": ("price", "amount"),
     "decimal(18,6)": ("fine",),
+    "decimal(9,4)": ("lat", "lon"),
     "string": ("giver", "taker", "email", "country", "a"),
     "boolean": ("flag",),
     "time": ("ts", "created"),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numba import config, njit
 
-from lab.model import aggregates
+from lab.model import aggregates, distance
 
 NOTHING = -1
 NEVER = -(1 << 62)  # a time before all others
@@ -57,10 +57,11 @@ COUNTS, ALERTED, TAKES_BACK = 1, 2, 4
 LATER_ALERT = ALERTED | TAKES_BACK
 
 # a row of Rules.aggregates. `compared`: whether conditions compare the aggregate, so that it is measured at each event;
-# `excludes`: whether the current event does not count; `last_events`: of how many events of the group the window is at most, 0: of any number
+# `excludes`: whether the current event does not count; `last_events`: of how many events of the group the window is at most, 0: of any number;
+# `pair`: one of PAIRS of `aggregates.pairs`
 AGGREGATE_FIELDS = (
     *("kind", "rule_id", "window", "column", "needs", "needs_end", "first", "last", "queue", "width"),
-    *("limits", "positions", "compared", "percent", "last_events", "excludes"),
+    *("limits", "positions", "compared", "percent", "last_events", "excludes", "pair"),
 )
 AGGREGATE_ROW = np.dtype([(name, np.int64) for name in AGGREGATE_FIELDS], align=True)
 # columns of Rules.limits: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
@@ -180,7 +181,7 @@ class Batch(NamedTuple):
     when_bits: np.ndarray
 
 
-SOURCES = (Path(aggregates.__file__), *sorted(Path(__file__).parent.rglob("*.py")))
+SOURCES = (Path(aggregates.__file__), Path(distance.__file__), *sorted(Path(__file__).parent.rglob("*.py")))
 
 
 @cache

@@ -51,7 +51,10 @@ class AggregateKey(NamedTuple):
         if of.last_events:  # a lane more, for how many events are in the window
             accumulator = accumulator._replace(lanes=accumulator.lanes + 1)
         unique = tuple(sorted(of.unique))
-        events = of.window_ms, of.where_result_name, of.exclude_current
+        excludes = (
+            of.exclude_current or accumulator.pair > 0
+        )  # the event of a pair is added to what came before
+        events = of.window_ms, of.where_result_name, excludes
         return cls(accumulator, of.field, unique, *events, own, of.last_events)
 
     @classmethod
@@ -156,6 +159,7 @@ def rules_to_arrays(
         aggregate.kind = key.accumulator.kind
         aggregate.rule_id = key.rule_id or NOTHING
         aggregate.percent, aggregate.last_events = key.accumulator.percent, key.last_events
+        aggregate.pair = key.accumulator.pair
         aggregate.window = key.window_ms
         if key.field:
             aggregate.column = layout.VALUES + columns.index(int64_columns(schema, key.field)[0])

@@ -13,6 +13,7 @@ import numpy as np
 
 from lab.engine.compiled.aggregates.counted import COUNT_SINCE, OWN_VALUE, has_values, own_value
 from lab.engine.compiled.aggregates.forms import enter_window, measure_of_accumulator
+from lab.engine.compiled.aggregates.pairs import measure_of_pair
 from lab.engine.compiled.conditions import (
     append_alerts_of_conditions,
     reset_if_count_with_reset,
@@ -234,9 +235,11 @@ def append_alerts_of_aggregate(
         measure = measure_last_events(store, rules, aggregate, group, event, horizon_ms)
     else:
         measure = move_window_and_measure(store, rules, aggregate, group, event, horizon_ms)
+    if rules.aggregates[aggregate].pair:
+        measure = measure_of_pair(store, rules, aggregate, event, measure)
     if is_compared:
         save_measure(rules, aggregate, measure)
-    if is_counted:
+    if is_counted and measure.denominator:
         alert_rows = append_alerts_of_measure(
             store, rules, batch, aggregate, group, event, measure, row, alerts, alert_rows
         )

@@ -12,6 +12,7 @@ from lab.engine.compiled.aggregates.counted import (
 )
 from lab.engine.compiled.aggregates.distinct import count_value
 from lab.engine.compiled.aggregates.ordered import add_to_tree, measure_of_tree
+from lab.engine.compiled.aggregates.pairs import PAIRS
 from lab.engine.compiled.aggregates.queues import (
     BEATS,
     FIRST_QUEUE,
@@ -71,11 +72,12 @@ SCRATCH = HUGE + 192
 
 
 class AccumulatorLayout(NamedTuple):
-    """How the engine keeps an aggregate: its kind, and how many lanes, int64s, its accumulator has. `percent`: as of `Aggregate`."""
+    """How the engine keeps an aggregate: its kind, and how many lanes, int64s, its accumulator has. `percent`: as of `Aggregate`; `pair`: one of PAIRS."""
 
     kind: int
     lanes: int
     percent: int = 0
+    pair: int = 0
 
     @classmethod
     def of_form(cls, name: str, percent: int = 0) -> "AccumulatorLayout":
@@ -86,7 +88,9 @@ class AccumulatorLayout(NamedTuple):
         if not aggregate.has_window:
             return cls(OWN_VALUE, 0)
         if aggregate.beats:
-            return cls(FIRST_QUEUE + BEATS.index(aggregate.beats), QUEUE_LANES)
+            return cls(
+                FIRST_QUEUE + BEATS.index(aggregate.beats), QUEUE_LANES, 0, PAIRS.get(aggregate.name, 0)
+            )
         return cls.of_form(aggregate.kept_as, aggregate.percent)
 
     @property
