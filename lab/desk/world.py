@@ -44,7 +44,7 @@ from lab.model.rule import Rule
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import Schema
 from lab.model.times import duration_words, now_ms
-from lab.model.when import filter_text, is_true, list_names, passes_filter
+from lab.model.when import filter_text, is_true, passes_filter
 from lab.model.whenreader import takes_back
 from lab.past.alertframe import with_schema, withdrawn_flags
 from lab.past.backtest import COMPILED, Past
@@ -422,8 +422,6 @@ class World:
         def verdict(outcome: str, said: str, **more: Any) -> Verdict:
             return Verdict(outcome, said, rule_id, rule, event, event_id, time, **more)
 
-        if rule and log_time and list_names(rule.filter) & self.history.book.lists.keys():
-            raise NotFound(say(LISTS_CHANGE, **of))
         if takes_back(event, self.schema):
             return verdict("takesBack", say("Record {event} takes an event back.", **of))
         if rule is None:
@@ -546,9 +544,6 @@ WHEN = "`when` is false of event {event}: {part}, and the event has {values}."
 DUPLICATE = "Event {event} is a duplicate: its group had stored an event with this id and time."
 LATE = "Event {event} was late: it counts for later events, but raises no alert."
 AT_MOST = "All conditions hold at event {event}, but the rule may alert at most {most}."
-LISTS_CHANGE = (
-    "Rule {id} has a list in its filter that has changed, so which events it saw is not known here."
-)
 IS_MUTED = "Rule {id} would have alerted at event {event}, but it is muted there."
 HOLDS = "{condition} holds at event {event}: the value is {value}, {off} from the limit {limit}."
 FAILS = "{condition} is false at event {event}: the value is {value}, {off} from the limit {limit}."

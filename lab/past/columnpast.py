@@ -36,7 +36,16 @@ from lab.engine.loop.route import (
     when_columns,
     with_take_back_column,
 )
-from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat_columns, take_rows
+from lab.engine.records.columns import (
+    HEARD,
+    ID_TEXT,
+    LOG_TIME,
+    SOURCE,
+    Columns,
+    concat_columns,
+    take_rows,
+    take_rows_in_order,
+)
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.alertlines import first_row_of_each_alert
@@ -54,9 +63,10 @@ from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
 from lab.model.when import When, filter_of_values, required_values
 from lab.past.limits import without_limit
-from lab.past.routehistory import PastEvent, PastEvents, RouteHistory
+from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, RuleOrRoute
 
 LOW_BITS = (1 << 64) - 1
+PLACE = ":place"  # the column of row numbers; no field is called so
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 
 
@@ -181,9 +191,8 @@ class Past(PastEvents):
         """The rule's first aggregate at each event at which it would alert with some limit, as its other conditions hold.
 
         Of a rule whose other limits its aggregates do not tell, only where it alerts: see `Rule.can_count_alerts_at_other_limits`.
-        After `or`, the value may be that of another condition that holds. Conditions see the named lists as they are now.
+        After `or`, the value may be that of another condition that holds.
         """
-        rule = self.seeing_lists(rule)
         if rule.can_count_alerts_at_other_limits:
             rule = without_limit(rule)
         columns = self._routed(rule) if self._parts else {"time": ()}
@@ -253,8 +262,36 @@ class Past(PastEvents):
         return [(name, value, frequent[name]) for name, value in missing]
 
     def _routed(self, rule: Rule) -> Columns:
+        """The events that come to a rule, each as the named lists were when it was logged."""
         columns = self._columns()
-        rows = matching_rows(columns, rule.route, self.schema)
+        parts = [self._routed_of(columns, rows, each) for each, rows in self._as_lists_changed(rule)]
+        if len(parts) == 1:
+            return parts[0]
+        routed = {name: concat_columns([part[name] for part in parts]) for name in parts[0]}
+        in_order = np.argsort(routed.pop(PLACE), kind="stable")
+        return {name: take_rows(values, in_order) for name, values in routed.items()}
+
+    def _as_lists_changed(self, of: RuleOrRoute) -> list[tuple[RuleOrRoute, np.ndarray]]:
+        """A rule or route with what was in its named lists, and the rows that were logged then."""
+        versions = self.history.as_lists_changed(of)
+        if len(versions) == 1:
+            return [(of, np.arange(len(self)))]
+        starts = [since for since, _ in versions]
+        version = np.searchsorted(starts, self._columns()[LOG_TIME], side="right") - 1
+        return [(each, np.flatnonzero(version == number)) for number, (_, each) in enumerate(versions)]
+
+    def _rows_on(self, route: Route) -> np.ndarray:
+        """The rows that pass a route's filter, in order."""
+        columns = self._columns()
+        found = [
+            rows[matching_rows(_rows_of(columns, rows), each, self.schema)]
+            for each, rows in self._as_lists_changed(route)
+        ]
+        return np.sort(np.concatenate(found))
+
+    def _routed_of(self, columns: Columns, within: np.ndarray, rule: Rule) -> Columns:
+        """Those of some rows that come to a rule, with their places."""
+        rows = within[matching_rows(_rows_of(columns, within), rule.route, self.schema)]
         routed = routed_columns(columns, rows, rule.route, [rule], self.schema)
         keys = [values for name, values in routed.items() if name.startswith("key:")]
         key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
@@ -265,6 +302,7 @@ class Past(PastEvents):
             "keyGroup": key_groups.astype(np.int64),
             HEARD: self._log_times_reached()[rows],
             LOG_TIME: columns[LOG_TIME][rows],
+            PLACE: rows,
         }
 
     def _log_times_reached(self) -> np.ndarray:
@@ -300,7 +338,7 @@ class Past(PastEvents):
             return []
         columns, schema = self._columns(), self.schema
         log_times, times = columns[LOG_TIME], np.asarray(columns[schema.time_field])
-        rows = matching_rows(columns, route, schema)
+        rows = self._rows_on(route)
         rows = rows if since is None else rows[times[rows] >= since]
         keyed = routed_columns(columns, rows, route, (), schema)
         keys = [values for name, values in keyed.items() if name.startswith("key:")]
@@ -368,6 +406,10 @@ def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:
         if AGGREGATES[of.function].to_reported is square_root_to_6_places
         else np.round(values, 9)
     )
+
+
+def _rows_of(columns: Columns, rows: np.ndarray) -> Columns:
+    return {name: take_rows_in_order(values, rows) for name, values in columns.items()}
 
 
 def _bare(values: pa.Array) -> np.ndarray | pa.Array:

@@ -127,7 +127,6 @@ class Past(PastEvents):
 
     def aggregates(self, rule: Rule) -> Aggregates:
         """The rule's first aggregate where it alerts, or would with some limit: see `lab.past.columnpast.Past.aggregates`."""
-        rule = self.seeing_lists(rule)
         if rule.can_count_alerts_at_other_limits:
             rule = without_limit(rule)
         settings = self.history.settings
@@ -137,8 +136,10 @@ class Past(PastEvents):
             max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
             key_groups=settings.key_groups,
         )
-        reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
+        versions = self.history.as_lists_changed(replace(rule, state="ACTIVE"))
         for event, log_time in self._affordable(rule):
+            now = [each for since, each in versions if since <= log_time][-1]
+            reference.routes = {now.route: (now,)}
             reference.evaluate_event(event, log_time)
         found, noted, [own, *_] = reference.alerts, reference.noted, rule.conditions
         ids = [
@@ -219,8 +220,10 @@ class Past(PastEvents):
         key_groups, time_field = self.history.settings.key_groups, self.schema.time_field
         newest, events, log_times = self._newest_until(), list(self._events), list(self._log_times)
         key_group, found = key_group_of(group, key_groups), list[PastEvent]()
+        versions = self.history.as_lists_changed(route)
         for row in self._rows_as_logged():
             event, log_time = events[row], log_times[row]
+            route = [each for since, each in versions if since <= log_time][-1]
             time, of_event = event[time_field], group_of(route, event)
             in_time = since is None or time >= since
             if (

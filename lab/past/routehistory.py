@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import event_id_text
@@ -22,12 +22,13 @@ from lab.model.lists import MUTED, NamedList
 from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import MAX_TIME, Schema
-from lab.model.when import passes_filter
+from lab.model.when import list_names, passes_filter, with_lists
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 from lab.sources.rows import RowSource, check_rows, is_table, source_of
 
 FORGET_AT = 1_000  # changes of rules
+RuleOrRoute = TypeVar("RuleOrRoute", Rule, Route)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class RouteHistory:
     def __init__(self, settings: Settings):
         self.settings, self.book = settings, RuleBook(settings.schema)
         self.changes: dict[Route, list[RouteChange]] = {}
-        self.mutes: list[tuple[int, NamedList]] = []  # the list @muted from a log time on
+        self.lists: list[tuple[int, str, NamedList]] = []  # what is in a named list from a log time on
         self._rules: dict[int, Rule] = {}  # those of the book, before a message
         self._noted = 0  # changes since `forget_before` last went through them
 
@@ -85,8 +86,8 @@ class RouteHistory:
             if now:
                 self._note(now.route, RouteChange(log_time, rule_id, now))
                 self._rules[rule_id] = now
-        if ack.get("list") == MUTED:
-            self.mutes.append((log_time, self.book.lists[MUTED]))
+        if "list" in ack:
+            self.lists.append((log_time, ack["list"], self.book.lists[ack["list"]]))
         for rule_id, rule in self._rules.items() if "list" in ack else ():
             if ack["list"] in rule.list_names:
                 self._rules[rule_id] = now = self.book.rules[rule_id]
@@ -107,8 +108,8 @@ class RouteHistory:
 
         If an event from before that time comes later, these rules apply to it, because earlier ones are no longer known.
         """
-        later = [each for each in self.mutes if each[0] > log_time]
-        self.mutes = self.mutes[: len(self.mutes) - len(later)][-1:] + later
+        newest = {name: (0, name, entries) for logged, name, entries in self.lists if logged <= log_time}
+        self.lists = [*newest.values(), *(each for each in self.lists if each[0] > log_time)]
         for route, changes in list(self.changes.items()):
             rules = {each.rule_id: each for each in changes if each.log_time <= log_time}
             led_to = [replace(each, log_time=0, events_cleared=False) for each in rules.values() if each.rule]
@@ -118,6 +119,17 @@ class RouteHistory:
             if not self.changes[route]:
                 del self.changes[route]
         self._noted = 0
+
+    def as_lists_changed(self, of: RuleOrRoute) -> list[tuple[int, RuleOrRoute]]:
+        """A rule or route as events see it that are logged from a time on: with what is in its named lists then."""
+        names = of.list_names if isinstance(of, Rule) else list_names(of.filter)
+        lists: dict[str, NamedList] = {}
+        found = {0: with_lists(of, lists) if names else of}
+        for log_time, name, entries in self.lists if names else ():
+            lists[name] = entries
+            if name in names:
+                found[log_time] = with_lists(of, lists)
+        return list(found.items())
 
     def rule_at(self, rule_id: int, log_time: int) -> Rule | None:
         """The rule with an id as it was in force for an event that was logged at a time; None if there was none."""
@@ -140,10 +152,6 @@ class PastEvents(ABC):
 
     schema: Schema
     history: RouteHistory
-
-    def seeing_lists(self, rule: Rule) -> Rule:
-        """A rule whose conditions see the named lists as they are now."""
-        return rule.with_lists(self.history.book.lists)
 
     def add(self, lines: Any, log_times: Sequence[int] | None = None) -> int:
         """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
@@ -193,10 +201,12 @@ class PastEvents(ABC):
 
     def _arrived_in_window(
         self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
-    ) -> list[dict]:
-        """All events in memory of the group in the rule's window, in the order of arrival: see `window`."""
+    ) -> list[tuple[dict, bool]]:
+        """All events in memory of the group in the rule's window, in the order of arrival, and whether each counts: see `window`."""
+        versions = self.history.as_lists_changed(rule)
         for row in reversed(self.rows_of(event_id, event_time)):
-            event = self.event_in(row)
+            event, logged = self.event_in(row), self.log_times_of(row)[0]
+            rule = [each for since, each in versions if since <= logged][-1]
             values = [event[name] for name in rule.keys]
             if None not in values and passes_filter(rule.filter, event) and is_of_group(group, rule, values):
                 break
@@ -207,15 +217,16 @@ class PastEvents(ABC):
             event[self.schema.time_field] - rule.aggregation.window_ms,
         )
         events = self.events_of_key_group(rule.route, of_group, since, row)
-        replay = Replay(self, rule.route, [RouteChange(0, rule.rule_id, rule)])
-        found: list[int] = []
+        changes = (RouteChange(since, rule.rule_id, each) for since, each in versions)
+        replay = Replay(self, rule.route, changes)
+        found: list[tuple[int, bool]] = []
         for each in events:
             is_evaluated = replay.pass_on(each) == "evaluated"
             own = each.fields_if_own_group
             if own and each.event_time == events[-1].event_time and self.schema.id_of(own) == event_id:
                 # if an event was taken back and came again, its last arrival counts; duplicates of it are not evaluated
                 found = replay.window(rule, each) if is_evaluated or not found else found
-        return [events[number].fields_if_own_group or {} for number in found]
+        return [(events[number].fields_if_own_group or {}, counts) for number, counts in found]
 
     def window(
         self,
@@ -231,10 +242,10 @@ class PastEvents(ABC):
         These are the events that count in the window that ends with the event, which the engine stored at that time, as far as
         they are in memory. Empty if the event is not. `event_time`, `group`: which event is meant if several have the id; by
         default the newest. `counted_since_reset`: the value of a COUNT_WITH_RESET; returns only this many of the events that
-        count, those that arrived last. `all_events`: also those that do not count. Conditions see the named lists as they are now.
+        count, those that arrived last. `all_events`: also those that do not count.
         """
-        rule = self.seeing_lists(rule)
-        events, own = self._arrived_in_window(rule, event_id, event_time, group), rule.aggregations[0]
+        arrived, own = self._arrived_in_window(rule, event_id, event_time, group), rule.aggregations[0]
+        events, counted = [event for event, _ in arrived], {id(event) for event, counts in arrived if counts}
         if not own.has_window:
             events = events[-1:]  # the event itself came last
         if own.last_events:
@@ -242,7 +253,7 @@ class PastEvents(ABC):
             last = [id(event) for event in in_order[-own.last_events - own.exclude_current :]]
             events = [event for event in events if id(event) in last]
         if counted_since_reset is not None:
-            counting = [event for event in events if own.is_counted(event)]
+            counting = [event for event in events if id(event) in counted]
             events = counting[max(len(counting) - counted_since_reset, 0) :]
         events = sorted(events, key=lambda event: event[self.schema.time_field])
         if all_events:
@@ -250,7 +261,7 @@ class PastEvents(ABC):
         text = event_id_text(event_id)
         judged = [n for n, event in enumerate(events) if event_id_text(self.schema.id_of(event)) == text]
         left_out = judged[-1:] if own.exclude_current else []
-        return [event for n, event in enumerate(events) if own.is_counted(event) and n not in left_out]
+        return [event for n, event in enumerate(events) if id(event) in counted and n not in left_out]
 
 
 def lines_of(given: Any, schema: Schema) -> list[str | bytes]:
@@ -306,7 +317,7 @@ class Replay(FastReference):
         )
         self._past, self._route, self._judged = past, route, judged
         self._changes = deque(past.history.changes.get(route) or unless_changed)
-        self._mutes = deque(past.history.mutes)
+        self._mutes = deque((since, entries) for since, name, entries in past.history.lists if name == MUTED)
         self._changed_at = 0
 
     def add_change(self, change: RouteChange) -> None:
@@ -369,12 +380,12 @@ class Replay(FastReference):
         self.advance_to(self._changed_at or max(self.newest_of_log, default=0))
         super()._forget_out_of_reach(route, widest_ms)
 
-    def window(self, rule: Rule, at: PastEvent) -> list[int]:
-        """The numbers of the stored events in a rule's window, without those from before the route stored the fields that it needs."""
+    def window(self, rule: Rule, at: PastEvent) -> list[tuple[int, bool]]:
+        """The numbers of the stored events in a rule's window, without those from before the route stored the fields that it needs, and whether each counts."""
         stored = self.stored_events[self._route, group_of(self._route, at.fields_if_own_group or {})]
         needed = set(rule.aggregations[0].stored_field_names)
         return sorted(
-            event.arrival
+            (event.arrival, all(event.fields[name] is not None for name in needed))
             for event in stored
             if at.event_time - rule.aggregation.window_ms <= event.time <= at.event_time
             if not event.taken_back and event.fields.keys() >= needed

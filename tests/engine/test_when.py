@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from lab.engine.compiled.rulenumbers import BITS
 from lab.engine.loop.route import when_columns
+from lab.engine.records import conditions as conditions_of_columns
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.model.field import Field
+from lab.model.lists import NamedList
 from lab.model.rules import parse_message
 from lab.model.schema import LOGINS, Schema
 from lab.model.when import is_true
@@ -76,6 +78,18 @@ def test_the_conditions_of_random_rules_too_and_more_than_a_word_has_bits(given_
     texts = [*WHENS, *PATTERN_WHENS, *(f"userId > {n}" for n in range(2 * BITS))]
     by_engine, by_reference = truth([rule_of(text) for text in texts], lines, LOGINS)
     assert by_engine == by_reference
+
+
+@pytest.mark.parametrize("few", [0, 10_000])
+def test_an_entry_is_in_a_list_until_the_millisecond_before_it_expires(monkeypatch, few):
+    monkeypatch.setattr(conditions_of_columns, "FEW_TEXTS", few)
+    entries = NamedList(1, {"KR": 1_002, "7": 1_002, "US": 1_000, "CN": 1_004})
+    texts = ("country in @some", "userId in @some", "country not in @some", "ip not in @some")
+    rules = [rule_of(text).with_lists({"some": entries}) for text in texts]
+    event = {"country": "KR", "userId": 7, "ip": "US"}
+    lines = [json.dumps({"eventId": n, "eventTime": 1_000 + n, **event}) for n in range(4)]
+    by_engine, by_reference = truth(rules, lines, LOGINS)
+    assert by_engine == by_reference == [[n < 2, n < 2, n >= 2, True] for n in range(4)]
 
 
 @pytest.mark.parametrize("one, other", [(0, 0), (0, 18), (18, 0), (2, 5), (9, 9)])

@@ -2,7 +2,8 @@
 
 import gzip
 import json
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, deque
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -30,6 +31,7 @@ from tests.engine.randomlogs import (
     with_absence,
     with_derived,
     with_legs,
+    with_lists,
     with_returns,
 )
 from tests.strategies import DERIVED, LEGS, RETURNS
@@ -319,16 +321,29 @@ def test_an_event_that_comes_after_changes_were_folded_though_it_was_logged_befo
     assert event["transactionId"] == 8
 
 
-def alone(reference: Reference, rule_text: str | bytes, lines: list[bytes], times: list[int]) -> Reference:
-    """The reference after a rule and events."""
+def alone(
+    reference: Reference,
+    rule_text: str | bytes,
+    lines: list[bytes],
+    times: list[int],
+    lists: list[tuple[int, bytes]] | None = None,
+) -> Reference:
+    """The reference after a rule and events. `lists`: log times and messages that change lists."""
     reference.control(rule_text)
+    left = deque(lists or ())
     for line, log_time in zip(lines, times, strict=True):
+        while left and left[0][0] <= log_time:
+            reference.control(left.popleft()[1])
         reference.event(line, log_time=log_time)
     return reference
 
 
 SCHEMA_OF = {"file": LOGINS, "live": LOGINS, "returns": RETURNS, "odd": LOGINS, "rows": ROWS}
-SCHEMA_OF |= {"derived": replace(LOGINS, derived=DERIVED), "legs": replace(LOGINS, legs=LEGS)}
+SCHEMA_OF |= {
+    "lists": LOGINS,
+    "derived": replace(LOGINS, derived=DERIVED),
+    "legs": replace(LOGINS, legs=LEGS),
+}
 
 
 class RulesOfLog(NamedTuple):
@@ -338,6 +353,7 @@ class RulesOfLog(NamedTuple):
     times: list[int]
     settings: dict[str, Any]
     alerts: list[tuple[Rule, list[tuple[Rule, Counter]]]]
+    lists: list[tuple[int, bytes]]
 
 
 @cache
@@ -350,10 +366,14 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
     log = with_derived(rng, log) if kind == "derived" else log
     log = with_legs(rng, log) if kind == "legs" else log
     log = with_odd_entries(rng, log) if kind in ("odd", "rows") else log
+    log = with_lists(rng, log) if kind == "lists" else log
     lines = [text for what, text in log if what == "event"]
     times = [0] * len(lines) if kind == "file" else log_times(rng, len(lines))
     by: dict[str, Any] = {"late_policy": rng.choice(LATE_POLICIES), "key_groups": rng.choice([1, 16])}
-    found = RulesOfLog(lines, times, by, [])
+    before = [n for n, (what, _) in enumerate(log) if what == "event"]
+    logged = [times[min(bisect_left(before, n), len(times) - 1)] for n in range(len(log))]
+    lists = [(time, text) for time, (_, text) in zip(logged, log) if text.startswith(b'{"list"')]
+    found = RulesOfLog(lines, times, by, [], lists)
     for text in dict.fromkeys(text for what, text in log if what == "control" and b"window" in text):
         given = json.loads(text) | {"ruleState": "ACTIVE"}
         if rng.random() < 0.2:  # of the random multiples, few are reached
@@ -367,7 +387,7 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
         for limit in [rule.first.limit, *((Decimal("2.5"), *map(Decimal, LIMITS)) if others else ())]:
             of_limit = rule.with_first(limit=limit)
             message = json.dumps(of_limit.to_dict())
-            alerts = alone(Reference(schema, **by), message, lines, times).alerts
+            alerts = alone(Reference(schema, **by), message, lines, times, lists).alerts
             id_of = (lambda id: id) if schema.has_numeric_id else event_id_text
             at = Counter((id_of(alert.event_id), alert.event_time) for alert in alerts)
             of_limits.append((of_limit, at))
@@ -384,6 +404,8 @@ def test_each_rule_of_a_random_log_would_have_raised_the_alerts_of_the_reference
     for seed in seeds:
         of, schema = rules_of_log(kind, seed), SCHEMA_OF[kind]
         past = Past(schema, history=RouteHistory(Settings(schema, **of.settings)))
+        for log_time, message in of.lists:
+            past.history.apply(message, log_time)
         past.add(of.lines, None if kind == "file" else of.times)
         for rule, of_limits in of.alerts:
             found = past.aggregates(rule)
