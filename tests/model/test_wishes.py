@@ -292,12 +292,20 @@ CASES = {
     ),
     58: (each(20, "move", 500), each(40, "move", 600)),
     59: (
-        [*each(1, "reset"), *each(1, "pay", after=MIN, amount=501), *each(1, "login", after=H, device="other")],
+        [
+            *each(1, "reset"),
+            *each(1, "pay", after=MIN, amount=501),
+            *each(1, "login", after=H, device="other"),
+        ],
         [*each(1, "reset"), *each(1, "pay", after=MIN, amount=501)],
     ),
     60: (
         [*each(1, "pay"), *each(1, "pay", after=24 * H, account=5, payee=1)],
-        [*each(1, "pay"), *each(1, "pay", after=H, account=5, payee=7), *each(1, "pay", after=2 * H, account=7, payee=1)],
+        [
+            *each(1, "pay"),
+            *each(1, "pay", after=H, account=5, payee=7),
+            *each(1, "pay", after=2 * H, account=7, payee=1),
+        ],
     ),
     61: (
         steps("reset", "email_changed", "payee_added", "withdraw"),
