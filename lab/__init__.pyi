@@ -89,6 +89,7 @@ from lab.widgets.keygroupscope import KeyGroupScope as KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope as LatencyScope
 from lab.widgets.launcher import ControlRoomLauncher as ControlRoomLauncher
 from lab.widgets.look import figure as figure
+from lab.widgets.projector import Projector as Projector
 from lab.widgets.ruledesk import RuleDesk as RuleDesk
 from lab.widgets.ruletuningscope import RuleTuningScope as RuleTuningScope
 from lab.widgets.ruletuningscope import compare_rules as compare_rules

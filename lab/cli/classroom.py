@@ -1,4 +1,4 @@
-"""`lab class`: a live board of a class, and a report of what it solved and where it stumbled, from the logs that learners handed in."""
+"""`lab class`: a dry run, a live board of a class, and a report of what it solved and where it stumbled, from the logs that learners handed in."""
 
 import argparse
 from pathlib import Path
@@ -17,7 +17,9 @@ def add_commands(commands: Subparsers) -> None:
         print_class_report(options.folder, options.out)
 
     group = add_group(
-        commands, "class", "for classes: show a class while it works, report where it had trouble"
+        commands,
+        "class",
+        "for classes: try the lessons before, show a class while it works, report where it had trouble",
     )
     command = add_command(
         group,
@@ -41,6 +43,7 @@ that writes the file that they give to you. Right answers in it are checked agai
     )
     _add_board(group)
     _add_join(group)
+    _add_check(group)
 
 
 def _add_board(group: Subparsers) -> None:
@@ -88,6 +91,29 @@ def _serve_board(options: argparse.Namespace) -> None:
         print(f"learners join: lab class join {board.address} {board.room.code} --name NAME", flush=True)
         print(f"the board, for you: {board.link}", flush=True)
         Event().wait()
+
+
+def _add_check(group: Subparsers) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from lab.teach.dryrun import check_lessons
+
+        check_lessons(options.lessons)
+
+    command = add_command(
+        group,
+        "check",
+        run,
+        "run lessons before a class, and name the cells that are slower on this machine than the text says",
+        "example:\n  lab class check 0 3 7\n",
+        schema=False,
+    )
+    command.add_argument(
+        "lessons",
+        nargs="*",
+        type=int,
+        metavar="LESSON",
+        help="numbers of lessons (all, which takes half an hour)",
+    )
 
 
 def _add_join(group: Subparsers) -> None:
