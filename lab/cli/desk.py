@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from lab.desk.world import World
 from lab.logs.config import load_config
 from lab.past.replay import read_rules_argument
 from lab.running.outputfile import check_output, write_output, write_parquet
+from lab.running.say import compile_window_loop
 from lab.running.target import Usage, schema_of_events
 from lab.sources.sources import source_at
 
@@ -210,6 +212,29 @@ examples:
     help = f"how many events ({MOST_TELLING})"
     command.add_argument("--top", type=at_least(0), default=MOST_TELLING, metavar="N", help=help)
     _add_world_options(command)
+
+
+def add_cost(group: Subparsers) -> None:
+    """Adds `lab rules cost`."""
+    command = add_command(
+        group,
+        "cost",
+        _cost,
+        "show how much time and memory leaving out each rule would save on past events",
+        """\
+example:
+  lab rules cost datasets/payments/rules.json datasets/payments/payments.jsonl.gz
+""",
+    )
+    command.add_argument("rules", help="a rule, or a file of rules")
+    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
+    add_config_option(command)
+    add_engine_options(command, live=False)
+
+
+def _cost(options: argparse.Namespace) -> None:
+    compile_window_loop(lambda text: print(text, file=sys.stderr))
+    print(_world_of_file(options, read_rules_argument(options.rules)).cost().text())
 
 
 def _diff(options: argparse.Namespace) -> None:

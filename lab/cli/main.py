@@ -364,3 +364,4 @@ example:
     deskcli.add_tune(group)
     deskcli.add_diff(group)
     deskcli.add_compare(group)
+    deskcli.add_cost(group)

@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import process_time
 from typing import Any, cast
 
 import numpy as np
@@ -66,6 +67,7 @@ from lab.past.limits import without_limit
 from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, RuleOrRoute
 
 LOW_BITS = (1 << 64) - 1
+BATCH_ROWS = 1 << 14  # that an engine reads at once
 PLACE = ":place"  # the column of row numbers; no field is called so
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 
@@ -199,14 +201,10 @@ class Past(PastEvents):
         if not len(columns["time"]):
             return _without_measures(np.empty(0, np.int64), np.empty(0, np.int64))
         with TemporaryDirectory(prefix="lab-past-") as folder:
-            active = replace(rule, state="ACTIVE")
-            fields = [*rule.stored_field_names, *([alerted_marker(rule.rule_id, 0)] if rule.at_most else [])]
-            settings = self.history.settings
-            of_engine = settings.key_groups, settings.max_out_of_orderness_ms
-            store = RouteStore(Path(folder, "past"), self.schema, rule.route, fields, (active,), *of_engine)
-            fates, found = store.evaluate(columns, 0, LATE_POLICIES.index(settings.late_policy))
+            store = self._store(Path(folder, "past"), [rule])
+            fates, found = store.evaluate(columns, 0, LATE_POLICIES.index(self.history.settings.late_policy))
             if rule.absence:
-                waits = Waits(Path(folder, "waits"), active, store.key_columns)
+                waits = Waits(Path(folder, "waits"), store.rules[0], store.key_columns)
                 reached = self._log_times_reached()[-1]
                 due = waits.add_events(store, columns, fates, 0) + waits.advance_to(reached, reached)
                 alerts = [each.alert for each in due]
@@ -229,6 +227,32 @@ class Past(PastEvents):
         scale = measure_scale(own.aggregation, self.schema)
         ids, measures = self._ids(columns, rows), np.ascontiguousarray(found[:, HIGH_PART:])
         return Aggregates(columns["time"][rows], ids, values, bases, measures, scale)
+
+    def _store(self, path: Path, rules: Sequence[Rule]) -> RouteStore:
+        """A new store of a route for its rules, which are judged as if they were active."""
+        fields = {name for rule in rules for name in rule.stored_field_names}
+        markers = (alerted_marker(rule.rule_id, 0) for rule in rules if rule.at_most)
+        settings, active = self.history.settings, tuple(replace(rule, state="ACTIVE") for rule in rules)
+        of_engine = settings.key_groups, settings.max_out_of_orderness_ms
+        return RouteStore(path, self.schema, rules[0].route, [*sorted(fields), *markers], active, *of_engine)
+
+    def seconds_and_bytes(self, rules: Sequence[Rule]) -> tuple[float, int]:
+        """The seconds of CPU in which these events are routed, evaluated and stored for the rules of one route, and their memory.
+
+        As in an engine, they come in batches, between which old events are removed; without the waits of `absence`.
+        """
+        if not self._parts:
+            return 0.0, 0
+        rules = [rule.with_lists(self.history.book.lists) for rule in rules]
+        with TemporaryDirectory(prefix="lab-past-") as folder:
+            store, most = self._store(Path(folder, "past"), rules), 0
+            late_policy, started = LATE_POLICIES.index(self.history.settings.late_policy), process_time()
+            columns = self._routed_of(self._columns(), np.arange(len(self)), rules)
+            for first in range(0, len(columns["time"]), BATCH_ROWS):
+                some = {name: values[first : first + BATCH_ROWS] for name, values in columns.items()}
+                store.evaluate(some, first, late_policy)
+                most = max(most, store.memory_bytes)
+            return process_time() - started, most
 
     def _ids(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
         if self.schema.has_numeric_id:
@@ -264,7 +288,7 @@ class Past(PastEvents):
     def _routed(self, rule: Rule) -> Columns:
         """The events that come to a rule, each as the named lists were when it was logged."""
         columns = self._columns()
-        parts = [self._routed_of(columns, rows, each) for each, rows in self._as_lists_changed(rule)]
+        parts = [self._routed_of(columns, rows, [each]) for each, rows in self._as_lists_changed(rule)]
         if len(parts) == 1:
             return parts[0]
         routed = {name: concat_columns([part[name] for part in parts]) for name in parts[0]}
@@ -289,16 +313,17 @@ class Past(PastEvents):
         ]
         return np.sort(np.concatenate(found))
 
-    def _routed_of(self, columns: Columns, within: np.ndarray, rule: Rule) -> Columns:
-        """Those of some rows that come to a rule, with their places."""
-        rows = within[matching_rows(_rows_of(columns, within), rule.route, self.schema)]
-        routed = routed_columns(columns, rows, rule.route, [rule], self.schema)
+    def _routed_of(self, columns: Columns, within: np.ndarray, rules: Sequence[Rule]) -> Columns:
+        """Those of some rows that come to the rules of one route, with their places."""
+        route = rules[0].route
+        rows = within[matching_rows(_rows_of(columns, within), route, self.schema)]
+        routed = routed_columns(columns, rows, route, rules, self.schema)
         keys = [values for name, values in routed.items() if name.startswith("key:")]
         key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
         return {
             **routed,
-            **when_columns((rule,), columns, rows, self.schema),
-            **alert_columns((rule,), columns, rows),
+            **when_columns(tuple(rules), columns, rows, self.schema),
+            **alert_columns(tuple(rules), columns, rows),
             "keyGroup": key_groups.astype(np.int64),
             HEARD: self._log_times_reached()[rows],
             LOG_TIME: columns[LOG_TIME][rows],

@@ -155,6 +155,10 @@ class Past(PastEvents):
         measures = [each.get(own.aggregation) for each in noted]
         return Aggregates(Numbers(each.event_time for each in found), Numbers(ids), values, bases, measures)
 
+    def seconds_and_bytes(self, rules: Sequence[Rule]) -> tuple[float, int]:
+        """Not known here: raises ValueError."""
+        raise ValueError("what rules cost is not known without Numba, which this Python does not have")
+
     def _affordable(self, rule: Rule) -> list[tuple[dict, int]]:
         """The newest events, with their log times, whose windows together have at most `MOST_STEPS` events: the reference goes through each window."""
         groups: dict[tuple, list[int]] = {}
