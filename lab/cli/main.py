@@ -32,10 +32,12 @@ from lab.cli.options import (
     add_group,
     add_logs_options,
     add_service_options,
+    add_signature,
     at_least,
     parse_duration,
     parse_log_place,
     settings_from_options,
+    signature_of,
     target_from_options,
 )
 from lab.logs.config import BadConfig
@@ -269,6 +271,7 @@ def _rules(commands: Subparsers) -> None:
         rulestorecli.add_store_option(command)
         add_logs_options(command, LOGS_OF_RULES)
         add_answer_timeout(command)
+        add_signature(command)
         if name == "add":
             command.add_argument(
                 "--first-alert",
@@ -287,7 +290,13 @@ def _rules(commands: Subparsers) -> None:
                 rulestorecli.open_rule_store(options), rules, options.timeout
             )
         else:
-            control.send_rules(target_from_options(options), rules, options.timeout, options.first_alert)
+            control.send_rules(
+                target_from_options(options),
+                rules,
+                options.timeout,
+                options.first_alert,
+                signature_of(options),
+            )
 
     sends("add", add, "add or update rules", "rule", "a rule, or a file of rules", example)
     for name, state, help in (
@@ -304,7 +313,11 @@ def _rules(commands: Subparsers) -> None:
                 )
             else:
                 control.change_rule_state(
-                    target_from_options(options), options.rule_id, state, options.timeout
+                    target_from_options(options),
+                    options.rule_id,
+                    state,
+                    options.timeout,
+                    signature_of(options),
                 )
 
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
@@ -334,13 +347,34 @@ def _shows_rules(group: Subparsers) -> None:
     add_logs_options(command, {name: LOGS_OF_RULES[name] for name in ("--rules", "--acks")})
 
     def history(options: argparse.Namespace) -> None:
-        rulestorecli.import_storedrules().print_history(
-            rulestorecli.open_rule_store(options), options.rule_id
+        from lab.running.rulehistory import print_versions
+
+        if options.store:
+            rulestorecli.import_storedrules().print_history(
+                rulestorecli.open_rule_store(options), options.rule_id
+            )
+        else:
+            print_versions(target_from_options(options), options.rule_id)
+
+    def rollback(options: argparse.Namespace) -> None:
+        from lab.running.rulehistory import roll_back
+
+        roll_back(
+            target_from_options(options), options.rule_id, options.to, signature_of(options), options.timeout
         )
 
-    command = add_command(group, "history", history, "show who changed a rule of a store, when, and how")
+    of_rule = "show who changed a rule, when, why and how, from the control log or --store"
+    command = add_command(group, "history", history, of_rule)
     command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
-    rulestorecli.add_store_option(command, required=True)
+    rulestorecli.add_store_option(command)
+    add_logs_options(command, {name: LOGS_OF_RULES[name] for name in ("--rules", "--acks")})
+    back = "make a rule what it was in an earlier version, as a new version"
+    command = add_command(group, "rollback", rollback, back)
+    command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
+    command.add_argument("--to", type=at_least(1), required=True, metavar="V", help="the version")
+    add_logs_options(command, LOGS_OF_RULES)
+    add_answer_timeout(command)
+    add_signature(command)
     command = add_command(
         group,
         "backtest",

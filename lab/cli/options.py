@@ -212,6 +212,20 @@ def parse_spark_setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def add_signature(command: argparse.ArgumentParser) -> None:
+    """Adds `--author` and `--reason`, for commands that change rules; `signature_of` reads them."""
+    command.add_argument("--author", metavar="NAME", help="who makes the change (the user of this machine)")
+    command.add_argument("--reason", metavar="TEXT", help="why; lab rules history shows both")
+
+
+def signature_of(options: argparse.Namespace) -> dict[str, str]:
+    """What a message about rules says of its author and reason."""
+    from lab.running.rulehistory import user_name
+
+    said = {"author": options.author or user_name(), "reason": options.reason}
+    return {name: text for name, text in said.items() if text}
+
+
 def add_answer_timeout(command: argparse.ArgumentParser) -> None:
     """Adds `--timeout`, for commands that send something to the engine and wait for its answer."""
     from lab.running.control import ANSWER_S  # which loads the engine

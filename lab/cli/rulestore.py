@@ -17,6 +17,7 @@ from lab.cli.options import (
 )
 from lab.machine import database
 from lab.model.schema import PAYMENTS
+from lab.running.target import Usage
 
 if TYPE_CHECKING:
     from lab.rulestore.store import RuleStore
@@ -42,6 +43,8 @@ def open_rule_store(options: Namespace) -> "RuleStore":
     """The rule store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
     from lab.rulestore.store import RuleStore
 
+    if getattr(options, "author", None) or getattr(options, "reason", None):
+        raise Usage("--store records the user who is connected to it: expected no --author and no --reason")
     schema = (
         target_from_options(options).effective_schema if "logs" in options else options.schema or PAYMENTS
     )

@@ -25,6 +25,7 @@ from lab.model.kinds import (
     Flag,
     Kind,
     Name,
+    Note,
     Number,
     Text,
     Texts,
@@ -251,6 +252,13 @@ ATTRIBUTES = rows_by_name(
         ),
         Attribute("controlType", Name(CONTROLS), "see *Controls*", needed="for `CONTROL`", defines=False),
         Attribute(
+            "author",
+            Note(),
+            "a text of at most 200 characters: who sends the message. `lab rules history` shows it; the engine does nothing with it",
+            defines=False,
+        ),
+        Attribute("reason", Note(), "likewise: why", defines=False),
+        Attribute(
             "version",
             Kind(),
             "ignored on input. The engine numbers the accepted messages of each rule id: 1, 2, 3, …",
@@ -269,6 +277,11 @@ ATTRIBUTES = rows_by_name(
 def carried_attributes() -> list[tuple[str, Carried]]:
     """Those that each alert of a rule carries, with their kinds."""
     return [(row.name, row.kind) for row in ATTRIBUTES.values() if isinstance(row.kind, Carried)]
+
+
+def note_attributes() -> Iterator[tuple[str, Note]]:
+    """Those about a message, with their kinds."""
+    return ((row.name, row.kind) for row in ATTRIBUTES.values() if isinstance(row.kind, Note))
 
 
 def stored_attributes() -> list[Attribute]:

@@ -62,6 +62,22 @@ class Kind:
         return value
 
 
+@dataclass(frozen=True)
+class Note(Kind):
+    """A text of 1 to `most` characters about a message: the engine only checks it, and people read it in the log."""
+
+    most: int = MAX_SAID
+
+    def read(self, name: str, value: Any) -> Any:
+        """The value of a message; None for none. Raises BadRule."""
+        if value is not None and not (_is_said(value, self.most) and value):
+            raise BadRule(expected_message(name, value, f"a text of 1 to {self.most} characters, {_AROUND}"))
+        return value
+
+    def json_schema(self, schema: Schema) -> Json:
+        return {"type": "string", "maxLength": self.most, "minLength": 1}
+
+
 # -- kinds that alerts carry: they know how each reader and writer has them ----------------------------------------------
 
 
@@ -132,9 +148,7 @@ class Text(Carried):
     most: int = MAX_SAID
 
     def read(self, name: str, value: Any) -> Any:
-        if value is not None and not (_is_said(value, self.most) and value):
-            raise BadRule(expected_message(name, value, f"a text of 1 to {self.most} characters, {_AROUND}"))
-        return value
+        return Note(self.most).read(name, value)
 
     def read_clause(self, name: str, reader: Any) -> Any:
         token = reader.take_token()
@@ -149,7 +163,7 @@ class Text(Carried):
         return quote_text(value)
 
     def json_schema(self, schema: Schema) -> Json:
-        return {"type": "string", "maxLength": self.most, "minLength": 1}
+        return Note(self.most).json_schema(schema)
 
     def checks(self, column: str) -> Iterator[Check]:
         yield check(

@@ -6,7 +6,7 @@ Attributes are named as in the Flink demo (`com.ververica.field.dynamicrules.Rul
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from lab.model.attributes import (
     OPERATOR_ALIASES,
     STATES,
     carried_attributes,
+    note_attributes,
 )
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
@@ -80,6 +81,8 @@ class Message:
     state: str = ""
     control: str = ""
     list_change: ListChange | None = None
+    author: str | None = None
+    reason: str | None = None
 
 
 def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) -> Message:
@@ -91,7 +94,7 @@ def parse_message(text: str | bytes, schema: Schema, new_id: int | None = None) 
 
     >>> from lab.model.schema import PAYMENTS
     >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
-    Message(kind='state', rule=None, rule_id=1, state='PAUSE', control='', list_change=None)
+    Message(kind='state', rule=None, rule_id=1, state='PAUSE', control='', list_change=None, author=None, reason=None)
     >>> parse_message("7: SUM(paymentAmount) per payeeId over 20 min > 50", PAYMENTS).rule.first.limit
     Decimal('50')
     >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
@@ -153,6 +156,11 @@ def build_message(given: dict, schema: Schema) -> Message:
     for name in given:
         if name not in ATTRIBUTES:
             raise BadRule(unknown_name_message("attribute", name, ATTRIBUTES))
+    notes = {name: kind.read(name, given.get(name)) for name, kind in note_attributes()}
+    return replace(_message_about_rules(given, schema), **notes)
+
+
+def _message_about_rules(given: dict, schema: Schema) -> Message:
     state = read_one_of(given, "ruleState", STATES)
     if state == "CONTROL":
         return Message("control", state=state, control=read_one_of(given, "controlType", CONTROLS))

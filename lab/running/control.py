@@ -4,8 +4,9 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TextIO
 
 from lab.engine.loop.ends import Logs
@@ -21,18 +22,23 @@ from lab.model.statuslines import parse_ack
 from lab.running.target import Target
 
 SHOWN_MUTES = 5  # of a rule, beside it
+NOBODY: Mapping[str, str] = MappingProxyType({})  # signs nothing
 ANSWER_S = 15.0  # how long to wait for the engine's answer
 
 
 def send_rules(
-    target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
+    target: Target,
+    messages: Sequence[str],
+    timeout_s: float = ANSWER_S,
+    first_alert: bool = False,
+    signature: Mapping[str, str] = NOBODY,
 ) -> None:
-    """Sends rules, or control commands, to the engine."""
+    """Sends rules, or control commands, to the engine. `signature`: the author and the reason that they name, unless they do."""
     try:
         hints = print_hints(messages, target.effective_schema)
     except BadRule as error:
         raise BadRule(f"{error}{target.assumption}") from None
-    publish_and_wait_for_answers(target, messages, timeout_s, first_alert, hints)
+    publish_and_wait_for_answers(target, messages, timeout_s, first_alert, hints, signature)
 
 
 def print_hints(messages: Sequence[str], schema: Schema) -> list[str]:
@@ -54,14 +60,21 @@ def print_repeated_rules(messages: Sequence[str], schema: Schema, file: TextIO |
             print(f"hint for rule {rule_id}: it comes {count} times, and the last one applies", file=file)
 
 
-def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
+def change_rule_state(
+    target: Target,
+    rule_id: int,
+    state: str,
+    timeout_s: float = ANSWER_S,
+    signature: Mapping[str, str] = NOBODY,
+) -> None:
     """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
     message: dict = {"ruleId": rule_id}
     target.logs.control_to_write()
     rule = read_rules_in_force(target.logs, target.effective_schema).rules.get(rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
-    publish_and_wait_for_answers(target, [json.dumps(message | {"ruleState": state})], timeout_s)
+    changed = json.dumps(message | {"ruleState": state})
+    publish_and_wait_for_answers(target, [changed], timeout_s, signature=signature)
 
 
 def read_rules_in_force(logs: Logs, schema: Schema) -> RuleBook:
@@ -90,18 +103,36 @@ def compaction_key(message: str, schema: Schema) -> str:
     return str(parsed.rule_id or parsed.control)
 
 
+def signed(message: str, schema: Schema, signature: Mapping[str, str]) -> str:
+    """A message about rules that names its author and reason, if it does not yet; those about lists have none. Raises BadRule.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> signed("7,(pause)", PAYMENTS, {"author": "ann"})
+    '{"ruleState": "PAUSE", "ruleId": 7, "author": "ann"}'
+    """
+    asked = parse_message(message, schema)
+    if asked.list_change or not signature:
+        return message
+    about = {"controlType": asked.control} if asked.control else {"ruleId": asked.rule_id}
+    given = asked.rule.to_dict() if asked.rule else {"ruleState": asked.state} | about
+    own = {"author": asked.author, "reason": asked.reason}
+    return json.dumps(given | dict(signature) | {name: text for name, text in own.items() if text})
+
+
 def publish_and_wait_for_answers(
     target: Target,
     messages: Sequence[str],
     timeout_s: float = ANSWER_S,
     first_alert: bool = False,
     printed_hints: Sequence[str] = (),
+    signature: Mapping[str, str] = NOBODY,
 ) -> None:
     """Publishes control messages and shows the answers. Raises BadRule for one that is rejected.
 
     `first_alert`: also waits for the first alert of these rules. `printed_hints`: those that have been shown already.
     """
     logs, schema = target.logs, target.effective_schema
+    messages = [signed(message, schema, signature) for message in messages]
     keys = [compaction_key(message, schema) for message in messages]
     control = logs.control_to_write()
     acks = _tail_of_answers(logs) if timeout_s else None

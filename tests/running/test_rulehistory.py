@@ -1,0 +1,66 @@
+"""Who changed a rule, when, why and how, as the control log tells; and the way back to an earlier version."""
+
+import json
+
+import pytest
+
+from lab.cli.main import OK, main
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.filelogs import FileLogs
+from lab.model.rules import BadRule, parse_message
+from lab.model.schema import PAYMENTS
+from lab.running.referenceengine import ReferenceEngine
+from lab.running.rulehistory import versions_of
+
+RULE = "1: SUM(paymentAmount) per payeeId over 20 min > 0.123456789012"
+
+
+@pytest.fixture
+def logs(tmp_path) -> FileLogs:
+    logs = FileLogs(tmp_path / "logs")
+    logs.create()
+    return logs
+
+
+def rules(logs: FileLogs, *words: str) -> int:
+    """Runs a command of `lab rules`."""
+    waits = [] if words[0] == "history" else ["--timeout", "0"]
+    return main(["rules", *words, "--logs", str(logs.folder), "--schema", "payments", *waits])
+
+
+def test_each_change_names_author_and_reason_and_history_tells_them_with_what_changed(logs, capsys):
+    assert rules(logs, "add", RULE, "--author", "ann", "--reason", "new scheme") == OK
+    assert rules(logs, "add", RULE.replace("20 min", "30 min") + ", severity high", "--author", "bob") == OK
+    assert rules(logs, "pause", "1", "--author", "cy", "--reason", "too many\x1b[31m") == OK
+    capsys.readouterr()
+    assert rules(logs, "history", "1") == OK
+    said = capsys.readouterr().out
+    lines = [line.strip() for line in said.splitlines()]
+    assert lines[0].startswith("v1") and lines[0].endswith("UTC  ACTIVE  ann: new scheme")
+    assert lines[1] == RULE.partition(": ")[2]
+    assert lines[2].endswith("ACTIVE  bob")
+    assert {*lines[3:5]} == {'window is "30m", was "20m"', 'severity is "high"'}
+    assert (
+        lines[5].endswith("PAUSE   cy: too many\\u001b[31m")
+        and lines[6] == 'ruleState is "PAUSE", was "ACTIVE"'
+    )
+
+
+def test_a_rollback_is_a_new_version_that_says_what_the_earlier_one_said(logs, capsys):
+    for words in (("add", RULE), ("add", RULE.replace("SUM", "AVG")), ("delete", "1")):
+        assert rules(logs, *words, "--author", "ann") == OK
+    assert rules(logs, "rollback", "1", "--to", "3") != OK
+    assert "expected a version of rule 1 that says a rule (there are: 1, 2)" in capsys.readouterr().err
+    assert rules(logs, "rollback", "1", "--to", "1", "--author", "bob") == OK
+    ReferenceEngine(logs, Settings(PAYMENTS), 0).step()
+    *_, newest = versions_of(logs, PAYMENTS, 1)
+    assert (newest.version, newest.author, newest.reason) == (4, "bob", "back to version 1")
+    assert newest.rule and newest.rule.describe() == RULE.partition(": ")[2]
+    assert rules(logs, "rollback", "9", "--to", "1") != OK
+    assert "the control log has no message about it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", ["", " ann", 7, "a" * 201])
+def test_an_author_is_a_short_text(wrong):
+    with pytest.raises(BadRule, match="author"):
+        parse_message(json.dumps({"ruleId": 1, "ruleState": "PAUSE", "author": wrong}), PAYMENTS)
