@@ -1,6 +1,6 @@
 """`lab class check`: runs lessons on this machine before the class, and names the cells that are slower than their text says.
 
-    notebooks/02-….ipynb, with solutions ──► a kernel ──► seconds of each cell ──► compared with "takes about five seconds"
+    a notebook, with solutions ──► a kernel ──► seconds of each cell ──► compared with "takes about five seconds"
 
 What a text says about time is for the code cells that follow, up to the next heading or the next time. A cell of which nothing is
 said may take `QUIET_S`.

@@ -19,15 +19,19 @@ from lab.model.language import ENGLISH
 from lab.teach import exercise_of, lesson_and_exercise_titles, lesson_predictions
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.learner import answer_text
-from lab.teach.progress import VOTE
+from lab.teach.progress import TRANSFER, VOTE
 from lab.teach.replay import answer_from_text, is_right
+from lab.teach.transfer import QUESTIONS, WHEN
 
 LONGEST = 64 << 10  # bytes of a line
 LARGEST = 4 << 20  # bytes of a hand-in; a class of fifty exercises writes a tenth of it
 MOST_WRONG = 10_000  # lines of a hand-in that cannot be read; what comes after them is left out
 MOST_CHECKED = 200  # right answers of a hand-in that are checked again
 LAST = 1 << 33  # s since the epoch: 2242
-TEXTS = ("learner", "name", "exercise", "state", "said", "answer", "replay", "prediction", "option")
+TEXTS = (
+    *("learner", "name", "exercise", "state", "said", "answer", "replay"),
+    *("prediction", "option", "question", "when"),
+)
 # of a right answer: checked again; the learner's file says so
 CONFIRMED, UNCHECKED = "confirmed", "unchecked"
 NOT_CONFIRMED = "the file says right, but the answer in it is wrong"
@@ -168,4 +172,22 @@ def check_stumble(found: dict[str, Any]) -> dict[str, Any]:
         options = list(map(str, range(len(said[ENGLISH]["options"]))))
         if found["state"] == VOTE and found.get("option") not in options:
             raise BadRecord(expected_message("option", found.get("option"), f"one of {', '.join(options)}"))
+    if found["state"] == TRANSFER:
+        _check_transfer(found)
     return {name: found[name] for name in ("at", *TEXTS) if name in found}
+
+
+def _check_transfer(found: dict[str, Any]) -> None:
+    """Raises BadRecord for a line that answers no transfer question."""
+    options = {
+        f"{lesson}.{number}": list(map(str, range(len(each.options))))
+        for lesson, questions in QUESTIONS.items()
+        for number, each in enumerate(questions, 1)
+    }
+    for name, known in (
+        ("question", list(options)),
+        ("when", WHEN),
+        ("option", options.get(found.get("question", ""), [])),
+    ):
+        if found.get(name) not in known:
+            raise BadRecord(expected_message(name, found.get(name), f"one of {', '.join(known)}"))

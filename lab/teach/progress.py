@@ -29,7 +29,7 @@ from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.teach.replay import answer_to_text
 
 SOLVED, CHOICES, CONSENT, STUMBLES = "solved.jsonl", "choices.jsonl", "log.json", "stumbles-{}.jsonl"
-VOTE, REVEAL = "vote", "reveal"  # states of a line of a prediction
+VOTE, REVEAL, TRANSFER = "vote", "reveal", "transfer"  # states of a line that is of no exercise
 SAID, ANSWER = 200, 100  # characters of each that a line of the log has at most
 LARGEST = 1 << 20  # bytes of a saved file that are read
 LONGEST_ANSWER = 48 << 10  # characters of a right answer; a longer one cannot be checked again
@@ -69,6 +69,17 @@ def record_reveal(prediction: str) -> None:
     """Logs that the learner has seen the answer, so that later choices are no votes."""
     with suppress(OSError):
         _log({"state": REVEAL, "prediction": prediction})
+
+
+def record_transfer(question: str, when: str, option: int) -> None:
+    """Logs an answer to a transfer question, such as "3.1", "before"."""
+    with suppress(OSError):
+        _log({"state": TRANSFER, "question": question, "when": when, "option": str(option)})
+
+
+def logs_stumbles() -> bool:
+    """Whether the learner has asked for a log of stumbles."""
+    return _consent() is not None
 
 
 def choices() -> dict[str, Any]:

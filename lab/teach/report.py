@@ -31,7 +31,8 @@ from lab.running.outputfile import write_output
 from lab.teach import lesson_and_exercise_titles, prediction_in_language
 from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins
 from lab.teach.judge import RIGHT, WRONG
-from lab.teach.progress import REVEAL, VOTE
+from lab.teach.progress import REVEAL, TRANSFER, VOTE
+from lab.teach.transfer import class_gains
 
 BREAK_S = 15 * 60
 WORST = 5  # exercises that are listed below the table
@@ -72,6 +73,9 @@ class Learner:
     exercises: dict[str, ExerciseAttempts]
     file: str = ""
     last_at: int = 0  # s since the epoch, of the last line
+    transfer: dict[tuple[str, str], int] = field(
+        default_factory=dict
+    )  # the first option by question and time
     votes: dict[str, int] = field(
         default_factory=dict
     )  # the option by prediction: the last choice before the answer
@@ -100,6 +104,7 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
     """
     name, found, before, errors, passed = "", {}, None, 0, 0
     votes: dict[str, int] = {}
+    transfer: dict[tuple[str, str], int] = {}
     revealed: set[str] = set()
     for line in sorted(lines, key=lambda line: line["at"]):
         name = line.get("name") or name or line.get("learner", "")
@@ -109,6 +114,8 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
         if line["state"] == "begin":
             passed = 0
         errors += line["state"] == "error"
+        if line["state"] == TRANSFER:
+            transfer.setdefault((line["question"], line["when"]), int(line["option"]))
         if line["state"] == REVEAL:
             revealed.add(line.get("prediction", ""))
         if line["state"] == VOTE and line.get("prediction") not in {None, *revealed}:
@@ -124,7 +131,7 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
                 one.wrong_answers.append(line.get("answer", "")[:LONGEST_TEXT])
             one.is_solved, one.is_confirmed = line["state"] == RIGHT, line.get("checked") == CONFIRMED
         errors = passed = 0
-    return Learner(name[:LONGEST_NAME], found, file, before or 0, votes)
+    return Learner(name[:LONGEST_NAME], found, file, before or 0, transfer, votes)
 
 
 @dataclass
@@ -173,6 +180,8 @@ def print_class_report(folder: Path, page_file: Path) -> None:
         often = f": {hard.frequent_messages[0][0]}" if hard.frequent_messages else ""
         sentence = f"{title}, {hard.failed_tries} tries, {hard.solved_by} of {hard.tried_by} solved it{often}"
         console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
+    for gain in class_gains(learner.transfer for learner in report.learners):
+        console.print(f"transfer questions: {gain}", markup=False, soft_wrap=True)
     for sentence in report.problems:
         console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
     write_output(page_file, [class_page(report, titles)])
@@ -288,6 +297,7 @@ checked again · dashed: not solved · empty: not tried. The number: wrong answe
 <h2>Exercises with the most trouble first</h2>
 <ol>{exercises}</ol>
 {votes}
+{gains}
 <h2>Learners</h2>
 {learners}
 </main></body></html>
@@ -304,6 +314,7 @@ def class_page(report: ClassReport, titles: dict[str, str]) -> str:
         for name, tries, solved, tried, said in hardest_exercises(learners)
     )
     votes = "".join(map(_votes, class_votes(learners)))
+    gains = "".join(f"<li>{gain}</li>" for gain in class_gains(learner.transfer for learner in learners))
     solved = sum(learner.solved_count for learner in learners)
     checked = sum(one.is_confirmed for learner in learners for one in learner.exercises.values())
     items = "".join(f"<li>{shown(sentence)}</li>" for sentence in report.problems)
@@ -316,6 +327,7 @@ def class_page(report: ClassReport, titles: dict[str, str]) -> str:
         minutes=class_map(by_number, names, titles, "minutes"),
         exercises=exercises,
         votes=f"<h2>Predictions, as they were before the answer</h2>\n{votes}" if votes else "",
+        gains=f"<h2>Transfer questions</h2>\n<ul>{gains}</ul>" if gains else "",
         learners="".join(learner_details(number, learner, titles) for number, learner in by_number.items()),
         bad=f"<h2>Hand-ins to look at</h2>\n<ul>{items}</ul>" if report.problems else "",
     )

@@ -22,7 +22,7 @@ LESSONS = Path(__file__).parent / "translations"
 # tables, said key by key
 WITH_WORDS = {
     *("COLUMNS", "PANELS", "BURSTS", "KINDS", "UNITS", "STAGES", "STEPS", "BUTTONS", "HELP", "LOOKS"),
-    *("PORTS", "CHECK_STATES", "CHECKS", "TRIED"),
+    *("PORTS", "QUESTIONS", "CHECK_STATES", "CHECKS", "TRIED"),
 }
 # what stands around a value in an f-string, and does not name it
 AROUND_VALUES = {
