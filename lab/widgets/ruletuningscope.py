@@ -203,7 +203,7 @@ def _draw_edge(found: Mapping[str, DetectionCounts]) -> Figure:
             mode=mode,
             line={"color": colour},
             text=names if some is places else None,
-            textposition="top center",
+            textposition="top right",
             marker={"size": 8},
         )
     return picture
