@@ -41,7 +41,7 @@ class Names:
     def of_class(self, name: str) -> set[str] | None:
         """The members of a class, its bases' too; None if a base is of somebody else."""
         found = set(self.members[name])
-        for base in self.bases[name]:
+        for base in self.bases[name] - {name}:  # a log's `Tail` is one of the protocol's `Tail`
             inherited = self.of_class(base) if base in self.members else None
             if inherited is None:
                 return None
