@@ -38,11 +38,12 @@ class Names:
     members: dict[str, set[str]] = field(default_factory=dict)
     bases: dict[str, set[str]] = field(default_factory=dict)
 
-    def of_class(self, name: str) -> set[str] | None:
-        """The members of a class, its bases' too; None if a base is of somebody else."""
+    def of_class(self, name: str, below: frozenset[str] = frozenset()) -> set[str] | None:
+        """The members of a class, its bases' too; None if a base is of somebody else. Classes of several modules may have one name."""
         found = set(self.members[name])
-        for base in self.bases[name] - {name}:  # a log's `Tail` is one of the protocol's `Tail`
-            inherited = self.of_class(base) if base in self.members else None
+        below |= {name}
+        for base in self.bases[name] - below:
+            inherited = self.of_class(base, below) if base in self.members else None
             if inherited is None:
                 return None
             found |= inherited
