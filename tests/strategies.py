@@ -91,6 +91,12 @@ EVENT_FIELDS = (None, [], ["ip"], ["amount", "eventTime", "country"], ["country"
 WINDOWS = ("1s", "30s", "1m", "2m", "5m", "30m")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 LAST_EVENTS = st.sampled_from([None, None, None, 1, 2, 3, 10])
+ENDS_BEFORE = st.sampled_from([None, None, None, "1s", "1m", "5m"])
+NO_OTHER_WINDOW: dict[str, object] = {"lastEvents": None, "endsBefore": None, "sessionGap": None}
+OTHER_WINDOWS = st.one_of(
+    st.fixed_dictionaries({"lastEvents": LAST_EVENTS, "endsBefore": ENDS_BEFORE}),
+    st.fixed_dictionaries({"sessionGap": ENDS_BEFORE}),
+)
 NOT_NUMBERS = st.sampled_from(["NaN", "Infinity", "-Infinity"])
 # habits of a log: how long after the one before a record is logged, ms
 LOG_STEPS = ((0, 1), (0, 1, 1_000, 10_000), (1_000, 30_000), (0, 0, 0, 5 * MINUTE))
@@ -113,9 +119,9 @@ def with_windows_of_functions(rule: dict) -> dict:
         )
     counts = rule.get("aggregateFieldName") in COUNTING
     if not counts and not AGGREGATES[rule["aggregatorFunctionType"]].has_window:
-        parts |= {"window": "1s", "excludeCurrent": None, "lastEvents": None}
+        parts |= {"window": "1s", "excludeCurrent": None, **NO_OTHER_WINDOW}
     if not counts and AGGREGATES[rule["aggregatorFunctionType"]].of_pair:
-        parts |= {"excludeCurrent": None, "lastEvents": None}
+        parts |= {"excludeCurrent": None, **NO_OTHER_WINDOW}
     return rule | parts
 
 
@@ -221,7 +227,7 @@ def aggregations(draw, comparable: bool = False):
     return of | {
         "where": draw(st.sampled_from([None, *WHENS])),
         "excludeCurrent": draw(st.sampled_from([None, False, True])),
-        "lastEvents": draw(LAST_EVENTS),
+        **draw(OTHER_WINDOWS),
     }
 
 
@@ -231,7 +237,7 @@ def more_said(draw, function: str | None = None):
     said = {
         "where": draw(st.sampled_from([None, *WHENS])),
         "excludeCurrent": draw(st.sampled_from([None, True])),
-        "lastEvents": draw(LAST_EVENTS),
+        **draw(OTHER_WINDOWS),
     }
     if draw(st.booleans()):
         divisors = st.sampled_from([None, 1, 3, 60])

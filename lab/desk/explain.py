@@ -57,7 +57,7 @@ def measured_conditions(moment: Moment) -> tuple[MeasuredAt, ...]:
 def window_events(witness: Witness, moment: Moment) -> tuple[WindowEvent, ...]:
     """The records of the group in the widest window of the conditions, by event time, with what became of each."""
     rule, time = moment.rule, moment.current.time
-    widest = max(each.window_ms for each in rule.aggregations)
+    widest = max(each.reach_ms for each in rule.aggregations)
     stored = {each.arrival: (n, each) for n, each in enumerate(moment.stored, 1)}
     newest, found = None, list[WindowEvent]()
     told: list[tuple[PastEvent, str, int | None]] = []
@@ -68,13 +68,16 @@ def window_events(witness: Witness, moment: Moment) -> tuple[WindowEvent, ...]:
         newest = max(newest or event.event_time, event.event_time)
     inside = [each for each in told if time - widest <= each[0].event_time <= time and each[1] != "unrouted"]
     inside.sort(key=lambda each: (each[0].event_time, stored.get(each[0].number, (0, None))[0]))
+    there = [each for each in moment.stored if not each.taken_back]
+    windows = [
+        {id(each) for each in condition.aggregation.window_of(moment.current, there)}
+        for condition in rule.conditions
+    ]
     for number, (event, fate, newest_before) in enumerate(inside):
         at, held = stored.get(event.number, (0, None))
         counts = tuple(
-            bool(held)
-            and _in_window(each.aggregation, moment, held)
-            and moment.counts(each.aggregation, held)
-            for each in rule.conditions
+            id(held) in window and moment.counts(each.aggregation, held)
+            for each, window in zip(rule.conditions, windows)
             if held
         )
         so_far = None
@@ -86,12 +89,6 @@ def window_events(witness: Witness, moment: Moment) -> tuple[WindowEvent, ...]:
         shown = {"id": event_id_text(witness.schema.id_of(of)), "time": event.event_time, "fields": of}
         found.append(WindowEvent(shown, counts, so_far, note))
     return tuple(found)
-
-
-def _in_window(of: Aggregation, moment: Moment, held: StoredEvent) -> bool:
-    if not of.has_window or held is moment.current:
-        return held is moment.current and not of.exclude_current
-    return moment.current.time - of.window_ms <= held.time
 
 
 def _note(
@@ -210,7 +207,9 @@ def _window_change(moment: Moment, wider: Moment | None, number: int, condition:
         if where is None or len(where.stored) > MOST_EVENTS:
             continue
         distances = {
-            where.current.time - each.time for each in where.stored if each.time <= where.current.time
+            where.current.time - of.ends_before_ms - each.time
+            for each in where.stored
+            if each.time <= where.current.time - of.ends_before_ms
         }
         # shorter by as little as leaves out one more event; longer by as little as lets one more in; in whole seconds, as rules have
         seconds = {-(-ms // SECOND) - (where is moment) for ms in distances} - {0}

@@ -3,11 +3,13 @@
 SUM(amount) over 1 h  >  5 × SUM(amount) over 30 d ÷ 30        Condition(Aggregation("SUM", …), "GREATER", 5, Aggregation(…), 30)
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lab.model.aggregates import AGGREGATES, Exact, WithRoot
 from lab.model.conditions import quote_text
@@ -30,6 +32,14 @@ FUNCTIONS = tuple(AGGREGATES)
 WHERE, SPOKE = "?", "!"
 ONE_BIT = (WHERE, SPOKE)
 EVENTS_WITHIN = " events within "  # between the two parts of a window of the last events
+SESSION = "a session with gaps up to "
+
+
+class HasTime(Protocol):
+    time: int
+
+
+TimedEvent = TypeVar("TimedEvent", bound=HasTime)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,8 @@ class Aggregation:
 
     `where`: which events of the group count for it, all if None. `exclude_current`: the event that is judged does not.
     `last_events`: only so many events of the group in the window may count, those at its end; all if 0.
+    `ends_before_ms`: the window ends so long before the judged event, which then does not count.
+    `session_gap_ms`: of the events of the group in the window, only those since the last gap that is longer may count; all if 0.
     Without `has_window`, it is of the judged event alone, and `window_ms` is the shortest.
     """
 
@@ -48,6 +60,8 @@ class Aggregation:
     where: When | None = None
     exclude_current: bool = False
     last_events: int = 0
+    ends_before_ms: int = 0
+    session_gap_ms: int = 0
 
     @property
     def has_window(self) -> bool:
@@ -56,8 +70,14 @@ class Aggregation:
 
     @property
     def says_without_current(self) -> bool:
-        """Whether it says that the judged event does not count: not if that is so of each with its function."""
-        return self.exclude_current and not AGGREGATES[self.function].of_events_before
+        """Whether it says that the judged event does not count: not if that is so of each with its function or such a window."""
+        is_implied = AGGREGATES[self.function].of_events_before or self.ends_before_ms
+        return self.exclude_current and not is_implied
+
+    @property
+    def reach_ms(self) -> int:
+        """How far back from the judged event it looks."""
+        return self.window_ms + self.ends_before_ms
 
     @property
     def resets(self) -> bool:
@@ -90,6 +110,20 @@ class Aggregation:
         """Whether an event counts for it, as far as the event itself says."""
         return all(value is not None for value in self.fields_to_store(event).values())
 
+    def window_of(self, current: TimedEvent, stored: Sequence[TimedEvent]) -> list[TimedEvent]:
+        """Of the stored events of a group, in order of arrival, those in the window of `current`, in order of time."""
+        if not self.has_window:
+            return [each for each in stored if each is current]
+        end = current.time - self.ends_before_ms
+        inside = (each for each in stored if end - self.window_ms <= each.time <= end)
+        in_order = sorted(inside, key=lambda each: each.time)
+        if self.session_gap_ms:
+            pairs = enumerate(pairwise(in_order), 1)
+            starts = [n for n, (one, next) in pairs if next.time - one.time > self.session_gap_ms]
+            in_order = in_order[starts[-1] if starts else 0 :]
+        others = [each for each in in_order if not (self.exclude_current and each is current)]
+        return others[-self.last_events :]
+
     def measure(self, events: list[dict[str, Any]]) -> Exact | None:
         """What it measures over the events that count, exactly; None if there are none and it is no count."""
         aggregate = AGGREGATES[self.function]
@@ -109,13 +143,22 @@ class Aggregation:
             "where": when_text(self.where) if self.where else None,
             "excludeCurrent": self.says_without_current or None,
             "lastEvents": self.last_events or None,
+            "endsBefore": duration_text(self.ends_before_ms) if self.ends_before_ms else None,
+            "sessionGap": duration_text(self.session_gap_ms) if self.session_gap_ms else None,
         }
 
     def describe(self, per: str = "") -> str:
-        events = f"{self.last_events}{EVENTS_WITHIN}" if self.last_events else ""
-        over = f" over {events}{duration_words(self.window_ms)}" if self.has_window else ""
+        over = f" over {self.describe_window()}" if self.has_window else ""
         without = " without the current event" if self.says_without_current else ""
         return f"{self.function}{self.describe_arguments()}{per}{over}{without}"
+
+    def describe_window(self, duration: Callable[[int], str] = duration_words) -> str:
+        """Its window in words; `duration`: how its lengths are written."""
+        events = f"{self.last_events}{EVENTS_WITHIN}" if self.last_events else ""
+        if self.session_gap_ms:
+            events = f"{SESSION}{duration(self.session_gap_ms)} within "
+        ending = f" ending {duration(self.ends_before_ms)} before" if self.ends_before_ms else ""
+        return f"{events}{duration(self.window_ms)}{ending}"
 
     def describe_arguments(self) -> str:
         """What it is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event."""

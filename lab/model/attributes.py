@@ -167,6 +167,18 @@ ATTRIBUTES = rows_by_name(
             column="last_events",
         ),
         Attribute(
+            "endsBefore",
+            Duration(),
+            "the window ends so long before the event that is judged; written like a window; see *Windows that end earlier*",
+            column="ends_before_seconds",
+        ),
+        Attribute(
+            "sessionGap",
+            Duration(),
+            "of the events of the group in the window, only those since the last gap longer than this count; written like a window; see *Sessions*",
+            column="session_gap_seconds",
+        ),
+        Attribute(
             "limitOf",
             Document("object"),
             "the limit is a multiple of another aggregate, perhaps with a number added; see *Rules that say more*",

@@ -57,12 +57,17 @@ REMEMBERED, REMEMBERED_BYTES = 4096, 4096  # messages, and the longest of them
 GROWS = 16  # times that a rule, as it is written, may be as long as its message
 AGGREGATION = (
     *("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent"),
-    "lastEvents",
+    *("lastEvents", "endsBefore", "sessionGap"),
 )
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
 LIMIT_OF = (*AGGREGATION, "dividedBy", "plus", "plusOf")
 PLUS_OF = (*AGGREGATION, "times", "dividedBy")
 JOINED = ("and", "or")
+OTHER_WINDOWS = (
+    "lastEvents",
+    "endsBefore",
+    "sessionGap",
+)  # that make a window another one than the time up to the event
 WINDOWS, SHORTEST_MS = ("windowMinutes", "window"), 1_000
 MAX_MULTIPLE, MAX_DIVIDED_BY = 1_000_000, 1_000_000
 ABSENCE = {"aggregatorFunctionType": "COUNT", "limitOperatorType": "EQUAL", "limit": 0}
@@ -249,8 +254,9 @@ def _window_ms(function: str, given: dict) -> int:
     """The window of an aggregation; of one that is of the judged event alone the shortest, which need not be given."""
     if AGGREGATES[function].has_window:
         return read_window_ms(given)
-    if given.get("lastEvents") is not None:
-        raise BadRule(f"lastEvents: not for {function}, which is of the event itself: leave it out")
+    for name in OTHER_WINDOWS:
+        if given.get(name) is not None:
+            raise BadRule(f"{name}: not for {function}, which is of the event itself: leave it out")
     if given.get("excludeCurrent"):
         raise BadRule(f"excludeCurrent: not for {function}, which is of the current event")
     if any(given.get(name) is not None for name in WINDOWS) and read_window_ms(given) != SHORTEST_MS:
@@ -258,21 +264,30 @@ def _window_ms(function: str, given: dict) -> int:
     return SHORTEST_MS
 
 
-def _which_events(function: str, given: dict, schema: Schema) -> tuple[When | None, bool, int]:
-    """Which events count: `where`, `excludeCurrent`, `lastEvents`."""
-    excluded = read_flag("excludeCurrent", given) or AGGREGATES[function].of_events_before
+def _which_events(function: str, given: dict, schema: Schema) -> tuple[When | None, bool, int, int, int]:
+    """Which events count: `where`, `excludeCurrent`, `lastEvents`, `endsBefore`, `sessionGap`."""
+    before_ms, gap_ms = (
+        0 if given.get(name) is None else 1000 * read_duration_seconds(name, given[name])
+        for name in ("endsBefore", "sessionGap")
+    )
+    for name in ("lastEvents", "endsBefore"):
+        if gap_ms and given.get(name) is not None:
+            raise BadRule(
+                f"{name}: not beside sessionGap, as a session is all events up to the one that is judged"
+            )
+    excluded = read_flag("excludeCurrent", given) or AGGREGATES[function].of_events_before or before_ms > 0
     last = given.get("lastEvents")
-    for name in ("excludeCurrent", "lastEvents") if AGGREGATES[function].of_pair else ():
+    for name in ("excludeCurrent", *OTHER_WINDOWS) if AGGREGATES[function].of_pair else ():
         if given.get(name):
             raise BadRule(f"{name}: not for {function}, which is of the event and the one before it")
     if last is not None and (type(last) is not int or not 0 < last <= MAX_LAST_EVENTS):
         raise BadRule(expected_message("lastEvents", last, f"a whole number from 1 to {MAX_LAST_EVENTS:,}"))
-    return read_condition("where", given, schema), excluded, last or 0
+    return read_condition("where", given, schema), excluded, last or 0, before_ms, gap_ms
 
 
 def _of_absence(given: dict) -> dict:
     """What a rule says that counts the events after one: COUNT = 0, of which it need say nothing."""
-    for name in ("excludeCurrent", "lastEvents", "limitOf", *JOINED, "atMost"):
+    for name in ("excludeCurrent", *OTHER_WINDOWS, "limitOf", *JOINED, "atMost"):
         if given.get(name):
             raise BadRule(
                 f"{name}: not beside absence, which is about the events after one, and has no other condition"

@@ -288,19 +288,10 @@ class Reference:
     def _measure(
         self, rule: Rule, of: Aggregation, group: tuple, stored: list[StoredEvent], current: StoredEvent
     ) -> Exact | None:
-        """The window ends with the current event, both ends included: [t − W, t]. Of it, perhaps only the last events."""
-        window = [
-            other
-            for other in stored
-            if current.time - of.window_ms <= other.time <= current.time
-            and not other.taken_back
-            and not (of.exclude_current and other is current)
-            and (of.has_window or other is current)
-        ]
-        in_order = sorted(window, key=lambda each: each.time)[-of.last_events :]
         if AGGREGATES[of.function].of_pair and not self._counts(rule, of, group, current):
             return None
-        return of.measure([other.fields for other in in_order if self._counts(rule, of, group, other)])
+        window = of.window_of(current, [other for other in stored if not other.taken_back])
+        return of.measure([other.fields for other in window if self._counts(rule, of, group, other)])
 
     def _counts(self, rule: Rule, of: Aggregation, group: tuple, event: StoredEvent) -> bool:
         """An event with a null that an aggregation needs does not count for it, nor one from before the rule's last reset."""

@@ -143,7 +143,9 @@ class Rule(Carries):
         """Whether it compares one aggregate of all events with a number: then an event that does not count for it is not judged."""
         of = self.aggregation
         more = len(self.conditions) > 1 or self.first.limit_of
-        return not (of.where or of.exclude_current or of.last_events or more or self.absence)
+        return not (
+            of.where or of.exclude_current or of.last_events or of.session_gap_ms or more or self.absence
+        )
 
     @property
     def can_count_alerts_at_other_limits(self) -> bool:
@@ -153,8 +155,8 @@ class Rule(Carries):
 
     @cached_property
     def widest_ms(self) -> int:
-        """How far back from an event it looks: its widest window, or that in which its alerts are counted."""
-        return max(self.at_most_per_ms, *(each.window_ms for each in self.aggregations))
+        """How far back from an event it looks: its widest window with what lies between it and the event, or the time in which its alerts are counted."""
+        return max(self.at_most_per_ms, *(each.reach_ms for each in self.aggregations))
 
     @cached_property
     def stored_field_names(self) -> tuple[str, ...]:

@@ -12,8 +12,10 @@ joined:      "and" condition {"and" condition} | "or" condition {"or" condition}
 condition:   aggregation operator limit          limit: number | multiple ["+" | "-" multiple] ["+" | "-" number]
 multiple:    [number "×"] aggregation ["÷" number]
 aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
-             ["over" [number "events" "within"] duration ["without the current event"]]        filter and per: of the first condition
+             ["over" window ["without the current event"]]        filter and per: of the first condition
              VALUE, the event's own value, has no window; every other function has one
+window:      [number "events" "within"] duration ["ending" duration "before"]
+             | "a" "session" "with" "gaps" "up" "to" duration "within" duration
 absence:     "NO" "(" "events" ["where" when] ")" ["where" filter] ["per" field {"," field}] "within" duration "after"
 
 What it gives is the attributes of a message, conditions on events as the trees that were read; `lab.model.messages` checks them all.
@@ -98,6 +100,16 @@ def parse_at_most(text: str, schema: Schema) -> dict[str, Any]:
     {'atMost': {'alerts': 1, 'per': '10m'}}
     """
     return _read_part(SentenceReader.at_most, text, schema)
+
+
+def parse_window(text: str, schema: Schema) -> dict[str, Any]:
+    """The attributes of a window in words.
+
+    >>> from lab.model.schema import LOGINS
+    >>> parse_window("10 events within 24 h", LOGINS)
+    {'lastEvents': 10, 'window': '24h'}
+    """
+    return _read_part(SentenceReader.read_window, text, schema)
 
 
 def parse_limit(text: str, schema: Schema) -> dict[str, Any]:
@@ -405,12 +417,28 @@ class SentenceReader(WhenReader):
         if with_route and "groupingKeyNames" not in of:
             expected = "expected per and fields, or over and a window, such as over 10 min"
         self._words(expected, "over")
-        if self.token_ahead(1).is_word("event", "events"):
-            of["lastEvents"] = self._last_events()
-        of["window"] = self.read_duration()
+        of |= self.read_window()
         if self.upcoming_token.is_word("without"):
             self._words("expected without the current event", "without", "the", "current", "event")
             of["excludeCurrent"] = True
+        return of
+
+    def read_window(self) -> dict[str, Any]:
+        """What follows `over`."""
+        of: dict[str, Any] = {}
+        if self.token_ahead(1).is_word("event", "events"):
+            of["lastEvents"] = self._last_events()
+        if "session" in (self.upcoming_token.text.lower(), self.token_ahead(1).text.lower()):
+            expected = "a session is written as in over a session with gaps up to 30 min within 1 d"
+            self._words(expected, "a", "session", "with", "gaps", "up", "to")
+            of["sessionGap"] = self.read_duration()
+            self._words(expected, "within")
+            return of | {"window": self.read_duration()}
+        of["window"] = self.read_duration()
+        if self.upcoming_token.is_word("ending"):
+            self.take_token()
+            of["endsBefore"] = self.read_duration()
+            self._words("expected before, as in over 10 min ending 1 h before", "before")
         return of
 
     def _last_events(self) -> int:

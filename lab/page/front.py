@@ -42,6 +42,9 @@ MESSAGE = re.compile(
 
 NO_SHADOW = "the page keeps no shadow log; lab run and lab replay do"
 NO_LISTS = "the page keeps no lists; lab run and lab replay do"
+NO_SUCH_WINDOWS = (
+    "the page has no sessions and no windows that end before the event; lab run and lab replay do"
+)
 
 
 class Book:
@@ -149,9 +152,13 @@ def _int64s(numbers: Sequence[int]) -> str:
 
 def reason_of_page(message: Message) -> str:
     """Why the page refuses a message that the engine takes; empty if it does not."""
+    rule = message.rule
     if message.state == "SHADOW":
         return NO_SHADOW
-    return NO_LISTS if message.list_change or message.rule and message.rule.list_names else ""
+    if message.list_change or rule and rule.list_names:
+        return NO_LISTS
+    other = rule and any(each.ends_before_ms or each.session_gap_ms for each in rule.aggregations)
+    return NO_SUCH_WINDOWS if other else ""
 
 
 def exact(number: Value, places: int = 0) -> dict[str, str]:

@@ -214,7 +214,7 @@ class PastEvents(ABC):
             return []
         of_group, since = (
             group_of(rule.route, event),
-            event[self.schema.time_field] - rule.aggregation.window_ms,
+            event[self.schema.time_field] - rule.aggregation.reach_ms,
         )
         events = self.events_of_key_group(rule.route, of_group, since, row)
         changes = (RouteChange(since, rule.rule_id, each) for since, each in versions)
@@ -246,12 +246,6 @@ class PastEvents(ABC):
         """
         arrived, own = self._arrived_in_window(rule, event_id, event_time, group), rule.aggregations[0]
         events, counted = [event for event, _ in arrived], {id(event) for event, counts in arrived if counts}
-        if not own.has_window:
-            events = events[-1:]  # the event itself came last
-        if own.last_events:
-            in_order = sorted(events, key=lambda event: event[self.schema.time_field])
-            last = [id(event) for event in in_order[-own.last_events - own.exclude_current :]]
-            events = [event for event in events if id(event) in last]
         if counted_since_reset is not None:
             counting = [event for event in events if id(event) in counted]
             events = counting[max(len(counting) - counted_since_reset, 0) :]
@@ -381,14 +375,22 @@ class Replay(FastReference):
         super()._forget_out_of_reach(route, widest_ms)
 
     def window(self, rule: Rule, at: PastEvent) -> list[tuple[int, bool]]:
-        """The numbers of the stored events in a rule's window, without those from before the route stored the fields that it needs, and whether each counts."""
-        stored = self.stored_events[self._route, group_of(self._route, at.fields_if_own_group or {})]
-        needed = set(rule.aggregations[0].stored_field_names)
+        """The numbers of the stored events in a rule's window, without those from before the route stored the fields that it needs, and whether each counts.
+
+        The event itself is among them, also if it does not count.
+        """
+        group = group_of(self._route, at.fields_if_own_group or {})
+        stored = [event for event in self.stored_events[self._route, group] if not event.taken_back]
+        needed = set(rule.aggregation.stored_field_names)
+        of_it = [event for event in stored if event.arrival == at.number]
+        current = of_it[0] if of_it else StoredEvent(at.number, at.event_time, -1, {})
+        found = [*rule.aggregation.window_of(current, stored), *of_it]
         return sorted(
-            (event.arrival, all(event.fields[name] is not None for name in needed))
-            for event in stored
-            if at.event_time - rule.aggregation.window_ms <= event.time <= at.event_time
-            if not event.taken_back and event.fields.keys() >= needed
+            {
+                (event.arrival, all(event.fields[name] is not None for name in needed))
+                for event in found
+                if event.fields.keys() >= needed
+            }
         )
 
     def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:

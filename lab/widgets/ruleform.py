@@ -11,7 +11,6 @@ from typing import Any
 import ipywidgets as widgets
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import EVENTS_WITHIN
 from lab.model.attributes import ATTRIBUTES, carried_attributes
 from lab.model.conditions import BadConditions
 from lab.model.examples import (
@@ -32,7 +31,9 @@ from lab.model.sentence import (
     parse_carried,
     parse_further_conditions,
     parse_limit,
+    parse_window,
 )
+from lab.model.times import duration_text
 from lab.model.when import filter_json_value, filter_text, when_text
 from lab.model.whenreader import parse_filter, parse_when
 from lab.widgets.orderedtoggles import OrderedToggles
@@ -241,9 +242,8 @@ class RuleForm(widgets.VBox):
                 rule.aggregation.says_without_current,
             )
             self.absence.value = rule.absence
-            self.limit.value, self.window.value = first.describe_limit(), attributes["window"]
-            if last := attributes.get("lastEvents"):
-                self.window.value = f"{last}{EVENTS_WITHIN}{self.window.value}"
+            self.limit.value = first.describe_limit()
+            self.window.value = rule.aggregation.describe_window(duration_text)
             self.at_most.value = rule.describe_at_most()
             self.more.value = " ".join(f"{rule.joined_by} {each.describe()}" for each in more)
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
@@ -306,7 +306,7 @@ class RuleForm(widgets.VBox):
             "unique": list(self.unique.value) or None,
             "limitOperatorType": self.operator.value,
             **limit,
-            **(_window(self.window.value) if AGGREGATES[self.function.value].has_window else {}),
+            **(self._window() if AGGREGATES[self.function.value].has_window else {}),
             "where": self.where.value.strip() or None,
             "excludeCurrent": self.exclude.value or None,
             "absence": self.absence.value or None,
@@ -323,6 +323,13 @@ class RuleForm(widgets.VBox):
         return json.dumps(
             {name: value for name, value in message.items() if value is not None}, indent=1, default=when_text
         )
+
+    def _window(self) -> dict[str, Any]:
+        """The attributes that the window means; what is none is for `parse_message` to refuse."""
+        try:
+            return parse_window(self.window.value, self.schema)
+        except BadConditions:
+            return {"window": _duration(self.window.value)}
 
     def _read(self, control: widgets.Text, said: widgets.HTML, read: Callable[[str, Schema], Any]) -> Any:
         """What a text means, None for an empty one and one that cannot be read: then its mistake is marked."""
@@ -361,18 +368,6 @@ def mark_errors(text: str, error: BadConditions) -> str:
     before = text[max(error.start - CONTEXT, 0) : error.start]
     wrong, after = text[error.start : error.end][:CONTEXT] or "…", text[error.end : error.end + CONTEXT]
     return f'<p class="lab-marked">{escape(before)}<mark>{escape(wrong)}</mark>{escape(after)}</p>'
-
-
-def _window(text: str) -> dict[str, object]:
-    """The attributes that a window means.
-
-    >>> _window("24 h"), _window("10 events within 24h")
-    ({'window': '24h'}, {'window': '24h', 'lastEvents': 10})
-    """
-    last, within, duration = text.rpartition(EVENTS_WITHIN)
-    if not within:
-        return {"window": _duration(text)}
-    return {"window": _duration(duration), "lastEvents": int(last) if last.strip().isdecimal() else last}
 
 
 def _duration(text: str) -> str:

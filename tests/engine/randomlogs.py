@@ -33,6 +33,7 @@ LIMITS = ("0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "1999999999999999
 MULTIPLES = ("1", "2", "0.5", "1.000000000001", "1000000")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 LAST_EVENTS = (1, 1, 2, 3, 10)
+ENDS_BEFORE = ("1s", "10s", "1m", "5m", "30m")
 # of the percentiles, which differ in a number only, two
 FUNCTIONS = tuple(
     name for name, each in AGGREGATES.items() if each.percent in (0, 5, 50, 95) and not each.of_place
@@ -94,7 +95,7 @@ def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
         [{}, {"excludeCurrent": True}]
     )
     if rng.random() < 0.3:
-        said["lastEvents"] = rng.choice(LAST_EVENTS)
+        said |= _other_window(rng)
     if rng.random() < 0.4:
         said["limitOf"] = _limit_of(rng, functions)
     if rng.random() < 0.5:
@@ -111,8 +112,22 @@ def _aggregation(rng: random.Random, functions: Sequence[str]) -> dict:
         "window": rng.choice(["1s", "1m", "5m", "30m"]),
         "where": rng.choice([None, rng.choice(WHENS)]),
         "excludeCurrent": rng.choice([None, False, True]),
-        "lastEvents": rng.choice([None, None, rng.choice(LAST_EVENTS)]),
+        **rng.choice([{}, {}, _other_window(rng)]),
     }
+
+
+def _other_window(rng: random.Random) -> dict:
+    """What makes a window another one than the time up to the event."""
+    last, before, gap = rng.choice(LAST_EVENTS), rng.choice(ENDS_BEFORE), rng.choice(ENDS_BEFORE)
+    return rng.choice(
+        [
+            {"lastEvents": last},
+            {"endsBefore": before},
+            {"lastEvents": last, "endsBefore": before},
+            {"sessionGap": gap},
+            {"sessionGap": gap},
+        ]
+    )
 
 
 def _condition(rng: random.Random, functions: Sequence[str]) -> dict:

@@ -194,6 +194,55 @@ def test_a_window_may_be_of_the_last_events():
     assert parse_message(json.dumps(rule_in_words.to_dict()), LOGINS).rule == rule_in_words
 
 
+def test_a_window_may_end_before_the_event():
+    ending = "over 5 min ending 2 min before"
+    amounts = [(0, 1), (1, 2), (2, 4), (2, 8), (7, 16), (4, 32), (9, 64), (3, 128), (8, 256)]
+    events = [{"at": at, "amount": amount, "ip": "a" if at else "b"} for at, amount in amounts]
+    for sentence, expected in {
+        # of the events at 2, 2, 7, 4 (late), 9, 3 (late) and 8: from 7 min before to 2 min before, both included
+        f"SUM(amount) per userId {ending} > 0": [1, 1, 15, 15, 60, 3, 174],
+        f"MAX(amount) per userId {ending} > 0": [1, 1, 8, 8, 32, 2, 128],
+        f"COUNT(events where ip = a) per userId {ending} = 0": [0, 0, 0, 0],
+        f"PREVIOUS(amount) per userId {ending} > 0": [1, 1, 8, 8, 16, 2, 32],
+        f"MEDIAN(amount) per userId {ending} > 5": [12, 8],
+        "SUM(amount) per userId over 1 event within 5 min ending 2 min before > 5": [8, 8, 16, 32],
+        f"VALUE(amount) per userId > 2 × SUM(amount) {ending}": [4, 8, 32, 128],
+    }.items():
+        message = f"1: {sentence}"
+        said = sentence.replace("= a", '= "a"').replace("1 event w", "1 events w")
+        assert parse_message(message, LOGINS).rule.describe() == said
+        assert [alert.aggregate for alert in alerts(message, [dict(each) for each in events])] == expected
+    rule_in_words = parse_message(f"1: {sentence}", LOGINS).rule
+    assert parse_message(json.dumps(rule_in_words.to_dict()), LOGINS).rule == rule_in_words
+
+
+def test_events_are_stored_for_a_window_that_ends_earlier():
+    message = "1: COUNT(events) per userId over 1 min ending 1 h before = 1"
+    events = [{"at": at} for at in (0, 30, 59, 60, 61, 62)]
+    assert ids(message, events) == [3, 4]
+    assert parse_message(message, LOGINS).rule.widest_ms == 61 * MINUTE
+
+
+def test_a_window_may_be_a_session():
+    session = "over a session with gaps up to 5 min within 10 min"
+    amounts = [(0, 1), (4, 2), (10, 4), (15, 8), (7, 16), (9, 32), (16, 64), (20, 128), (30, None), (31, 256)]
+    events = [{"at": at, "amount": amount, "ip": "a" if at else "b"} for at, amount in amounts]
+    for sentence, expected in {
+        # 1 · 1, 2 · after a gap 4 · 4, 8 · late: 1, 2, 16 · late: 1, 2, 16, 32 · joined: 16, 32, 4, 8, 64 and nothing older than 10 min
+        f"SUM(amount) per userId {session} > 0": [1, 3, 4, 12, 19, 51, 124, 204, 256],
+        f"SUM(amount) per userId {session} without the current event > 0": [1, 4, 3, 19, 60, 76],
+        f"MAX(amount) per userId {session} < 64": [1, 2, 4, 8, 16, 32],
+        f"COUNT(events where ip = a) per userId {session} = 1": [1, 1, 1],
+        f"PREVIOUS(amount) per userId {session} > 0": [1, 4, 2, 16, 8, 64],
+        f"UNIQUE_COUNT(ip) per userId {session} = 2": [2, 2, 2],
+    }.items():
+        message = f"1: {sentence}"
+        assert parse_message(message, LOGINS).rule.describe() == sentence.replace("= a", '= "a"')
+        assert [alert.aggregate for alert in alerts(message, [dict(each) for each in events])] == expected
+    rule_in_words = parse_message(f"1: {sentence}", LOGINS).rule
+    assert parse_message(json.dumps(rule_in_words.to_dict()), LOGINS).rule == rule_in_words
+
+
 def test_all_or_any_of_several_conditions_and_the_alert_has_each():
     devices = {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], "window": "1d"}
     devices |= {"limitOperatorType": ">=", "limit": 2}

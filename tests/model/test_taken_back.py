@@ -101,6 +101,22 @@ def test_an_event_that_is_taken_back_takes_no_place_among_the_last():
     assert alerts(done) == [(0, 1), (1, 3), (2, 5), (1, 3), (3, 9)]
 
 
+def test_an_event_that_is_taken_back_leaves_a_window_that_ends_earlier():
+    events = [event(number, str(2**number), at=T0 + 1000 * number) for number in range(6)]
+    back = [event(number, None, "returned", at=T0 + 1000 * number) for number in range(6)]
+    earlier = (b"1: SUM(amount) per userId over 10 s ending 2 s before > 0",)
+    done = after(*events[:3], events[3], back[1], events[4], back[4], events[5], rules=earlier)
+    assert alerts(done) == [(2, 1), (3, 3), (4, 5), (5, 13)]
+
+
+def test_an_event_that_is_taken_back_may_divide_a_session():
+    events = [event(number, str(2**number), at=T0 + 1000 * number) for number in range(5)]
+    back = [event(number, None, "returned", at=T0 + 1000 * number) for number in range(5)]
+    session = (b"1: SUM(amount) per userId over a session with gaps up to 1 s within 1 h > 0",)
+    done = after(*events[:3], back[1], events[3], events[1], events[4], rules=session)
+    assert alerts(done) == [(0, 1), (1, 3), (2, 7), (3, 12), (1, 3), (4, 31)]
+
+
 def test_it_is_taken_back_on_each_route_with_its_keys_whatever_the_filter():
     filtered = b'2: COUNT(events where action = "pay") per userId, country over 1 h >= 2, when amount > 0'
     of_pay = b'{"ruleId":3,"ruleState":"ACTIVE","groupingKeyNames":["userId"],"filter":{"action":"pay"},'

@@ -69,7 +69,7 @@ def is_end(text: str, catalog: dict[str, str]) -> bool:
 
 
 def test_the_reasons_that_only_the_page_gives_are_given_there():
-    found = [*reasons(), front.NO_LISTS, front.NO_SHADOW]
+    found = [*reasons(), front.NO_LISTS, front.NO_SHADOW, front.NO_SUCH_WINDOWS]
     for reason in translations.PAGE_REASONS:
         words = re.compile(".+".join(map(re.escape, PLACEHOLDER.split(reason)[::2])))
         assert any(words.fullmatch(text) for text in found), reason

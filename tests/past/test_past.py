@@ -185,14 +185,7 @@ class WindowsOfAlerts(Reference):
 
     def _evaluate(self, rule, group, held, current, event):
         own, before = rule.aggregations[0], len(self.alerts_and_withdrawals)
-        inside = [
-            each
-            for each in held
-            if current.time - own.window_ms <= each.time <= current.time
-            if not each.taken_back and not (own.exclude_current and each is current)
-            if own.has_window or each is current
-        ]
-        inside = sorted(inside, key=lambda each: each.time)[-own.last_events :]
+        inside = own.window_of(current, [each for each in held if not each.taken_back])
         inside = [each.id for each in inside if self._counts(rule, own, group, each)]
         super()._evaluate(rule, group, held, current, event)
         for alert in self.alerts_and_withdrawals[before:]:

@@ -77,6 +77,18 @@ def make_blocks(store, group):
 
 
 @njit_without_allocation
+def ensure_blocks_if_long(store, group):
+    """Divides a group into blocks if it has so many events that walking over all takes long; returns whether it has blocks."""
+    steps, event = 0, store.group_links[group, NEWEST]
+    while not has_blocks(store, group) and event != NOTHING:
+        event = store.links[event, PREV]
+        steps += 1
+        if steps > LONGEST_WALK:
+            make_blocks(store, group)
+    return has_blocks(store, group)
+
+
+@njit_without_allocation
 def block_at_time(store, group, time_ms):
     """The group's newest block that begins at or before a time; its oldest block if there is none."""
     block = store.group_links[group, BLOCK]
@@ -188,7 +200,7 @@ def clear_sums(rules, aggregate, sums, reset_source):
 @njit_without_allocation
 def add_events_to_sums(store, rules, aggregate, sums, newest_event, oldest_event, start_ms):
     """Adds the events from the newest back to the oldest that are not older than `start_ms`."""
-    while store.events[newest_event, TIME] >= start_ms:
+    while newest_event != NOTHING and store.events[newest_event, TIME] >= start_ms:
         if is_counted(store, rules, aggregate, sums, newest_event):
             if has_queue(rules, aggregate):
                 replace_if_more_extreme(store, rules, aggregate, sums, newest_event)

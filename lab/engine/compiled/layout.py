@@ -57,11 +57,14 @@ COUNTS, ALERTED, TAKES_BACK = 1, 2, 4
 LATER_ALERT = ALERTED | TAKES_BACK
 
 # a row of Rules.aggregates. `compared`: whether conditions compare the aggregate, so that it is measured at each event;
-# `excludes`: whether the current event does not count; `last_events`: of how many events of the group the window is at most, 0: of any number;
-# `pair`: one of PAIRS of `aggregates.pairs`
+# `excludes`: whether the current event does not count; `pair`: one of PAIRS of `aggregates.pairs`.
+# `other_window`: whether the window is not simply the time up to the event:
+# `last_events`: of how many events of the group it is at most, 0: of any number; `ends_before`: how long before the event it ends, ms;
+# `gap`: it has only the events since the last gap that is longer, ms, 0: whatever gaps there are
 AGGREGATE_FIELDS = (
     *("kind", "rule_id", "window", "column", "needs", "needs_end", "first", "last", "queue", "width"),
-    *("limits", "positions", "compared", "percent", "last_events", "excludes", "pair"),
+    *("limits", "positions", "compared", "percent", "excludes", "pair"),
+    *("other_window", "last_events", "ends_before", "gap"),
 )
 AGGREGATE_ROW = np.dtype([(name, np.int64) for name in AGGREGATE_FIELDS], align=True)
 # columns of Rules.limits: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits

@@ -16,7 +16,7 @@ import numpy as np
 
 from lab.engine.compiled import layout
 from lab.engine.compiled.aggregates.counted import COUNT_SINCE
-from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS, AccumulatorLayout
+from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS, OTHER_WINDOW_LANES, AccumulatorLayout
 from lab.engine.compiled.layout import LOW_BITS, NOTHING, Rules
 from lab.engine.compiled.limits import PLACES, limit_to_int64s
 from lab.model.aggregates import AGGREGATES
@@ -43,19 +43,21 @@ class AggregateKey(NamedTuple):
     excludes_current: bool
     rule_id: int | None
     last_events: int = 0
+    ends_before_ms: int = 0
+    session_gap_ms: int = 0
 
     @classmethod
     def for_aggregation(cls, of: Aggregation, rule_id: int) -> "AggregateKey":
         accumulator = ACCUMULATOR_LAYOUTS[of.function]
         own = rule_id if accumulator.kind == COUNT_SINCE else None
-        if of.last_events:  # a lane more, for how many events are in the window
-            accumulator = accumulator._replace(lanes=accumulator.lanes + 1)
+        other = of.last_events, of.ends_before_ms, of.session_gap_ms
+        if any(other):
+            accumulator = accumulator._replace(lanes=accumulator.lanes + OTHER_WINDOW_LANES)
         unique = tuple(sorted(of.unique))
-        excludes = (
-            of.exclude_current or accumulator.pair > 0
-        )  # the event of a pair is added to what came before
+        # the event of a pair is added to what came before
+        excludes = of.exclude_current or accumulator.pair > 0
         events = of.window_ms, of.where_result_name, excludes
-        return cls(accumulator, of.field, unique, *events, own, of.last_events)
+        return cls(accumulator, of.field, unique, *events, own, *other)
 
     @classmethod
     def for_alert_count(cls, rule: Rule, fields: Sequence[str]) -> "AggregateKey | None":
@@ -158,8 +160,10 @@ def rules_to_arrays(
             needed[column] += bit
         aggregate.kind = key.accumulator.kind
         aggregate.rule_id = key.rule_id or NOTHING
-        aggregate.percent, aggregate.last_events = key.accumulator.percent, key.last_events
-        aggregate.pair = key.accumulator.pair
+        aggregate.percent, aggregate.pair = key.accumulator.percent, key.accumulator.pair
+        other = key.last_events, key.ends_before_ms, key.session_gap_ms
+        aggregate.other_window = any(other)
+        aggregate.last_events, aggregate.ends_before, aggregate.gap = other
         aggregate.window = key.window_ms
         if key.field:
             aggregate.column = layout.VALUES + columns.index(int64_columns(schema, key.field)[0])

@@ -35,12 +35,12 @@ from lab.engine.compiled.blocks import (
     HALF,
     LONGEST_WALK,
     aggregate_time_range,
+    ensure_blocks_if_long,
     has_blocks,
     insert_in_queue_by_blocks,
     invalidate_block_totals,
     make_blocks,
 )
-from lab.engine.compiled.lastevents import drop_last_events
 from lab.engine.compiled.layout import (
     AGGREGATE,
     COUNTED,
@@ -61,6 +61,7 @@ from lab.engine.compiled.layout import (
     N,
     njit_without_allocation,
 )
+from lab.engine.compiled.otherwindows import take_back_from_other_window
 
 
 @njit_without_allocation
@@ -129,9 +130,9 @@ def take_back_event(store, rules, group, event):
         if offset == NOTHING or store.accumulators[offset + START] == NOTHING:
             continue
         accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate].width]
-        if rules.aggregates[aggregate].last_events:
+        if rules.aggregates[aggregate].other_window:
             store.events[event, VALUES] = before
-            drop_last_events(store, rules, aggregate, accumulator, NOTHING)
+            take_back_from_other_window(store, rules, aggregate, accumulator, event)
             continue
         is_in_window = store.events[event, TIME] >= store.events[accumulator[START], TIME]
         if not is_in_window and not has_queue(rules, aggregate):
@@ -153,18 +154,6 @@ def take_back_event(store, rules, group, event):
     store.events[event, VALUES] = before & ~COUNTS
     if has_blocks(store, group):
         invalidate_block_totals(store, group, store.events[event, TIME])
-
-
-@njit_without_allocation
-def ensure_blocks_if_long(store, group):
-    """Divides a group into blocks if it has so many events that walking over all takes long; returns whether it has blocks."""
-    steps, event = 0, store.group_links[group, NEWEST]
-    while not has_blocks(store, group) and event != NOTHING:
-        event = store.links[event, PREV]
-        steps += 1
-        if steps > LONGEST_WALK:
-            make_blocks(store, group)
-    return has_blocks(store, group)
 
 
 @njit_without_allocation

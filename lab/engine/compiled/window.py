@@ -36,12 +36,6 @@ from lab.engine.compiled.horizon import (
     time_reached_by_events,
     time_reached_by_groups,
 )
-from lab.engine.compiled.lastevents import (
-    drop_last_events,
-    find_or_allocate_accumulator,
-    forget_last_events,
-    measure_last_events,
-)
 from lab.engine.compiled.layout import (
     ALERTED,
     LANES,
@@ -62,6 +56,12 @@ from lab.engine.compiled.layout import (
     njit_without_allocation,
 )
 from lab.engine.compiled.limits import append_rules_that_fire, count_limits_below_and_up_to
+from lab.engine.compiled.otherwindows import (
+    add_late_event_to_other_window,
+    find_or_allocate_accumulator,
+    forget_window,
+    measure_other_window,
+)
 from lab.engine.compiled.restore import store_record
 from lab.engine.compiled.running import (
     add_late_event,
@@ -167,8 +167,8 @@ def add_late_event_to_windows(store, rules, group, event, newest, horizon_ms):
         offset = np.int64(store.accumulator_starts[group, aggregate])
         if offset != NOTHING and store.accumulators[offset + START] != NOTHING:
             accumulator = store.accumulators[offset : offset + rules.aggregates[aggregate].width]
-            if rules.aggregates[aggregate].last_events:
-                drop_last_events(store, rules, aggregate, accumulator, event)
+            if rules.aggregates[aggregate].other_window:
+                add_late_event_to_other_window(store, rules, aggregate, accumulator, event)
                 continue
             start_ms = window_start_ms(store, rules, aggregate, newest, horizon_ms)
             add_late_event(store, rules, aggregate, accumulator, event, start_ms)
@@ -224,15 +224,15 @@ def append_alerts_of_aggregate(
         has_values(store, rules, aggregate, event),
         rules.aggregates[aggregate].compared != 0,
     )
-    if rules.aggregates[aggregate].last_events and not is_compared:
-        forget_last_events(store, rules, aggregate, group, event)
+    if rules.aggregates[aggregate].other_window and not is_compared:
+        forget_window(store, rules, aggregate, group, event)
         return alert_rows
     if not is_counted and not is_compared:
         return alert_rows
     if rules.aggregates[aggregate].kind == OWN_VALUE:
         measure = own_value(store, rules, aggregate, event)
-    elif rules.aggregates[aggregate].last_events:
-        measure = measure_last_events(store, rules, aggregate, group, event, horizon_ms)
+    elif rules.aggregates[aggregate].other_window:
+        measure = measure_other_window(store, rules, aggregate, group, event, horizon_ms)
     else:
         measure = move_window_and_measure(store, rules, aggregate, group, event, horizon_ms)
     if rules.aggregates[aggregate].pair:

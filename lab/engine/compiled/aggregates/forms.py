@@ -62,11 +62,11 @@ FORMS = (
     Form("distinct", 2, count_value, measure_of_count),
     Form("ordered", 3, add_to_tree, measure_of_tree),
 )
-QUEUE_LANES = 4
+QUEUE_LANES, OTHER_WINDOW_LANES = 4, 3  # the latter are at the end: see `lab.engine.compiled.otherwindows`
 KINDS = {form.name: kind for kind, form in enumerate(FORMS)}
 DISTINCT, ORDERED = KINDS["distinct"], KINDS["ordered"]
 assert len(FORMS) == FIRST_QUEUE and KINDS["count since"] == COUNT_SINCE
-LANES = max(QUEUE_LANES, *(form.lanes for form in FORMS))
+LANES = max(QUEUE_LANES, *(form.lanes for form in FORMS)) + OTHER_WINDOW_LANES
 HUGE = LIMBS + LANES  # where in the scratch numbers of many limbs are, see `lab.engine.compiled.conditions`
 SCRATCH = HUGE + 192
 
