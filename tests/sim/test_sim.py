@@ -7,6 +7,7 @@ from tests.sim.history import random_history
 from tests.sim.many import outcomes, planted
 from tests.sim.simulate import run
 from tests.sim.world import installed
+from tools.simfaults import MUTANTS
 
 HISTORIES = 60
 SOON = 400
@@ -47,6 +48,13 @@ def test_histories_drawn_to_run_the_loop_run_it():
 )
 def test_a_planted_fault_is_found(name: str):
     assert any(planted(name, map(random_history, range(SOON))))
+
+
+def test_all_planted_faults_fit_the_code():
+    with installed():
+        for planted_fault in MUTANTS.values():
+            with planted_fault():  # which fails if what it replaces has another name by now
+                pass
 
 
 @pytest.mark.parametrize("name", DIRECTED)

@@ -100,12 +100,12 @@ def test_lines_are_passed_on_in_lists_of_some_megabytes(tmp_path, monkeypatch):
     path.write_bytes((GOOD + b"\n") * 200)
     appended = []
 
-    class Log(FileLog):
+    class NotedLog(FileLog):
         def append(self, lines, log_time_ms=None):
             appended.append(list(lines))
             return super().append(appended[-1], log_time_ms)
 
-    _logged(source_at(path), Log(tmp_path / "events"), Event())
+    _logged(source_at(path), NotedLog(tmp_path / "events"), Event())
     assert sum(map(len, appended)) == 200 and max(map(len, appended)) == -(-1000 // len(GOOD))
 
 

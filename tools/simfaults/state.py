@@ -10,7 +10,6 @@ import numpy as np
 from lab.engine.loop import task
 from lab.engine.records.columns import BEFORE_ALL
 from lab.engine.windows import windowstate
-from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.statefiles import StateFiles, first_seq, parse_file_names
 from lab.engine.windows.statemerge import Merge
 from lab.engine.windows.store import RouteStore
@@ -325,5 +324,5 @@ def a_task_knows_the_newest_event_of_the_first_share_only():
 
 @mutant
 def an_alert_of_absence_is_not_recorded_at_its_event():
-    with patch.object(Windows, "_record_later_alerts", lambda self, number, due: None):
+    with patch.object(RouteStore, "record_later_alerts", lambda *of: None):
         yield
