@@ -72,6 +72,7 @@ class RuleDesk(Panel):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
         self._acks_seen, self._fired, self._suppressed, self._updates = 0, Counter(), Counter(), 0
+        self._shadow: Counter[int] = Counter()
         self._muted: Counter[int] = Counter()
         self._place = ""  # of what was published here last
         self._draft: Rule | None = None
