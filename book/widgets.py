@@ -31,7 +31,8 @@ def asked(code: str) -> str:
         return ""
     call = ast.parse(code[code.index("lab.predict(") :]).body[0].value  # type: ignore[attr-defined]
     question, options = map(ast.literal_eval, call.args)
-    right, because = teach._answers()["predictions"][question]
+    _, known = teach._predictions_by_question()[question]
+    right, because = options[known["right"]], known["because"]
     items = "".join(f"<li>{escape(option)}</li>" for option in options)
     return (
         f'<div class="book-question"><b>Before you read on:</b> {escape(question)}<ul>{items}</ul>'

@@ -29,7 +29,7 @@ OUTCOMES = (
         "late",
         "notCounted",
     ),
-    *("when", "conditions", "atMost", "muted", "fulfilled", "waiting", "ended", "alerted", "unknown"),
+    *("when", "conditions", "atMost", "muted", "fulfilled", "waiting", "ended", "alerted"),
 )
 SHOWN_EVENTS, SHOWN_CELL, SHOWN_FIELDS = 12, 30, 4
 CHANGES = "The smallest change of each kind that gives the other verdict:"

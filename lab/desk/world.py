@@ -207,21 +207,11 @@ class World:
         return replace(first, outcome="duplicate", said=f"{verdict.said} {first.said}")
 
     def would(self, event: Any) -> list[Verdict]:
-        """What each rule in force would make of an event that came now, at the end of the log; nothing is stored. Raises BadRecord.
-
-        Of a rule whose verdict is not known here, the outcome is "unknown", with the reason.
-        """
+        """What each rule in force would make of an event that came now, at the end of the log; nothing is stored. Raises BadRecord."""
         last = list(self._events_of(event))[-1]
         if self.reached:
             self.schema.check_future(last, self.reached, self.settings.max_future_ms)
-        id, time = self.schema.id_of(last), last[self.schema.time_field]
-        verdicts = []
-        for rule in self.history.book.sorted():
-            try:
-                verdicts.append(self._judge(rule.rule_id, last, None))
-            except NotFound as reason:
-                verdicts.append(Verdict("unknown", str(reason), rule.rule_id, rule, last, id, time))
-        return verdicts
+        return [self._judge(rule.rule_id, last, None) for rule in self.history.book.sorted()]
 
     # -- what rules are worth ------------------------------------------------------------------------------------------
 

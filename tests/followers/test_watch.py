@@ -229,7 +229,7 @@ def test_reading_a_place_that_is_none_makes_no_folder_and_says_where_logs_are(
     for name in ("alerts", "control", "restrictions"):
         (tmp_path / "logs" / name).rmdir()
     assert main([*words, "--logs", "logs"]) == FAILED
-    assert "; logs has events, acks, deadLetters, stats" in capsys.readouterr().err
+    assert "; logs has events, shadow, acks, deadLetters, stats" in capsys.readouterr().err
 
 
 def test_alerts_of_a_topic_are_shown_from_an_offset_of_each_partition(kafka, tmp_path, capsys, monkeypatch):

@@ -413,12 +413,13 @@ def test_each_rule_of_a_random_log_would_have_raised_the_alerts_of_the_reference
 def kind_of(rule: Rule) -> str:
     """One of the ways in which a rule says more than a plain one."""
     kinds = {
+        "reset": rule.aggregation.function == "COUNT_WITH_RESET",
         "absence": rule.absence,
         "at most": rule.at_most,
         "or": rule.joined_by == "or",
         "multiple": rule.first.limit_of,
+        "plain": rule.is_plain,
     }
-    kinds |= {"reset": rule.aggregation.function == "COUNT_WITH_RESET", "plain": rule.is_plain}
     return next((name for name, is_so in kinds.items() if is_so), "more")
 
 

@@ -40,6 +40,9 @@ class FileLogs(Logs):
     folder: Path
     elsewhere: Mapping[str, Path] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))  # a text will do, as everywhere
+
     @classmethod
     def at(cls, where: str | None, places: Mapping[str, str], config: "Config") -> Self:
         """The folder `where`; without it, the one around the alerts or the rules; without these, `logs`."""
