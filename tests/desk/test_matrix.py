@@ -31,7 +31,13 @@ RULE_IDS = range(1, 13)
 SEEN: set[str] = set()
 ALERTS: list[int] = []
 some_and_more = pytest.mark.parametrize(
-    "seeds", [range(3), pytest.param(range(3, 200), marks=pytest.mark.slow)], ids=["some", "more"]
+    "seeds",
+    [
+        range(3),
+        pytest.param(range(3, 40), marks=pytest.mark.slow),
+        pytest.param(range(40, 200), marks=pytest.mark.soak),
+    ],
+    ids=["some", "more", "many"],
 )
 
 

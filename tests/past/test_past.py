@@ -389,7 +389,13 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(60), pytest.param(range(60, 400), marks=pytest.mark.slow)], ids=["some", "more"]
+    "seeds",
+    [
+        range(60),
+        pytest.param(range(60, 160), marks=pytest.mark.slow),
+        pytest.param(range(160, 400), marks=pytest.mark.soak),
+    ],
+    ids=["some", "more", "many"],
 )
 @pytest.mark.parametrize("kind", SCHEMA_OF)
 def test_each_rule_of_a_random_log_would_have_raised_the_alerts_of_the_reference(Past, kind, seeds):
