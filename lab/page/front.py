@@ -217,6 +217,7 @@ def _aggregation(of: Aggregation, schema: Schema) -> dict[str, Any]:
         "where": condition_for_page(of.where, schema),
         "whereName": of.where_result_name,
         "excludes": of.exclude_current,
+        "lastEvents": of.last_events,
         "needs": of.stored_field_names,
         "text": of.describe(),
     }

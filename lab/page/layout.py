@@ -28,6 +28,7 @@ def page_layout() -> dict[str, Any]:
     return {
         "places": {name: getattr(layout, name) for name in PLACES}
         | {name.upper(): place for place, name in enumerate(layout.AGGREGATE_FIELDS)},
+        "aggregateFields": len(layout.AGGREGATE_FIELDS),
         "running": {name: _aggregate(name) for name in AGGREGATES},
         "symbols": SYMBOLS,
         "where": WHERE,

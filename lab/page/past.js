@@ -46,7 +46,15 @@ class Past {
       const name = `${ms} ${columns.idJson(row)}`;
       if (!found.has(name)) found.set(name, number);
     }
-    return [...found.values()];
+    return this._lastEvents([...found.values()], last, rule.conditions[0].of);
+  }
+
+  /** Of numbers in order of arrival those of the last events by time, if the rule's window is of so many; the own one is shown in any case. */
+  _lastEvents(numbers, last, { lastEvents, excludes }) {
+    if (!lastEvents) return numbers;
+    const timeOf = (number) => this.columns.timeMs(this.rowOf(number)), others = numbers.filter((number) => !(excludes && number === last));
+    const kept = new Set([...others.sort((a, b) => timeOf(a) - timeOf(b)).slice(-lastEvents), last]);
+    return numbers.filter((number) => kept.has(number));
   }
 
   /** The time that the last one's group, or its key-group, has reached: lab.model.horizon. */

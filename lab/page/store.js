@@ -95,7 +95,7 @@ class Route {
     this.columns = new Map(columns.map((name, number) => [name, number]));
     this.asArrays?.release();
     this.asArrays = new Arrays(memory, {
-      aggregates: [8 * (at.EXCLUDES + 1), aggregateCount], required_bits: width("required_bits", 2), distinct_columns: [8, arrays.distinct_columns.length], limits: width("limits", 4), firing_bounds: width("firing_bounds", 6), firing_rules: [8, arrays.firing_rules.length],
+      aggregates: [8 * LAYOUT.aggregateFields, aggregateCount], required_bits: width("required_bits", 2), distinct_columns: [8, arrays.distinct_columns.length], limits: width("limits", 4), firing_bounds: width("firing_bounds", 6), firing_rules: [8, arrays.firing_rules.length],
       when_bits: width("when_bits", 2), conditions: width("conditions", at.CONDITION_COLUMNS), rules_with_conditions: width("rules_with_conditions", at.SPOKE_BIT + 1), saved_measures: [8, aggregateCount, 4],
     });
     for (const name in arrays) this.asArrays.i64(name).set(arrays[name]);

@@ -34,6 +34,8 @@ SENTENCES = (
     "MIN(paymentAmount where paymentType = CRD) per payeeId over 10 s > 99 or MAX(paymentAmount) over 10 s > 20",
     "COUNT_WITH_RESET(events) per payeeId over 1 min >= 9 or MAX(paymentAmount) over 30 s > 20",
     "COUNT_WITH_RESET(events) per payeeId over 1 min without the current event >= 5",
+    "SUM(paymentAmount) per payeeId over 3 events within 5 min > 30",
+    "MAX(paymentAmount where paymentType = CSH) per payeeId over 4 events within 5 min without the current event > 15",
 )
 WINDOWS = """([schema, rules, lines]) => {
     const engine = new Engine(state.wasm, schemaOf(schema)), alerts = [];
