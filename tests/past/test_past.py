@@ -371,6 +371,9 @@ def rules_of_log(kind: str, seed: int) -> RulesOfLog:
         given = json.loads(text) | {"ruleState": "ACTIVE"}
         if rng.random() < 0.2:  # of the random multiples, few are reached
             given |= {"limit": 1, "limitOf": {"aggregatorFunctionType": "COUNT", "window": "5m"}}
+        elif rng.random() < 0.15:  # one function of twenty
+            given |= {"aggregatorFunctionType": "COUNT_WITH_RESET", "aggregateFieldName": None}
+            given |= {"unique": None, "limitOperatorType": ">=", "limit": "2", "limitOf": None}
         try:
             rule = parse_message(json.dumps(given), schema).rule
         except BadRule:
