@@ -51,7 +51,9 @@ def test_what_is_wrong_in_a_pasted_rule_is_told(opened):
     ):
         sentence.fill(text)
         expect(opened.locator("#verdict")).to_contain_text(reason)
-        assert opened.is_disabled("text=Publish")
+        expect(
+            opened.locator("text=Publish")
+        ).to_be_disabled()  # what it says of the text before may fit, too
         assert sentence.input_value() == text
 
 
