@@ -38,7 +38,11 @@ def versions_of(logs: Logs, schema: Schema, rule_id: int) -> list[RuleVersion]:
     for line in logs.log("acks").read():
         with suppress(ValueError):
             ack = parse_ack(line)
-            if ack.get("ruleId") == rule_id and "version" in ack:
+            if (
+                ack["status"] == "accepted"
+                and ack.get("ruleId") == rule_id
+                and type(ack.get("version")) is int
+            ):
                 answered[ack["place"]] = ack["version"]
     book, found = RuleBook(schema), list[RuleVersion]()
     with closing(logs.existing("control").tail()) as tail:

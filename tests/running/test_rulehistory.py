@@ -60,6 +60,18 @@ def test_a_rollback_is_a_new_version_that_says_what_the_earlier_one_said(logs, c
     assert "the control log has no message about it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "more", [{"status": "accepted", "version": [9]}, {"status": "accepted", "version": "9"}]
+)
+def test_an_answer_that_no_engine_wrote_numbers_no_version(logs, capsys, more):
+    assert rules(logs, "add", RULE) == OK
+    [record] = logs.log("control").tail().records()
+    forged = {"controlType": "x", "ruleId": 1, "place": record.place, **more}
+    logs.log("acks").append([json.dumps(forged)])
+    assert [each.version for each in versions_of(logs, PAYMENTS, 1)] == [1]
+    assert rules(logs, "history", "1") == OK
+
+
 @pytest.mark.parametrize("wrong", ["", " ann", 7, "a" * 201])
 def test_an_author_is_a_short_text(wrong):
     with pytest.raises(BadRule, match="author"):
