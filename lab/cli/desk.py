@@ -84,6 +84,17 @@ def _add_world_options(command: argparse.ArgumentParser) -> None:
     add_engine_options(command, live=False)
 
 
+def _add_events(command: argparse.ArgumentParser) -> None:
+    """Finished events, and how to reach them."""
+    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
+    add_config_option(command)
+
+
+def _add_top(command: argparse.ArgumentParser) -> None:
+    help = f"how many events ({MOST_TELLING})"
+    command.add_argument("--top", type=at_least(0), default=MOST_TELLING, metavar="N", help=help)
+
+
 def world_of_options(options: argparse.Namespace) -> World:
     """The world of a finished file and its rules, or of an engine's logs."""
     if not options.file:
@@ -125,8 +136,7 @@ limits that no other one beats in both precision and recall, chosen in one half 
 """,
     )
     command.add_argument("rule", help="a rule; its limit and the window of its first condition are replaced")
-    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
-    add_config_option(command)
+    _add_events(command)
     add_labels_options(command, required=True)
     command.add_argument(
         "--windows",
@@ -153,8 +163,7 @@ A row for each event at which an aggregate of the rules has a value, a column fo
 conditions see, whatever their limits.
 """,
     )
-    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
-    add_config_option(command)
+    _add_events(command)
     command.add_argument("--rules", type=Path, required=True, help="a file of rules")
     command.add_argument("--out", type=Path, required=True, metavar="FILE", help="Parquet file to write")
     add_engine_options(command, live=False)
@@ -183,10 +192,8 @@ example:
     )
     command.add_argument("old", help="a rule, or a file of rules")
     command.add_argument("new", help="the rules after the edit, with the same numbers")
-    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
-    add_config_option(command)
-    help = f"how many events ({MOST_TELLING})"
-    command.add_argument("--top", type=at_least(0), default=MOST_TELLING, metavar="N", help=help)
+    _add_events(command)
+    _add_top(command)
     add_engine_options(command, live=False)
 
 
@@ -209,8 +216,7 @@ examples:
     )
     command.add_argument("old", metavar="OLD", type=at_least(1), help="a rule's number")
     command.add_argument("new", metavar="NEW", type=at_least(1), help="that of the other one")
-    help = f"how many events ({MOST_TELLING})"
-    command.add_argument("--top", type=at_least(0), default=MOST_TELLING, metavar="N", help=help)
+    _add_top(command)
     _add_world_options(command)
 
 
@@ -227,8 +233,7 @@ example:
 """,
     )
     command.add_argument("rules", help="a rule, or a file of rules")
-    command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
-    add_config_option(command)
+    _add_events(command)
     add_engine_options(command, live=False)
 
 
