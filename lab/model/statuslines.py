@@ -7,7 +7,7 @@ from typing import Any
 from lab.model.formatting import expected_message, short_json
 from lab.model.jsonschema import COUNT, TEXT, Json, closed_object, is_as_schema_says
 from lab.model.reference import LATE_POLICIES
-from lab.model.routestats import COUNTS, FATES, ROUTES_TOLD
+from lab.model.routestats import ALERT_COUNTS, COUNTS, FATES, ROUTES_TOLD
 from lab.model.schema import MAX_TIME, Schema
 
 STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
@@ -42,10 +42,7 @@ KEY_GROUP = COUNT | {"maximum": MOST_KEY_GROUPS - 1}
 POSITIONS, OF_RULES = _counts_by("[0-9]{1,10}"), _counts_by("[0-9]{1,19}\\.[0-9]{1,19}|other")
 MEASURES = (
     "nanAsNull",
-    "alerts",
-    "shadowAlerts",
-    "suppressed",
-    "muted",
+    *ALERT_COUNTS,
     "heldEvents",
     "groups",
     "memoryBytes",
@@ -74,15 +71,14 @@ SOMETIMES: dict[str, Json] = {
     "otherRoutes": OBJECT
     | closed_object({}, dict.fromkeys(FATES, COUNT))
     | {"description": "the sums of the routes that are not named"},
+    **{
+        count.by_rule: OF_RULES | {"description": f"{count.about}; like alertsByRule"}
+        for count in ALERT_COUNTS.values()
+    },
     "alertsByRule": OF_RULES
     | {
         "description": "by rule id and version, such as 1.3; of many rules those that alerted most, and `other`"
     },
-    "shadowByRule": OF_RULES | {"description": "alerts of rules in state SHADOW; like alertsByRule"},
-    "suppressedByRule": OF_RULES
-    | {"description": "alerts that were not given, as the rule says `atMost`; like alertsByRule"},
-    "mutedByRule": OF_RULES
-    | {"description": "alerts that were not given, as their rule or group is muted; like alertsByRule"},
     "deadLettersBy": COUNTS_BY_NAME | {"description": "by what is bad: a field, or the record"},
     "stored": _counts_by("[0-9]{1,5}") | {"description": "events that each key-group has stored"},
     "engine": OBJECT

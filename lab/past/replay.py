@@ -266,7 +266,12 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
         alerts,
         reference.acks,
         letters,
-        reference.counts | {"suppressed": reference.suppressed.total(), "muted": reference.muted.total()},
+        reference.counts
+        | {
+            "shadowAlerts": len(reference.shadow_alerts),
+            "suppressed": reference.suppressed.total(),
+            "muted": reference.muted.total(),
+        },
         reference.tallies,
         1,
         seconds,
@@ -338,7 +343,8 @@ def _read_results(
 ) -> Replayed:
     letters = [json.loads(line) for line in logs.log("deadLetters").read()]
     letters = [_original(letter, source, places, long_lines) for letter in letters]
-    counts, routes = Counter(dict.fromkeys((*COUNTS, "suppressed", "muted", "nanAsNull"), 0)), RouteTallies()
+    names = (*COUNTS, "shadowAlerts", "suppressed", "muted", "nanAsNull")
+    counts, routes = Counter(dict.fromkeys(names, 0)), RouteTallies()
     for stats in map(json.loads, logs.log("stats").read()):
         counts.update({name: n for name, n in stats.items() if name in counts})
         routes.add_stats(stats)

@@ -18,7 +18,7 @@ from prometheus_client.exposition import choose_encoder
 
 from lab.engine.records.feeds import Feed
 from lab.logs.positions import Positions
-from lab.model.routestats import COUNTS, FATES
+from lab.model.routestats import ALERT_COUNTS, COUNTS, FATES
 from lab.model.statuslines import STAGES
 from lab.running.boundedserver import BoundedServer, send_answer
 from lab.running.notes import STALE_S
@@ -55,19 +55,10 @@ class Metrics:
             "lab_fates", "records by outcome, and events summed over routes by outcome", ["fate"], **one
         )
         self._routes = Counter("lab_route_events", "events of a route by outcome", ["route", "fate"], **one)
-        self._alerts = Counter("lab_alerts", "alerts by rule and version", ["rule", "version"], **one)
-        self._shadow = Counter(
-            "lab_shadow_alerts", "alerts of rules in state SHADOW", ["rule", "version"], **one
-        )
-        self._suppressed = Counter(
-            "lab_suppressed_alerts", "alerts not given, as their rules say atMost", ["rule", "version"], **one
-        )
-        self._muted = Counter(
-            "lab_muted_alerts",
-            "alerts not given, as their rule or group is muted",
-            ["rule", "version"],
-            **one,
-        )
+        self._alerts = {
+            kind.by_rule: Counter(kind.metric, kind.about, ["rule", "version"], **one)
+            for kind in ALERT_COUNTS.values()
+        }
         self._letters = Counter(
             "lab_dead_letters", "dead letters by what is wrong: a field, or the record", ["reason"], **one
         )
@@ -114,13 +105,7 @@ class Metrics:
         for route, counts in stats.get("routes", {}).items():
             self._route(self._one_of(self._named, route, ROUTES_AT_MOST), counts)
         self._route("other", stats.get("otherRoutes", {}))
-        by_rule = (
-            ("alertsByRule", self._alerts),
-            ("shadowByRule", self._shadow),
-            ("suppressedByRule", self._suppressed),
-            ("mutedByRule", self._muted),
-        )
-        for of, counter in by_rule:
+        for of, counter in self._alerts.items():
             for name, count in stats.get(of, {}).items():
                 rule, _, version = self._one_of(self._rules, name, RULES_AT_MOST).partition(".")
                 counter.labels(rule, version).inc(count)

@@ -14,7 +14,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.deadletters import dead_letter
-from lab.model.routestats import COUNTS, RouteTallies
+from lab.model.routestats import ALERT_COUNTS, COUNTS, RouteTallies
 from lab.model.times import now_ms
 from lab.past.fastreference import FastReference
 from lab.stream.background import BackgroundTask
@@ -72,7 +72,7 @@ class ReferenceEngine(BackgroundTask):
         reference.suppressed.clear()
         reference.muted.clear()
         out: dict[str, list[str]] = {name: [] for name in WRITTEN}
-        by_rule, in_shadow = Counter[str](), Counter[str]()
+        fired = {"alerts": Counter[str](), "shadow": Counter[str]()}  # by log
         for name, record in taken:
             if name == "control":
                 ack = reference.control(record.line) | {"place": record.place, "logTime": record.log_time_ms}
@@ -82,20 +82,18 @@ class ReferenceEngine(BackgroundTask):
             reference.event(raw, record.place, record.log_time_ms)
             for letter in reference.dead_letters:
                 out["deadLetters"].append(dead_letter(letter["reason"], record.place, raw))
-            self._tell(out, by_rule, in_shadow, record.log_time_ms)
+            self._tell(out, fired, record.log_time_ms)
             reference.dead_letters.clear()
         if not self._waiting or self._waiting[0][1].log_time_ms >= start:
             reference.advance_to(start)
-        self._tell(out, by_rule, in_shadow)
+        self._tell(out, fired)
         reference.acks.clear()
         new = {name: reference.counts[name] - before[name] for name in COUNTS}
         stats = {"batch": self._batch, "keyGroups": [0, self._settings.key_groups - 1], **new}
-        stats |= {"alerts": by_rule.total(), "alertsByRule": dict(by_rule)}
-        if in_shadow:
-            stats |= {"shadowAlerts": in_shadow.total(), "shadowByRule": dict(in_shadow)}
-        for kind, held_back in (("suppressed", reference.suppressed), ("muted", reference.muted)):
-            if held_back:
-                stats |= {kind: held_back.total(), f"{kind}ByRule": dict(held_back)}
+        counted = fired["alerts"], fired["shadow"], reference.suppressed, reference.muted
+        for (name, kind), by_rule in zip(ALERT_COUNTS.items(), counted, strict=True):
+            if by_rule:
+                stats |= {name: by_rule.total(), kind.by_rule: dict(by_rule)}
         stats |= {
             "heldEvents": sum(map(len, reference.stored_events.values())),
             "groups": len(reference.stored_events),
@@ -111,21 +109,18 @@ class ReferenceEngine(BackgroundTask):
         return len(taken)
 
     def _tell(
-        self,
-        out: dict[str, list[str]],
-        by_rule: Counter[str],
-        in_shadow: Counter[str],
-        log_time: int | None = None,
+        self, out: dict[str, list[str]], fired: dict[str, Counter[str]], log_time: int | None = None
     ) -> None:
-        """Writes what there is for the logs of alerts; `log_time`: of lines that do not have their own."""
-        told: dict[str, tuple[list, Counter[str]]] = {
-            "alerts": (self._reference.alerts_and_withdrawals, by_rule),
-            "shadow": (self._reference.shadow_alerts, in_shadow),
+        """Writes what there is for the logs of alerts, and counts it in `fired`; `log_time`: of lines that do not have their own."""
+        reference = self._reference
+        told: dict[str, list] = {
+            "alerts": reference.alerts_and_withdrawals,
+            "shadow": reference.shadow_alerts,
         }
-        for name, (lines, counts) in told.items():
+        for name, lines in told.items():
             for line in lines:
                 if isinstance(line, Alert):
-                    counts[f"{line.rule_id}.{line.rule_version}"] += 1
+                    fired[name][f"{line.rule_id}.{line.rule_version}"] += 1
                 dated = replace(line, log_time=line.log_time or log_time, alert_time=now_ms())
                 out[name].append(dated.to_json())
             lines.clear()

@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.logs.protocol import Log
 from lab.logs.reading import SkippedLines, new_records, parse_records
-from lab.model.routestats import COUNTS, RouteTallies
+from lab.model.routestats import ALERT_COUNTS, COUNTS, RouteTallies
 from lab.model.rules import MAX_RULES
 from lab.model.statuslines import parse_stats
 from lab.model.times import now_ms
@@ -38,12 +38,9 @@ def report_sentences(subject: str, counts: Mapping[str, int], routes: RouteTalli
         of_each = f"Over {number:,} routes (an event counts once on each)" if number > 1 else "On one route"
         returns = RETURN_WORDS if any(counts.get(name) for name in RETURN_WORDS) else {}
         yield f"{of_each}: {describe_counts(counts, FATE_WORDS | returns)}."
-    if shadow := counts.get("shadowAlerts"):
-        yield f"{shadow:,} alerts in the shadow log, of rules in state SHADOW."
-    if suppressed := counts.get("suppressed"):
-        yield f"{suppressed:,} alerts suppressed, as their rules say at most how many."
-    if muted := counts.get("muted"):
-        yield f"{muted:,} alerts muted: lab lists show muted."
+    for name, kind in ALERT_COUNTS.items():
+        if kind.sentence and counts.get(name):
+            yield f"{counts[name]:,} {kind.sentence}."
     for warning in routes.warnings():
         yield f"Warning: {warning}"
 
@@ -66,9 +63,7 @@ class StatsReport:
         # where the newest micro-batch of which a line came ends in the events' sources, by their numbers
         self.events_end: Mapping[str, int] | None = None
         self.routes = RouteTallies()
-        self.shadow: Counter[int] = Counter()  # alerts in the shadow log, by rule id
-        self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
-        self.muted: Counter[int] = Counter()  # likewise, as their rule or group is muted
+        self.alerts = {name: Counter[int]() for name in ALERT_COUNTS}  # each by rule id
         self._spans_ms: list[tuple[int, int]] = []  # of the micro-batches of the last call of `read`
 
     @property
@@ -136,14 +131,10 @@ class StatsReport:
             begun_ms = max(times["decode" if chosen_before else "start"], ended_ms)
             self._spans_ms.append((min(begun_ms, times["end"]), times["end"]))
         self._stored.update({int(kg): n for kg, n in stats.get("stored", {}).items()})
-        counts = (*COUNTS, "alerts", "shadowAlerts", "suppressed", "muted", "datedLikeSeconds", "nanAsNull")
+        counts = (*COUNTS, *ALERT_COUNTS, "datedLikeSeconds", "nanAsNull")
         new.update({name: stats.get(name, 0) for name in counts})
-        for counter, of in (
-            (self.shadow, "shadowByRule"),
-            (self.suppressed, "suppressedByRule"),
-            (self.muted, "mutedByRule"),
-        ):
-            for name, count in stats.get(of, {}).items():
+        for kind, counter in self.alerts.items():
+            for name, count in stats.get(ALERT_COUNTS[kind].by_rule, {}).items():
                 rule_id = name.partition(".")[0]
                 if rule_id.isdecimal() and (int(rule_id) in counter or len(counter) < MAX_RULES):
                     counter[int(rule_id)] += count

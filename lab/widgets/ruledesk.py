@@ -18,6 +18,7 @@ import ipywidgets as widgets
 from lab.model.examples import example_sentence, group_fields
 from lab.model.language import say, translated
 from lab.model.messages import lacks_id
+from lab.model.routestats import ALERT_COUNTS
 from lab.model.rules import (
     BadRule,
     Rule,
@@ -71,9 +72,8 @@ class RuleDesk(Panel):
     ):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
-        self._acks_seen, self._fired, self._suppressed, self._updates = 0, Counter(), Counter(), 0
-        self._shadow: Counter[int] = Counter()
-        self._muted: Counter[int] = Counter()
+        self._acks_seen, self._fired, self._updates = 0, Counter(), 0
+        self._counted = {name: Counter[int]() for name in ALERT_COUNTS}  # each by rule id
         self._place = ""  # of what was published here last
         self._draft: Rule | None = None
         # rule id -> the newest version that was chosen or published here since a new rule was begun: to replace it needs no question
@@ -127,8 +127,7 @@ class RuleDesk(Panel):
 
     def update(self, studio: "Studio") -> None:
         """Shows the rules of a studio, its acknowledgements, and how often each rule fired."""
-        self._fired, report = studio.fired, studio.report
-        self._shadow, self._suppressed, self._muted = report.shadow, report.suppressed, report.muted
+        self._fired, self._counted = studio.fired, studio.report.alerts
         self._answered(studio.acks.since(self._acks_seen))
         self._acks_seen = studio.acks.total
         self.redraw()
@@ -140,11 +139,11 @@ class RuleDesk(Panel):
     def _alerts_of(self, rule_id: int) -> str:
         """How many alerts a rule gave, and how many more it gave in the shadow, or would have given without `atMost` and mutes."""
         count = f"{self._fired[rule_id]:,}"
-        if shadow := self._shadow[rule_id]:
+        if shadow := self._counted["shadowAlerts"][rule_id]:
             count = say("{count} (+ {more} in the shadow)", count=count, more=f"{shadow:,}")
-        if suppressed := self._suppressed[rule_id]:
+        if suppressed := self._counted["suppressed"][rule_id]:
             count = say("{count} (+ {more} suppressed)", count=count, more=f"{suppressed:,}")
-        if muted := self._muted[rule_id]:
+        if muted := self._counted["muted"][rule_id]:
             count = say("{count} (+ {more} muted)", count=count, more=f"{muted:,}")
         return count
 

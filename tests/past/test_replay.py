@@ -207,6 +207,7 @@ def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine,
         "notHeld": 0,
         "suppressed": 0,
         "muted": 0,
+        "shadowAlerts": 0,
     }
     assert {tally.record_count for tally in found.routes.by_route.values()} == {len(BAD) + 3}
     assert found.alerts.by_rule()[2] == len(BAD) + 2 and found.nan_as_null == 1

@@ -145,7 +145,9 @@ def test_a_consumer_group_that_another_program_has_joined_is_said_once(kafka, tm
 
 def test_events_are_behind_until_their_cut_is_evaluated(kafka, tmp_path, monkeypatch):
     logs = topics(kafka.address, "behind")
-    logs.log("events").append([b"{}"] * 5)
+    events = logs.log("events")
+    events.append([b"{}"] * 5)
+    events.flush()
     taken = {"cut": 1, "at": 1, "events": {"0": 5}}
     monkeypatch.setattr(notes_module, "cut_mark", lambda checkpoint: taken)
     notes = EngineMonitor(logs, tmp_path / "checkpoint")

@@ -19,6 +19,7 @@ from lab.engine.windows.waits import Waits
 from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
 from lab.model.routestats import (
+    ALERT_COUNTS,
     EXAMPLES,
     FATES,
     RouteTallies,
@@ -101,10 +102,7 @@ class BatchStats:
     def __init__(self, key_groups: int):
         self.counts: Counter[str] = Counter()
         self._by_key_group = np.zeros(key_groups, np.int64)
-        self._by_rule: Counter[str] = Counter()
-        self._shadow: Counter[str] = Counter()
-        self._suppressed: Counter[str] = Counter()
-        self._muted: Counter[str] = Counter()
+        self._alerts = {name: Counter[str]() for name in ALERT_COUNTS}  # by rule id and version
         self._routes, self._examples_left = RouteTallies(at_most=MAX_RULES), EXAMPLES
 
     @property
@@ -143,28 +141,26 @@ class BatchStats:
         self._routes.add(counts.store.route, rules[0].rule_id, len(rules), fates, *counts.examples)
         self._by_key_group += counts.stored_by_key_group
         in_shadow = np.array([rule.state == "SHADOW" for rule in rules])
-        for name, of_rows, by_rule in (
-            ("alerts", counts.alerts_by_rule * ~in_shadow, self._by_rule),
-            ("shadowAlerts", counts.alerts_by_rule * in_shadow, self._shadow),
-            ("suppressed", counts.suppressed_by_rule, self._suppressed),
-            ("muted", counts.muted_by_rule, self._muted),
+        for name, of_rows in (
+            ("alerts", counts.alerts_by_rule * ~in_shadow),
+            ("shadowAlerts", counts.alerts_by_rule * in_shadow),
+            ("suppressed", counts.suppressed_by_rule),
+            ("muted", counts.muted_by_rule),
         ):
             for row in np.flatnonzero(of_rows).tolist():
-                self.counts[name] += int(of_rows[row])
-                by_rule[f"{rules[row].rule_id}.{rules[row].version}"] += int(of_rows[row])
+                self._add_alerts(name, rules[row].rule_id, rules[row].version, int(of_rows[row]))
 
     def add_absence_alerts(
         self, alerts: Iterable[Alert], muted: Iterable[Alert], shadow: Iterable[Alert]
     ) -> None:
         """Adds alerts that no event of the batch raised."""
-        for name, some, by_rule in (
-            ("alerts", alerts, self._by_rule),
-            ("muted", muted, self._muted),
-            ("shadowAlerts", shadow, self._shadow),
-        ):
+        for name, some in (("alerts", alerts), ("muted", muted), ("shadowAlerts", shadow)):
             for alert in some:
-                self.counts[name] += 1
-                by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
+                self._add_alerts(name, alert.rule_id, alert.rule_version, 1)
+
+    def _add_alerts(self, name: str, rule_id: int, version: int, count: int) -> None:
+        self.counts[name] += count
+        self._alerts[name][f"{rule_id}.{version}"] += count
 
     def to_json_line(
         self,
@@ -185,10 +181,10 @@ class BatchStats:
         stats["heldEvents"] = sum(store.event_count for store in stores)
         stats["groups"] = sum(store.group_count for store in stores)
         by_name = {
-            "alertsByRule": largest_counts_and_other(self._by_rule),
-            "shadowByRule": largest_counts_and_other(self._shadow),
-            "suppressedByRule": largest_counts_and_other(self._suppressed),
-            "mutedByRule": largest_counts_and_other(self._muted),
+            **{
+                ALERT_COUNTS[name].by_rule: largest_counts_and_other(counts)
+                for name, counts in self._alerts.items()
+            },
             "deadLettersBy": report.dead_letters_by_kind,
         }
         stats |= {name: dict(counts) for name, counts in by_name.items() if counts}
