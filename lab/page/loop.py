@@ -17,7 +17,7 @@ from numba.np import arrayobj
 from lab.engine.compiled import layout, window
 from lab.engine.compiled.groups import (
     add_to_same_time_table,
-    find_group_slot,
+    find_group,
     find_or_add_group,
     record_reset,
 )
@@ -270,7 +270,7 @@ def move_events(frame):
         rule = old.reset_table[row, RESET_RULE]
         for k in range(len(kept)):
             if rule == kept[k]:
-                g = new.group_table[find_group_slot(new, key, old.reset_table[row, RESET_GROUP])]
+                g = find_group(new, key, old.reset_table[row, RESET_GROUP])
                 if g != NOTHING:
                     record_reset(new, rule, g, old.reset_table[row, RESET_SEQ])
 

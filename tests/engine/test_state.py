@@ -1,9 +1,11 @@
 """State stays bounded: what a long log leaves behind depends on the windows, not on the length of the log."""
 
 import json
+from unittest.mock import patch
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
+from lab.engine.windows import store
 from lab.engine.windows.statemerge import MERGED_AT_ONCE
 from lab.model.rules import rule_message
 from lab.model.schema import PAYMENTS
@@ -46,7 +48,7 @@ def test_after_twice_the_widest_window_state_does_not_grow():
     batch     0 ─ 10 ─ 20 ─ 30 ─ … ─ 120        each a minute; W = 10 min
     reach     ╱────────────────────────         what a batch must keep: the events of 11 minutes
     """
-    with InProcessEngine(SETTINGS) as stages:
+    with patch.object(store, "SAMPLE_EVENTS", 64), InProcessEngine(SETTINGS) as stages:
         stages.run_batch(rules())
         seen = []
         for batch in range(120):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled import layout, window
+from lab.engine.compiled import groups, layout, window
 from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.windows import arrays
@@ -247,6 +247,26 @@ def test_a_batch_that_needs_more_groups_and_lanes_than_there_are_gets_them_on_it
     ]
     with patch.object(arrays, "ROOM_AT_FIRST", 16), patch.object(arrays, "SPARE_ROWS", 64):
         assert len(agreed(rules + events).alerts) == 2 * len(events)
+
+
+def test_a_group_is_looked_up_without_reading_the_rows_of_others():
+    def of(users: range) -> list[Entry]:
+        return [
+            ("event", login(user, 100, 1)[1].replace(b'"userId": 1', b'"userId": %d' % user))
+            for user in users
+        ]
+
+    with engine_on() as engine:
+        engine.run_batch([maximum(1, "5m"), *of(range(1000))])
+        (held,) = stores(engine)
+        of_event, of_fields = np.zeros(1, np.int64), np.zeros((1, 1), np.int64)
+        for user in range(1000, 1100):
+            held.arrays["groups"][:, layout.KEY :] = user  # whoever reads the row of another group finds it
+            one = layout.Batch(
+                *(of_event,) * 3, np.array([[user]]), of_fields, of_event.copy(), of_event, of_fields
+            )
+            groups.find_known_groups(held.store, one, 0, 1)
+            assert one.groups[0] == layout.NOTHING
 
 
 def test_events_from_before_those_that_are_stored_are_an_error():

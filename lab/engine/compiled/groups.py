@@ -52,16 +52,46 @@ def has_room_for_event(store):
 
 
 @njit_without_allocation
-def find_slot(table, rows, first_key_column, salt, keys, key_row):
-    """The slot in a hash table of the row whose columns from `first_key_column` on equal a row of `keys`; the free slot for it if there is none."""
+def hash_of_key(salt, keys, key_row):
     hash_so_far = np.uint64(salt)
     for k in range(keys.shape[1]):
         hash_so_far = extend_hash(hash_so_far, keys[key_row, k])
-    last = len(table) - 1
-    slot = np.int64(hash_so_far & np.uint64(last))
-    while table[slot] != NOTHING and not has_key(rows, table[slot], first_key_column, keys, key_row):
+    return hash_so_far
+
+
+@njit_without_allocation
+def find_slot(table, rows, first_key_column, salt, keys, key_row):
+    """The slot in a hash table of the row whose columns from `first_key_column` on equal a row of `keys`; the free slot for it if there is none.
+
+    A slot has the row's number and, in the bits that no number needs, some of the hash of its key: so rows of other keys, which may
+    lie on a disk, are seldom read.
+    """
+    key_hash, last = hash_of_key(salt, keys, key_row), np.int64(len(table) - 1)
+    slot, bits = np.int64(key_hash & np.uint64(last)), spare_bits(table, key_hash)
+    while table[slot] != NOTHING and (
+        table[slot] & ~last != bits or not has_key(rows, table[slot] & last, first_key_column, keys, key_row)
+    ):
         slot = (slot + 1) & last
     return slot
+
+
+@njit_without_allocation
+def spare_bits(table, key_hash):
+    """The bits of a hash that stand in a slot above the row's number, which is less than the table's length."""
+    return np.int64(key_hash >> np.uint64(33)) & ~np.int64(len(table) - 1)
+
+
+@njit_without_allocation
+def row_in_slot(table, slot):
+    """The number of the row in a slot that `find_slot` found; NOTHING if the slot is free."""
+    row = np.int64(table[slot])
+    return row if row == NOTHING else row & (len(table) - 1)
+
+
+@njit_without_allocation
+def fill_slot(table, slot, salt, keys, key_row, row):
+    """Puts a row with the key in `key_row` of `keys` into the slot that `find_slot` found for it."""
+    table[slot] = row | spare_bits(table, hash_of_key(salt, keys, key_row))
 
 
 @njit_without_allocation
@@ -79,15 +109,21 @@ def find_group_slot(store, keys, row):
 
 
 @njit_without_allocation
+def find_group(store, keys, row):
+    """The group with the key in a row; NOTHING if there is none."""
+    return row_in_slot(store.group_table, find_group_slot(store, keys, row))
+
+
+@njit_without_allocation
 def find_or_add_group(store, key_group, keys, row):
     """The group with the key in a row; creates it if there is none."""
     slot = find_group_slot(store, keys, row)
-    group = store.group_table[slot]
+    group = row_in_slot(store.group_table, slot)
     if group != NOTHING:
         return group
     group = store.scalars[GROUPS]
     store.scalars[GROUPS] += 1
-    store.group_table[slot] = group
+    fill_slot(store.group_table, slot, store.scalars[SALT], keys, row, group)
     store.group_links[group, NEWEST] = NOTHING
     store.group_links[group, KEY_GROUP] = key_group
     store.group_links[group, BLOCK] = NOTHING
@@ -101,7 +137,7 @@ def find_or_add_group(store, key_group, keys, row):
 def find_known_groups(store, batch, first_row, end_row):
     """Fills in the groups of rows of the batch; NOTHING if a group does not exist yet."""
     for row in range(first_row, end_row):
-        batch.groups[row] = store.group_table[find_group_slot(store, batch.keys, row)]
+        batch.groups[row] = find_group(store, batch.keys, row)
 
 
 @njit_without_allocation
@@ -279,7 +315,8 @@ def record_reset(store, rule_id, group, seq):
 def refill_group_table(store):
     """Fills the hash table of groups, after its size changed."""
     for group in range(store.scalars[GROUPS]):
-        store.group_table[find_group_slot(store, store.groups[:, KEY:], group)] = group
+        keys, slot = store.groups[:, KEY:], find_group_slot(store, store.groups[:, KEY:], group)
+        fill_slot(store.group_table, slot, store.scalars[SALT], keys, group, group)
 
 
 @njit_without_allocation

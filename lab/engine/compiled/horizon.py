@@ -1,7 +1,6 @@
 """Which events are too old: `lab.model.horizon` on arrays."""
 
 from lab.engine.compiled.layout import (
-    GROUPS,
     KEY_GROUP,
     NEVER,
     NEWEST,
@@ -50,11 +49,11 @@ def time_reached_by_events(store, group):
 
 
 @njit_without_allocation
-def times_reached(store, reached_log_ms, reached_ms):
-    """Fills `reached_ms` with the time that each group has reached; `reached_log_ms`: a log time that no later record is logged before."""
-    for group in range(store.scalars[GROUPS]):
+def times_reached(store, groups, reached_log_ms, reached_ms):
+    """Fills `reached_ms` with the time that each of some groups has reached; `reached_log_ms`: a log time that no later record is logged before."""
+    for place, group in enumerate(groups):
         by_groups = time_reached_by_groups(store, store.group_links[group, KEY_GROUP])
-        reached_ms[group] = min(max(by_groups, time_reached_by_events(store, group)), reached_log_ms)
+        reached_ms[place] = min(max(by_groups, time_reached_by_events(store, group)), reached_log_ms)
 
 
 @njit_without_allocation

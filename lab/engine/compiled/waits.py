@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lab.engine.compiled.groups import find_slot
+from lab.engine.compiled.groups import fill_slot, find_slot, row_in_slot
 from lab.engine.compiled.layout import NOTHING, njit_without_allocation
 
 # columns of WaitArrays.entries; AT: when the event arrived; TIME: if GONE, the seq of the event; OLDER: the group's previous entry; FROM: where its text begins
@@ -68,7 +68,7 @@ def add_rows(arrays, rows, window_ms, due_entries):
         if not gone and (rows.fates[i] > STORED_LATE or not (rows.starts_wait[i] or rows.ends_wait[i])):
             continue
         slot = find_slot(arrays.newest_entries, arrays.entries, KEY, arrays.scalars[SALT], rows.keys, i)
-        entry_row = np.int64(arrays.newest_entries[slot])
+        entry_row = row_in_slot(arrays.newest_entries, slot)
         known = entry_row >= arrays.scalars[HEAD]
         flags = 0
         if gone:
@@ -111,7 +111,7 @@ def add_rows(arrays, rows, window_ms, due_entries):
         entry[AT] = rows.arrived_ms[i]
         entry[TIME] = rows.taken_back_seqs[i] if gone else rows.times_ms[i]
         entry[ID] = rows.event_ids[i]
-        entry[OLDER] = arrays.newest_entries[slot]
+        entry[OLDER] = row_in_slot(arrays.newest_entries, slot)
         entry[KEY_GROUP] = rows.key_groups[i]
         start = arrays.scalars[TEXT]
         entry[FROM] = start
@@ -123,7 +123,7 @@ def add_rows(arrays, rows, window_ms, due_entries):
             arrays.scalars[TEXT] = start
         for k in range(rows.keys.shape[1]):
             entry[KEY + k] = rows.keys[i, k]
-        arrays.newest_entries[slot] = n
+        fill_slot(arrays.newest_entries, slot, arrays.scalars[SALT], rows.keys, i, n)
     return found
 
 
@@ -168,7 +168,7 @@ def advance_head(arrays, window_ms, reached_log_ms, newest_event_ms, due_entries
 def mark_needed_entries(arrays, is_needed):
     """Marks in `is_needed`, which must be all zeros, the entries that may still cause an alert or prevent one."""
     for slot in range(len(arrays.newest_entries)):
-        entry_row = np.int64(arrays.newest_entries[slot])
+        entry_row = row_in_slot(arrays.newest_entries, slot)
         while entry_row >= arrays.scalars[HEAD]:
             if arrays.entries[entry_row, FLAGS] & (OPEN | MARK | GONE):
                 is_needed[entry_row] = 1
@@ -212,8 +212,8 @@ def copy_entries(old, new, entry_rows):
             new.texts[new.scalars[TEXT]] = old.texts[b]
             new.scalars[TEXT] += 1
         slot = find_slot(new.newest_entries, new.entries, KEY, new.scalars[SALT], key, entry_row)
-        new.entries[n, OLDER] = new.newest_entries[slot]
-        new.newest_entries[slot] = n
+        new.entries[n, OLDER] = row_in_slot(new.newest_entries, slot)
+        fill_slot(new.newest_entries, slot, new.scalars[SALT], key, entry_row, n)
 
 
 @njit_without_allocation

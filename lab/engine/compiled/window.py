@@ -21,7 +21,7 @@ from lab.engine.compiled.conditions import (
     write_alert_row,
 )
 from lab.engine.compiled.groups import (
-    find_group_slot,
+    find_group,
     find_known_groups,
     find_or_add_group,
     find_stored_event,
@@ -194,9 +194,7 @@ def apply_take_back_record(store, rules, batch, seq, row, log_time_ms, reach_ms,
     """
     time_ms, group = batch.times_ms[row], batch.groups[row]
     if group == NOTHING:
-        group = store.group_table[
-            find_group_slot(store, batch.keys, row)
-        ]  # the group may be new in this batch
+        group = find_group(store, batch.keys, row)  # it may be new in this batch
     if group == NOTHING:
         return NOT_HELD
     reached_ms = max(

@@ -21,6 +21,7 @@ from lab.model.rule import Rule
 ALERTS_AT_ONCE = 4096
 STEP_ROWS = 1 << 15  # that are evaluated at once
 MOVED_ROWS = 1 << 18  # that are copied at once, outside the arrays
+SAMPLE_EVENTS = 1024  # that show how many of a store have expired: to read all may take the disk minutes
 NEARLY_FULL = 8  # when less than one row in so many is free, of SPARE_ROWS at most
 FEW_UNUSED = 4  # aggregates that are maintained without a rule; each costs as much as one with a rule
 END_OF_SEQS = 1 << 62  # greater than every seq
@@ -109,16 +110,17 @@ class RouteStore(StoreArrays):
         """Which rows of Store.events are not older than the horizon of their group."""
         reach_ms = self.widest_ms + self.late_ms
         latest = min(int(self.arrays["newest"][:, 0].max()), self.reached_log_ms)
-        if len(event) and event[:, layout.TIME].min() >= latest - reach_ms:
-            return np.ones(len(event), bool)
-        return (
-            event[:, layout.TIME] >= (self._times_reached() - reach_ms)[event.view(np.int32)[:, layout.GROUP]]
-        )
+        unexpired = event[:, layout.TIME] >= latest - reach_ms
+        old = np.flatnonzero(~unexpired)
+        if len(old):
+            of_old, place = np.unique(event.view(np.int32)[old, layout.GROUP], return_inverse=True)
+            unexpired[old] = event[old, layout.TIME] >= (self._times_reached(of_old) - reach_ms)[place]
+        return unexpired
 
-    def _times_reached(self) -> np.ndarray:
-        """The time that each group has reached, ms."""
-        reached = np.empty(self.group_count, np.int64)
-        horizon.times_reached(self.store, self.reached_log_ms, reached)
+    def _times_reached(self, of: np.ndarray) -> np.ndarray:
+        """The time that each of some groups has reached, ms."""
+        reached = np.empty(len(of), np.int64)
+        horizon.times_reached(self.store, of, self.reached_log_ms, reached)
         return reached
 
     def surely_retains(self, key_group: int, time_ms: int) -> bool:
@@ -135,7 +137,7 @@ class RouteStore(StoreArrays):
             return True
         group = self.store.group_links[: self.group_count]
         with_events = (group[:, layout.KEY_GROUP] == key_group) & (group[:, layout.NEWEST] != NOTHING)
-        return bool((self._times_reached()[with_events] - reach_ms <= time_ms).any())
+        return bool((self._times_reached(np.flatnonzero(with_events)) - reach_ms <= time_ms).any())
 
     # -- events in and out ---------------------------------------------------------------------------------------------
 
@@ -330,5 +332,6 @@ class RouteStore(StoreArrays):
         self.load(old.export_events(0, 0), resets, room_for_events)
 
     def _mostly_expired(self) -> bool:
-        unexpired = self._unexpired(self.arrays["events"][: self.event_count])
-        return 2 * np.count_nonzero(unexpired) < self.event_count
+        """Whether more than half of some events are expired: of all of them if these are few, else spread evenly among them."""
+        sample = self.arrays["events"][: self.event_count : self.event_count // SAMPLE_EVENTS + 1]
+        return 2 * np.count_nonzero(self._unexpired(sample)) < len(sample)
