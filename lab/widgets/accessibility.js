@@ -1,5 +1,8 @@
-// Brings the style sheet, and makes the whole page fit for people who hear it or have no mouse, also what comes to it later.
+// Brings the style sheet, makes the whole page fit for people who hear it or have no mouse, also what comes to it later, and says
+// when the kernel has ended.
 const STATUS = "[role=status][aria-live=polite]", TOGGLE = ".widget-toggle-button", CHOICES = ".lab-asked .widget-radio-box";
+const ENDED = ["restarting", "autorestarting", "terminating", "dead"];
+const ENTER = { key: "Enter", bubbles: true };  // JupyterLab's buttons take a click on mouse down or up, but always this key
 const UNSEEN = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap";
 
 function press(button) { button.setAttribute("aria-pressed", String(button.classList.contains("mod-active"))); }
@@ -85,9 +88,30 @@ function watch() {
   });
   return changed;
 }
-function render({ el }) {
+// Where a widget's kernel ends, its page says so above what the cell gave back, which nothing answers any more.
+function sayEnded(model, el) {
+  const output = el.closest(".jp-OutputArea-output") ?? el.parentElement;
+  if (!output || output.querySelector(".lab-ended")) return;
+  const again = document.createElement("button"), notice = document.createElement("div");
+  const notebook = output.closest(".jp-NotebookPanel");
+  const run = notebook ? notebook.querySelector("[data-command='notebook:restart-run-all']") : window.location;
+  notice.className = "lab-ended lab-said bad";
+  notice.setAttribute("role", "status");
+  notice.setAttribute("aria-live", "polite");
+  notice.append(`${model.get("ended")} `);
+  again.className = "jupyter-button";
+  again.textContent = model.get("again");
+  again.onclick = () => { notebook ? run.dispatchEvent(new KeyboardEvent("keydown", ENTER)) : run.reload(); };
+  if (run) notice.append(again);
+  output.prepend(notice);
+}
+function render({ model, el }) {
   el.style.display = "none";
   globalThis.labNames ??= watch();
   name();
+  const kernel = model.widget_manager?.kernel;  // not in every notebook program
+  const changed = (_, status) => { if (ENDED.includes(status)) sayEnded(model, el); };
+  kernel?.statusChanged.connect(changed);
+  return () => kernel?.statusChanged.disconnect(changed);
 }
 export default { render };

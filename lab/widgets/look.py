@@ -5,8 +5,10 @@ from html import escape
 from pathlib import Path
 
 import anywidget
+import traitlets
 
 from lab.model.formatting import escape_control_characters
+from lab.model.language import say
 from lab.widgets.figures import Figure
 
 # Okabe and Ito's palette, "Color Universal Design", 2008
@@ -18,9 +20,17 @@ CSS = "".join(Path(__file__).with_name(name).read_text() for name in ("figure.cs
 
 
 class StylesAndAccessibility(anywidget.AnyWidget):
-    """An invisible widget to put into a box: brings the kit's style sheet, and names the sliders and choices of the page for screen readers."""
+    """An invisible widget to put into a box: brings the kit's style sheet, names the sliders and choices of the page for screen
+    readers, and says when the kernel has ended."""
 
     _esm, _css = Path(__file__).with_name("accessibility.js"), CSS
+    ended, again = traitlets.Unicode().tag(sync=True), traitlets.Unicode().tag(sync=True)
+
+    def __init__(self) -> None:
+        super().__init__(
+            ended=say("The kernel has ended: nothing here answers any more. Run the notebook from the top."),
+            again=say("Run from the top"),
+        )
 
 
 def sentence_html(text: str, kind: str = "") -> str:

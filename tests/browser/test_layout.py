@@ -176,13 +176,38 @@ def test_the_table_of_a_plot_opens_and_closes_with_the_keyboard(browser):
     page.close()
 
 
+ADDED = """async (el, script) => {
+    const texts = {ended: "The kernel has ended.", again: "Run from the top"};
+    const statusChanged = {connect: (told) => { window.kernelBecomes = (status) => told(null, status); }};
+    const model = {get: (name) => texts[name], widget_manager: {kernel: {statusChanged}}};
+    (await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'})))).default.render({model, el});
+}"""
+
+
 def fitted(page: Page, html: str) -> None:
     """A page with `html` and what accessibility.js adds."""
     page.set_content(f"<div id=box></div>{html}")
-    page.locator("#box").evaluate(
-        "async (el, script) => (await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'})))).default.render({el})",
-        FIT,
+    page.locator("#box").evaluate(ADDED, FIT)
+
+
+def test_above_a_widget_whose_kernel_ended_stands_that_and_how_to_begin_again(browser):
+    page = browser.new_page()
+    fitted(
+        page,
+        """<div class=jp-NotebookPanel><button data-command="notebook:restart-run-all" onkeydown="window.restarted = event.key">⏩</button>
+        <div class=jp-OutputArea-output id=here><p>alerts: 17</p></div></div>""",
     )
+    page.evaluate("document.getElementById('here').append(document.getElementById('box'))")
+    for status in ("busy", "idle"):
+        page.evaluate("(status) => window.kernelBecomes(status)", status)
+    assert page.get_by_role("status").filter(has_text="ended").count() == 0
+    for status in ("autorestarting", "dead"):
+        page.evaluate("(status) => window.kernelBecomes(status)", status)
+    assert page.locator("#here > :first-child").inner_text() == "The kernel has ended. Run from the top"
+    assert page.get_by_role("status").filter(has_text="ended").count() == 1
+    page.get_by_role("button", name="Run from the top").click()
+    assert page.evaluate("window.restarted") == "Enter"
+    page.close()
 
 
 def add(page: Page, html: str) -> None:

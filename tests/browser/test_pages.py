@@ -278,6 +278,13 @@ def test_a_wrong_answer_is_told_what_is_wrong_and_gets_hints_before_the_solution
     said = answer(page, "rule_1 = RULE", 'rule_1 = RULE.replace("50", "49")')
     expect(said).to_contain_text("right:")
     nothing_went_wrong(watched)
+
+    page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    ended = page.locator(".lab-ended")
+    expect(ended.first).to_contain_text("Run the notebook from the top")
+    ended.first.get_by_role("button", name="Run from the top").click()
+    page.locator(".jp-Dialog button:has-text('Restart')").click()
+    expect(ended).to_have_count(0, timeout=LATER)
     page.close()
 
 
