@@ -1,4 +1,4 @@
-"""`lab why`, `lab why-not`, `lab rules compare` and `tune`: asks a world what rules made of events, and what they are worth."""
+"""`lab why`, `lab why-not`, `lab would`, `lab rules compare` and `tune`: asks a world what rules made of events, and what they are worth."""
 
 import argparse
 import json
@@ -16,6 +16,7 @@ from lab.cli.options import (
     at_least,
     parse_durations,
     parse_log_place,
+    parse_time,
     settings_from_options,
     target_from_options,
 )
@@ -23,6 +24,7 @@ from lab.desk.compare import MOST_TELLING
 from lab.desk.verdict import Verdict
 from lab.desk.world import World
 from lab.logs.config import load_config
+from lab.model.language import say
 from lab.past.replay import read_rules_argument
 from lab.running.outputfile import check_output, write_output, write_parquet
 from lab.running.say import compile_window_loop
@@ -41,7 +43,7 @@ The answer comes from a replay of the event's group, so it needs the whole log. 
 
 
 def add_commands(commands: Subparsers) -> None:
-    """Adds `lab why` and `lab why-not` to the command line."""
+    """Adds `lab why`, `lab why-not` and `lab would` to the command line."""
 
     def why(options: argparse.Namespace) -> None:
         _print(world_of_options(options).why(options.alert), options)
@@ -62,6 +64,43 @@ def add_commands(commands: Subparsers) -> None:
     command.add_argument("event", metavar="EVENT", help="the event's id, or its record as JSON")
     command.add_argument("rule_id", metavar="RULE", type=at_least(1), help="the rule's number")
     _add_options(command)
+    _add_would(commands)
+
+
+def _add_would(commands: Subparsers) -> None:
+    event = """'{"transactionId": 0, "eventTime": 1738022500000, "payeeId": 1, "paymentAmount": 5}'"""
+    command = add_command(
+        commands,
+        "would",
+        _would,
+        "show what each rule would make of an event that has not happened, as the next one of the log",
+        f"""\
+examples:
+  lab would {event} datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json
+  lab would {event} --logs logs
+  lab would {event} --logs logs --at 2025-01-28T00:02:00Z        as of then
+
+Nothing is stored. Programs ask `lab restrict serve --would`, which keeps the windows in memory.
+""",
+    )
+    command.add_argument("event", metavar="EVENT", help="its record as JSON")
+    command.add_argument(
+        "--at",
+        type=parse_time,
+        metavar="TIME",
+        help="as of then: only what was logged before (now), such as 2026-12-01T10:00:00Z, or ms since the epoch",
+    )
+    _add_options(command)
+
+
+def _would(options: argparse.Namespace) -> None:
+    verdicts = world_of_options(options).would(options.event)
+    if options.json:
+        print(json.dumps([each.to_dict() for each in verdicts]))
+    else:
+        print(
+            "\n\n".join(each.text(*[None] * options.all) for each in verdicts) or say("No rule is in force.")
+        )
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
@@ -99,9 +138,11 @@ def world_of_options(options: argparse.Namespace) -> World:
     """The world of a finished file and its rules, or of an engine's logs."""
     if not options.file:
         target = target_from_options(options)
-        return World.of_logs(target.logs, target.required_schema)
+        return World.of_logs(target.logs, target.required_schema, getattr(options, "at", None))
     if not options.rules or options.logs or options.events:
         raise Usage("with EVENTS, expected --rules FILE and no --logs or --events: the world of that file")
+    if getattr(options, "at", None):
+        raise Usage("--at is a log time, and EVENTS has none: expected --logs")
     return _world_of_file(options, Path(options.rules))
 
 

@@ -13,8 +13,8 @@ from lab.engine.loop.ends import kind_of
 from lab.logs.places import MAX_PORT
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
-from lab.model.schema import PAYMENTS, SCHEMAS, Schema
-from lab.model.times import parse_duration_ms
+from lab.model.schema import MAX_TIME, PAYMENTS, SCHEMAS, Schema
+from lab.model.times import expected_time, parse_duration_ms, time_ms
 from lab.running.target import Target, Usage, locate
 
 Subparsers = argparse._SubParsersAction  # the object to which commands are added
@@ -305,6 +305,14 @@ def parse_duration(text: str) -> int:
         return parse_duration_ms(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def parse_time(text: str) -> int:
+    """The type of an argument that is a moment, in ms since the epoch."""
+    found = time_ms(int(text), "ms") if text.isdecimal() and len(text) <= 13 else time_ms(text, "iso")
+    if found is None or not 0 < found < MAX_TIME:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected {expected_time('iso')}, or ms since the epoch")
+    return found
 
 
 def parse_durations(text: str) -> list[int]:

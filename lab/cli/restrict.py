@@ -15,6 +15,7 @@ from lab.cli.options import (
 from lab.logs.places import MAX_PORT
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT
+from lab.restrict.questions import MAX_AGE_MS
 from lab.restrict.restrictions import KNOWN
 
 QUESTION = f"""\
@@ -30,6 +31,16 @@ by which somebody is restricted. Only status 200 with "allowed": true means yes.
 example:
   curl -H "Authorization: Bearer $(cat ~/.local/share/lab/restrict-token)" \\
     -d '{{"questions": [{{"action": "login", "userId": 7}}]}}' http://127.0.0.1:{PORT}/may
+"""
+WOULD = f"""\
+
+With --would, it also follows the engine of --logs, and says which alerts a record would raise if it came next.
+
+  POST /would {{"questions": [{{"transactionId": 7, "eventTime": 1738024200000, "payeeId": 7, ...}}], "maxAgeMs": 1000}}
+  answer      {{"answers": [{{"clear": true, "alerts": []}}], "asOf": {{"cut": 812, "upTo": 1738024199990}}}}
+
+What cannot be judged is not clear: {{"clear": false, "refused": "why"}}. If the engine's cuts are older than maxAgeMs ({MAX_AGE_MS:,}),
+the status is 503. Only status 200 with "clear": true means that no rule would alert.
 """
 LOG = {"--restrictions": "the restriction log (next to the others)"}
 
@@ -60,20 +71,7 @@ example:
         is_service=True,
     )
     add_logs_options(command, read | {"--restrictions": "log to write: the restrictions (next to the rules)"})
-    command = add_command(
-        group,
-        "serve",
-        lambda options: restrict.serve(target_from_options(options), options.port, options.token_file),
-        "answer on 127.0.0.1 whether somebody may do something, until Ctrl-C",
-        QUESTION,
-        schema=False,
-        is_service=True,
-    )
-    add_logs_options(command, LOG)
-    command.add_argument(
-        "--port", type=at_least(1, MAX_PORT), default=PORT, metavar="N", help="(%(default)s)"
-    )
-    add_token_option(command)
+    _add_serve(group)
     command = add_command(
         group,
         "list",
@@ -101,6 +99,31 @@ example:
     )
     command.add_argument("--action", choices=ACTIONS, help="lift only this one (all that are in force)")
     add_logs_options(command, LOG)
+
+
+def _add_serve(group: Subparsers) -> None:
+    from lab.followers import restrict
+
+    command = add_command(
+        group,
+        "serve",
+        lambda options: restrict.serve(
+            target_from_options(options), options.port, options.token_file, options.would
+        ),
+        "answer on 127.0.0.1 whether somebody may do something, until Ctrl-C",
+        QUESTION + WOULD,
+        is_service=True,
+    )
+    add_logs_options(command, LOG)
+    command.add_argument(
+        "--would",
+        action="store_true",
+        help="also answer which alerts an event would raise: keeps the engine's windows in memory",
+    )
+    command.add_argument(
+        "--port", type=at_least(1, MAX_PORT), default=PORT, metavar="N", help="(%(default)s)"
+    )
+    add_token_option(command)
 
 
 def add_token_option(command: ArgumentParser) -> None:

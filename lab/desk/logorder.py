@@ -12,12 +12,12 @@ from heapq import merge
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
-from lab.model.schema import Schema
+from lab.model.schema import MAX_TIME, Schema
 from lab.model.statuslines import parse_stats
 
 
-def ordered_records(logs: Logs, name: str) -> Iterator[tuple[int, bytes]]:
-    """(effective log time, record) of the events or the control log, in log order."""
+def ordered_records(logs: Logs, name: str, before: int = MAX_TIME) -> Iterator[tuple[int, bytes]]:
+    """(effective log time, record) of the events or the control log, in log order; only those logged before a time, ms."""
     cuts, log = _cuts(logs), logs.log(name)
     starts, ends = log.bounds()
 
@@ -29,6 +29,8 @@ def ordered_records(logs: Logs, name: str) -> Iterator[tuple[int, bytes]]:
             yield newest, source, position, value
 
     for log_time, _, _, value in merge(*map(of_source, sorted(ends))):
+        if log_time >= before:
+            return
         yield log_time, value
 
 

@@ -43,7 +43,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.rules import BadRule, parse_message
-from lab.model.schema import Schema
+from lab.model.schema import MAX_TIME, Schema
 from lab.model.times import duration_words, now_ms
 from lab.model.when import filter_text, is_true, passes_filter
 from lab.model.whenreader import takes_back
@@ -126,11 +126,11 @@ class World:
         return other
 
     @classmethod
-    def of_logs(cls, logs: Logs, schema: Schema) -> "World":
-        """The world of an engine, read from its logs: its events up to now, in its order, and its rules."""
-        settings = engine_settings(logs, schema)
-        control, events = (partial(ordered_records, logs, name) for name in ("control", "events"))
-        world = cls.of_records(settings, control, events, now_ms())
+    def of_logs(cls, logs: Logs, schema: Schema, at: int | None = None) -> "World":
+        """The world of an engine, read from its logs: its events up to now, in its order, and its rules. `at`: as of that log time, ms."""
+        settings, before = engine_settings(logs, schema), at or MAX_TIME
+        control, events = (partial(ordered_records, logs, name, before) for name in ("control", "events"))
+        world = cls.of_records(settings, control, events, at or now_ms())
         world._alert_lines, world._shadow_lines = logs.log("alerts").read, logs.log("shadow").read
         return world
 

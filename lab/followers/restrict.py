@@ -52,8 +52,13 @@ def run(target: Target) -> None:
                 stopped.wait(1)
 
 
-def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> None:
-    """Answers whether somebody may do something, until a signal. Raises Usage if the port is taken."""
+def serve(
+    target: Target, port: int = PORT, token_file: Path | None = None, judges_events: bool = False
+) -> None:
+    """Answers whether somebody may do something, until a signal. Raises Usage if the port is taken.
+
+    `judges_events`: also which alerts an event would raise, by the windows of the engine of these logs.
+    """
     from lab.restrict import service
     from lab.restrict.tokens import read_tokens
 
@@ -66,7 +71,14 @@ def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> N
             f"port {port} of {service.HOST} is in use: stop the program that listens there, or choose another --port"
         )
     target.logs.create_log("restrictions")
-    service.serve(target.logs.log("restrictions"), port, tokens)
+    log = target.logs.log("restrictions")
+    if not judges_events:
+        return service.serve(log, port, tokens)
+    from lab.desk.live import LiveWorld
+
+    target.logs.check_readable("control", "events", "stats")
+    with LiveWorld(target.logs, target.required_schema) as world:
+        service.serve(log, port, tokens, world)
 
 
 def _folded(target: Target) -> tuple[Log, Restrictions]:

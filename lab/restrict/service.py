@@ -6,6 +6,10 @@
 It has no state of its own: restrictions come from the log, and so do lifts (`lab restrict lift`). When it starts, it reads the whole
 log before it answers. It answers only clients with a token (`lab.restrict.tokens`). An invalid question is refused on its own,
 {"allowed": false, "refused": why}; the other questions of the request are answered.
+
+    POST /would {"questions": [{"transactionId": 7, …}], "maxAgeMs": 1000} ──► {"answers": [{"clear": true, "alerts": []}], "asOf": …}
+
+With a `Judge`, it also answers which alerts an event would raise.
 """
 
 import asyncio
@@ -17,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from decimal import Decimal
 from threading import Event, Thread
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import uvicorn
 from fastapi import FastAPI, Query, Request
@@ -33,7 +37,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.times import now_ms
 from lab.restrict.client import HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
-from lab.restrict.questions import check_question, read_questions
+from lab.restrict.questions import check_question, event_line, read_events, read_questions
 from lab.restrict.restrictions import FORBIDS, Restriction
 from lab.restrict.standing import BadQuestion, Restrictions, apply_messages, apply_new_messages, end_of
 from lab.restrict.tokens import read_tokens
@@ -49,6 +53,13 @@ SETTINGS: dict[str, Any] = {
     "timeout_graceful_shutdown": 2,  # s; otherwise an open connection could prevent the service from stopping
     "backlog": ACCEPTED_AT_ONCE,
 }
+
+
+class Judge(Protocol):
+    """Knows the windows of an engine (`lab.desk.live.LiveWorld`)."""
+
+    def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+        """The "answers" to records that have not been logged, in their order, and "asOf". Raises TimeoutError if its state is older."""
 
 
 class Enforcer(Thread, Sink):
@@ -119,7 +130,11 @@ def restriction_answer(restriction: Restriction) -> dict[str, Any]:
 
 
 def web_service(
-    enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, connections: Connections | None = None
+    enforcer: Enforcer,
+    tokens: Sequence[str],
+    rate: float = RATE,
+    connections: Connections | None = None,
+    judge: Judge | None = None,
 ) -> FastAPI:
     """The web service for a started enforcer. It answers clients that have one of the tokens."""
     app = FastAPI(title="lab restrict", docs_url=None, redoc_url=None, openapi_url=None)
@@ -134,6 +149,21 @@ def web_service(
         except BadRecord as error:
             return JSONResponse({"detail": str(error)}, 422)
         return JSONResponse({"answers": [enforcer.answer(question) for question in questions]})
+
+    judging = asyncio.Lock()  # events one request at a time, and beside the questions
+
+    @app.post("/would")
+    async def would(request: Request) -> JSONResponse:
+        if judge is None:
+            return JSONResponse({"detail": "this service judges no events: start it with --would"}, 404)
+        try:
+            questions, max_age_ms = read_events(await request.body())
+            async with judging:
+                return JSONResponse(await run_in_threadpool(_judged, judge, questions, max_age_ms))
+        except BadRecord as error:
+            return JSONResponse({"detail": str(error)}, 422)
+        except TimeoutError as error:
+            return JSONResponse({"detail": str(error)}, 503)
 
     listing = asyncio.Lock()  # of very many restrictions: one at a time, and beside the questions
 
@@ -153,6 +183,21 @@ def web_service(
         }
 
     return app
+
+
+def _judged(judge: Judge, questions: Sequence[Any], max_age_ms: int) -> dict[str, Any]:
+    """The judge's answer, with refusals in place of what is no record. Raises TimeoutError."""
+    lines: list[bytes] = []
+    answers: list[dict[str, Any] | None] = []
+    for question in questions:
+        try:
+            lines.append(event_line(question))
+            answers.append(None)
+        except BadQuestion as error:
+            answers.append({"clear": False, "refused": str(error)})
+    found = judge.would(lines, max_age_ms)
+    judged = iter(found["answers"])
+    return found | {"answers": [each or next(judged) for each in answers]}
 
 
 class RateLimiter:
@@ -234,14 +279,18 @@ async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, byt
     await send({"type": "http.response.body", "body": body})
 
 
-def _config(enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE) -> uvicorn.Config:
+def _config(
+    enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, judge: Judge | None = None
+) -> uvicorn.Config:
     connections = Connections()
-    app = web_service(enforcer, tokens, rate, connections)
+    app = web_service(enforcer, tokens, rate, connections, judge)
     return uvicorn.Config(app, http=counting_protocol(connections), **SETTINGS)
 
 
 @contextmanager
-def serving(log, port: int, tokens: Sequence[str] = (), rate: float = RATE) -> Iterator[Enforcer]:
+def serving(
+    log, port: int, tokens: Sequence[str] = (), rate: float = RATE, judge: Judge | None = None
+) -> Iterator[Enforcer]:
     """Runs the service in a thread for the duration of the `with` block. It answers as soon as the block begins.
 
     `tokens`: the tokens of its clients; by default the one in the environment or in the user's file. Raises OSError if the port is taken.
@@ -253,7 +302,7 @@ def serving(log, port: int, tokens: Sequence[str] = (), rate: float = RATE) -> I
     listening = socket.create_server((HOST, port))
     enforcer = Enforcer(log)
     enforcer.start()
-    server = uvicorn.Server(_config(enforcer, tokens or read_tokens(), rate))
+    server = uvicorn.Server(_config(enforcer, tokens or read_tokens(), rate, judge))
     thread = Thread(target=server.run, args=([listening],), daemon=True, name="enforcement")
     try:
         enforcer.ready.wait()
@@ -269,7 +318,7 @@ def serving(log, port: int, tokens: Sequence[str] = (), rate: float = RATE) -> I
         listening.close()
 
 
-def serve(log, port: int, tokens: Sequence[str]) -> None:
+def serve(log, port: int, tokens: Sequence[str], judge: Judge | None = None) -> None:
     """Reads the whole log, then serves until Ctrl-C or SIGTERM. Raises OSError if the port is taken."""
     enforcer = Enforcer(log)
     enforcer.start()
@@ -278,7 +327,10 @@ def serve(log, port: int, tokens: Sequence[str]) -> None:
             print(f"waiting for the restriction log: {enforcer.error}", flush=True)
     try:
         with socket.create_server((HOST, port)) as listening, suppress(KeyboardInterrupt):
-            print(f"http://{HOST}:{port} answers; POST /may, GET /restrictions, GET /health", flush=True)
-            uvicorn.Server(_config(enforcer, tokens)).run([listening])
+            more = ", POST /would" if judge else ""
+            print(
+                f"http://{HOST}:{port} answers; POST /may{more}, GET /restrictions, GET /health", flush=True
+            )
+            uvicorn.Server(_config(enforcer, tokens, judge=judge)).run([listening])
     finally:
         enforcer.stop()

@@ -110,6 +110,24 @@ def test_why_not_says_the_first_thing_that_was_false(files, capsys, event, rule,
     assert said in found["said"]
 
 
+def would(event_id: int, time: int, amount: str, *more: str) -> list[str]:
+    event = {"transactionId": event_id, "eventTime": time, "payeeId": 25, "beneficiaryId": 1}
+    return ["would", json.dumps(event | {"paymentType": "CSH", "paymentAmount": amount}), *more]
+
+
+def test_would_says_what_each_rule_would_make_of_the_next_event(files, capsys):
+    assert main([*would(11, 1357002723000, "1.5", *files), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["outcome"] for each in found] == ["alerted", "when", "when", "atMost", "alerted"]
+    assert main(would(11, 1357002723000, "1.5", *files)) == 0
+    assert "holds at event 11: the value is 122.50, 72.50 from the limit 50." in capsys.readouterr().out
+    assert main(would(11, 1357002723000, "many", *files)) == 1
+    assert "paymentAmount" in capsys.readouterr().err
+    assert main(would(11, 1357002723000, "1", *files, "--at", "2026-01-01T00:00:00Z")) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(would(11, 1357002723000, "1", *files, "--at", "noon"))
+
+
 def test_a_late_event_that_is_only_stored_says_so(files, capsys):
     late = ["why-not", "12", "1", *files, "--late-policy", "store"]
     with open(files[0], "a") as file:
@@ -177,6 +195,11 @@ def test_an_engine_is_asked_through_its_logs_long_after_its_events_are_gone(tmp_
     assert main(["why-not", "12", "1", "--logs", str(tmp_path / "logs")]) == 0
     assert "Rule 1 would have alerted at event 12, but it is muted there." in capsys.readouterr().out
     assert main(["why", ALERT, "--logs", str(tmp_path / "elsewhere")]) != 0
+    capsys.readouterr()
+    for time, said in ((at + 2, "the value is 61.01, 11.01"), (at + 1, "the value is 1.00")):
+        asked = would(13, 1356999600000, "1", "--logs", str(tmp_path / "logs"), "--at", str(time))
+        assert main(asked) == 0
+        assert said in capsys.readouterr().out
 
 
 def test_a_world_without_the_event_has_no_answer():

@@ -6,7 +6,7 @@ import math
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import date
 from decimal import Decimal
@@ -240,6 +240,84 @@ def test_amounts_are_judged_exactly(log):
         assert all(map(allowed, ("12.500000000000001", "12.49", "12", '"12.51"', "null")))
         told = may(port, action="payment", paymentAmount=12.5)[1]["answers"][0]
         assert told["subject"] == {"paymentAmount": "12.50"}
+
+
+class Judge:
+    """Knows a world that is 100 ms old, and gives back what it is asked."""
+
+    def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+        if max_age_ms < 100:
+            raise TimeoutError("the state is 100 ms old")
+        answers = [{"clear": True, "alerts": [], "line": line.decode()} for line in lines]
+        return {"answers": answers, "asOf": {"cut": 7}}
+
+
+def would(port: int, questions: str, more: str = "") -> tuple[int, Any]:
+    return ask(port, "POST", "/would", f'{{"questions": [{questions}]{more}}}')
+
+
+def test_events_are_judged_as_they_were_sent_and_what_is_no_event_is_not_clear(log):
+    with serving(log, judge=Judge()) as port:
+        event = '{"id": 7, "at": [1e2, 0.10, 1E999999999999999999999], "of": {"b": null, "c": true}}'
+        wrong = ["7", "null", '{"id": 7, "id": 8}', '{"id": {"a": 1, "a": 2}}']
+        status, told = would(port, ", ".join([event, *wrong, '{"id": 12345678901234567890123}']))
+        first, *refused, last = told["answers"]
+        assert status == 200 and told["asOf"] == {"cut": 7} and first["line"] == event.replace("1e2", "1E+2")
+        assert last["line"] == '{"id": 12345678901234567890123}'
+        for answer in refused:
+            assert answer["clear"] is False and answer["refused"] and "alerts" not in answer
+
+
+@pytest.mark.parametrize(
+    "questions, more, status",
+    [
+        ('{"id": 7}', ', "maxAgeMs": 99', 503),
+        ('{"id": 7}', ', "maxAgeMs": 100', 200),
+        ('{"id": 7}', ', "maxAgeMs": -1', 422),
+        ('{"id": 7}', ', "maxAgeMs": true', 422),
+        ('{"id": 7}', ', "maxAgeMs": 1e3', 422),
+        ('{"id": 7}', ', "maxAgeMs": 86400001', 422),
+        ('{"id": 7}', ', "maxage": 7', 422),
+        ('{"id": 7}', ', "maxAgeMs": 99, "maxAgeMs": 100', 422),
+        ("", "", 422),
+        ('{"id": NaN}', "", 422),
+        (", ".join(['{"id": 7}'] * 101), "", 422),
+    ],
+)
+def test_only_status_200_answers_whether_an_event_is_clear(log, questions, more, status):
+    with serving(log, judge=Judge()) as port:
+        found, told = would(port, questions, more)
+        assert found == status and ("answers" in told) == (status == 200)
+
+
+def test_without_a_world_no_event_is_judged_and_strangers_are_told_nothing(log):
+    with serving(log) as port:
+        assert would(port, '{"id": 7}')[0] == 404
+    with serving(log, judge=Judge(), rate=5) as port:
+        body = '{"questions": [{"id": 7}]}'
+        assert ask(port, "POST", "/would", body, Authorization="Bearer stranger")[0] == 401
+        assert {ask(port, "POST", "/would", body)[0] for _ in range(20)} == {200, 429}
+        assert ask(port, "POST", "/would", "x" * (MAX_BODY + 1), Authorization=f"Bearer {OTHER}")[0] == 413
+        assert (
+            ask(port, "POST", "/would", body, Host="evil.example", Authorization=f"Bearer {OTHER}")[0] == 400
+        )
+
+
+def test_a_judge_that_takes_long_keeps_no_question_waiting(log):
+    asked, free = Event(), Event()
+
+    class Slow(Judge):
+        def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+            asked.set()
+            assert free.wait(PATIENCE_S)
+            return super().would(lines, max_age_ms)
+
+    with serving(log, judge=Slow()) as port:
+        waiting = Thread(target=would, args=(port, '{"id": 7}'))
+        waiting.start()
+        assert asked.wait(PATIENCE_S) and may(port, action="login")[0] == 200
+        free.set()
+        waiting.join()
 
 
 def test_members_that_come_twice_in_a_request_are_refused(log):

@@ -1,0 +1,225 @@
+"""The world of a running engine, kept in memory: it takes over the engine's cuts, and judges events that have not happened.
+
+stats ──a cut──► events, control up to its ends ──► FastReference ◄── would: judges on copies of the event's groups
+"""
+
+import json
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from copy import copy
+from threading import Lock
+from typing import Any
+
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import READ, Logs
+from lab.model.jsontext import BadRecord
+from lab.model.keygroups import key_group_of
+from lab.model.routestats import RouteTallies
+from lab.model.schema import Schema
+from lab.model.statuslines import parse_stats
+from lab.model.times import now_ms
+from lab.model.whenreader import takes_back
+from lab.past.fastreference import FastReference
+from lab.stream.background import BackgroundTask
+
+POLL_S = 0.02
+WAIT_S = 0.5  # for a cut that is being taken over
+MOST_STORED = 20_000  # events of the windows that one request looks at
+SWEEP_EVERY = 100_000  # records
+LOST = {  # what became of an event that no rule judges
+    "duplicates": "the engine has an event with this id and time",
+    "droppedLate": "the event would come too late, and be dropped",
+    "storedLate": "the event would come late, and raise no alert",
+}
+
+
+class LiveWorld(BackgroundTask):
+    """Follows an engine's logs a cut at a time, with the reference, so its windows are those of the engine at that cut.
+
+    `error`: why it has ended. It begins with the oldest cut of the stats log, so it needs the logs from their beginning.
+    """
+
+    def __init__(self, logs: Logs, schema: Schema):
+        super().__init__("world")
+        self._logs, self._settings = logs, Settings(schema)
+        self._engine_id: str | None = None
+        newest = [*self._new_cuts(logs.log("stats").newest(1)[-1:])]
+        self._reference = FastReference(schema)
+        self._use(newest[0] if newest else {})
+        self._positions: dict[str, dict[int, int]] = {name: {} for name in READ}
+        self._cuts = deque[dict[str, Any]]()  # that are not taken over yet
+        self._lock, self._swept = Lock(), 0
+        self.cut, self.current_at = -1, 0  # its number; the log time up to which the state has everything
+
+    def steps(self) -> Iterator[float]:
+        with closing(self._logs.log("stats").tail()) as stats:
+            while True:
+                try:
+                    self._cuts.extend(self._new_cuts([record.line for record in stats.records()]))
+                    yield 0 if self.step() else POLL_S
+                except ConnectionError:  # the state becomes older until the broker is back
+                    yield 1
+
+    def _new_cuts(self, lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Those of the engine that wrote the newest line at first, or else the first one."""
+        for line in lines:
+            with suppress(ValueError):  # anybody may have written it
+                stats = parse_stats(line)
+                engine_id = stats.get("engine", {}).get("id", "")
+                self._engine_id = engine_id if self._engine_id is None else self._engine_id
+                if "cut" in stats and engine_id == self._engine_id:
+                    yield stats
+
+    def _use(self, stats: dict[str, Any]) -> None:
+        """The settings with which the engine took a cut."""
+        self._settings = of = self._settings.with_stats_fields(stats.get("engine", {}))
+        reference = self._reference
+        reference.late_policy, reference.max_out_of_orderness_ms = of.late_policy, of.max_out_of_orderness_ms
+        reference.max_future_ms, reference.key_groups = of.max_future_ms, of.key_groups
+
+    def step(self) -> bool:
+        """Takes over the next cut. Without one, the state is as new as the logs, if these have nothing more."""
+        if not self._cuts:
+            now, ends = now_ms(), {name: self._logs.log(name).bounds()[1] for name in READ}
+            if self.cut >= 0 and not any(
+                end > self._positions[name].get(source, 0)
+                for name in READ
+                for source, end in ends[name].items()
+            ):
+                self.current_at = now
+            return False
+        stats = self._cuts[0]
+        cut, positions = stats["cut"], {name: _positions(stats["cut"][name]) for name in READ}
+        if stats["batch"] > self.cut:
+            records = self._records(positions, cut["from"])
+            with self._lock:
+                self._use(stats)
+                self._take_over(records)
+                self._reference.advance_to(cut["to"])
+                self._positions, self.cut, self.current_at = positions, stats["batch"], cut["to"]
+        elif stats["batch"] == self.cut and positions != self._positions:
+            raise ValueError("the engine has begun again with an earlier state: start this program again")
+        self._cuts.popleft()
+        if self._reference.counts["records"] > self._swept + SWEEP_EVERY:
+            self._sweep()
+        return True
+
+    def _records(self, upto: dict[str, dict[int, int]], floor: int) -> list[tuple[int, str, bytes]]:
+        """(log time, log, record) of a cut in its order: by log time, control before events, then by source and place."""
+        found = []
+        for name in ("control", "events"):
+            log, before = self._logs.log(name), self._positions[name]
+            starts, _ = log.bounds()
+            for source, end in sorted(upto[name].items()):
+                newest = floor
+                for log_time, _, value in log.values(source, before.get(source, starts.get(source, 0)), end):
+                    newest = max(newest, log_time)
+                    found.append((newest, name, value))
+        return sorted(found, key=lambda each: each[0])
+
+    def _take_over(self, records: Sequence[tuple[int, str, bytes]]) -> None:
+        reference = self._reference
+        for log_time, name, value in records:
+            if name == "control":
+                reference.control(value, log_time)
+            else:
+                reference.event(value, "", log_time)
+            for each in (reference.acks, reference.dead_letters, reference.alerts_and_withdrawals):
+                each.clear()
+        reference.shadow_alerts.clear()
+        reference.tallies = RouteTallies()
+
+    def _sweep(self) -> None:
+        """Forgets what no window of a group reaches any more, also of groups that have no new events."""
+        reference, self._swept = self._reference, self._reference.counts["records"]
+        for route, group in list(reference.stored_events):
+            reference._expire(route, group)
+            if not reference.stored_events[route, group]:
+                del reference.stored_events[route, group]
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+        """What the engine would make of each record, if it came next, as of its last cut; nothing is stored.
+
+        An answer has the alerts that it would raise, and is `clear` if there are none. A record that no rule would judge is
+        refused, and never clear. Raises TimeoutError if the state is older than `max_age_ms`.
+        """
+        self._check_age(max_age_ms)
+        if not self._lock.acquire(timeout=WAIT_S):
+            raise TimeoutError("the world is taking over a large cut")
+        try:
+            now, left, answers = self._check_age(max_age_ms), MOST_STORED, list[dict[str, Any]]()
+            for line in lines:
+                try:
+                    alerts, looked_at = self._judge(line, now, left)
+                    left -= looked_at
+                    answers.append({"clear": not alerts, "alerts": alerts})
+                except BadRecord as error:
+                    answers.append({"clear": False, "refused": str(error)})
+            return {"answers": answers, "asOf": self.as_of()}
+        finally:
+            self._lock.release()
+
+    def as_of(self) -> dict[str, int]:
+        """The cut, and the log time up to which everything is known, ms."""
+        return {"cut": self.cut, "upTo": self.current_at}
+
+    def _check_age(self, max_age_ms: int) -> int:
+        """Now, as a log time. Raises TimeoutError."""
+        now = max(now_ms(), self._reference.log_time_reached)
+        if self.error:
+            raise TimeoutError(f"the world has ended: {self.error}")
+        if self.cut < 0:
+            raise TimeoutError("no cut of an engine has been read yet")
+        if (age := now - self.current_at) > max_age_ms:
+            raise TimeoutError(f"the state is {age:,} ms old, expected at most {max_age_ms:,}")
+        return now
+
+    def _judge(self, line: bytes, now: int, most_stored: int) -> tuple[list[dict[str, Any]], int]:
+        """The alerts that a record would raise now, and how many stored events were looked at. Raises BadRecord."""
+        schema = self._settings.schema
+        events = schema.events(line)
+        for event in events:
+            schema.check_future(event, now, self._settings.max_future_ms)
+            if takes_back(event, schema):
+                raise BadRecord("the record takes an event back, expected an event")
+        asked, looked_at = self._asked(events, most_stored)
+        for event in events:
+            asked.evaluate_event(event, now)
+        for fate, reason in LOST.items():
+            if asked.counts[fate]:
+                raise BadRecord(reason)
+        return [json.loads(each.to_json()) for each in asked.alerts], looked_at
+
+    def _asked(self, events: Sequence[dict[str, Any]], most_stored: int) -> tuple[FastReference, int]:
+        """The reference with copies of what the events would change, and the number of stored events in it. Raises BadRecord."""
+        reference, asked = self._reference, copy(self._reference)
+        asked.stored_events, asked.newest, asked.reset = defaultdict(list), defaultdict(dict), {}
+        asked.waits, asked.alerts_and_withdrawals, asked.shadow_alerts = [], [], []
+        asked.suppressed, asked.muted, asked.tallies = Counter(), Counter(), RouteTallies()
+        asked.counts = Counter(records=reference.counts["records"])
+        groups = {
+            (route, tuple(event[name] for name in route.keys)): rules
+            for event in events
+            for route, rules in reference.routes.items()
+        }
+        stored = {at: reference.stored_events.get(at, ()) for at in groups}
+        if (looked_at := sum(map(len, stored.values()))) > most_stored:
+            raise BadRecord(
+                f"its windows have {looked_at:,} events, expected at most {MOST_STORED:,} for a request"
+            )
+        for (route, group), rules in groups.items():
+            if None in group:
+                continue
+            near = (route, key_group_of(group, reference.key_groups))
+            asked.stored_events[route, group] = [*stored[route, group]]
+            asked.newest[near] = {**reference.newest.get(near, {})}
+            of = {(rule.rule_id, group) for rule in rules}
+            asked.reset |= {each: reference.reset[each] for each in of & reference.reset.keys()}
+        return asked, looked_at
+
+
+def _positions(of: dict[str, int]) -> dict[int, int]:
+    return {int(source): position for source, position in of.items()}

@@ -1,0 +1,158 @@
+"""A world that follows an engine judges events that have not happened as the reference does, refuses what is old, and stores nothing."""
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from lab.desk import live
+from lab.desk.live import LOST, LiveWorld
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.filelogs import FileLogs
+from lab.model.schema import LOGINS, PAYMENTS
+from tests.desk.test_matrix import drawn, in_reference, some_and_more
+from tests.strategies import RETURNS
+
+AT = 1_400_000_000_000
+RULES = [
+    "1: SUM(paymentAmount) per payeeId over 20 min > 50",
+    "2 SHADOW: COUNT(events) per payeeId over 1 h > 0",
+]
+
+
+def payment(number: int, amount: object, minute: int = 0, **more: object) -> dict[str, Any]:
+    event = {"transactionId": number, "eventTime": AT + minute * 60_000, "payeeId": 25, "beneficiaryId": 1}
+    return event | {"paymentType": "CSH", "paymentAmount": amount} | more
+
+
+def lines(*events: dict) -> list[bytes]:
+    return [json.dumps(event).encode() for event in events]
+
+
+class Logs(FileLogs):
+    """Logs with the lines that an engine would write about its cuts."""
+
+    def cut(self, number: int, since: int, until: int, settings: Settings, engine_id: str = "a") -> None:
+        ends = {name: {"0": self.log(name).bounds()[1].get(0, 0)} for name in ("events", "control")}
+        stats = {"batch": number, "keyGroups": [0, 0], "times": {"end": until}}
+        stats |= {"engine": {"id": engine_id, "since": 0, **settings.stats_fields()}}
+        self.log("stats").append([json.dumps(stats | {"cut": {"from": since, "to": until, **ends}})], until)
+
+
+def followed(world: LiveWorld) -> LiveWorld:
+    """The world once it has taken over what there is."""
+    for wait_s in world.steps():
+        if wait_s:
+            break
+    return world
+
+
+@pytest.fixture
+def now(monkeypatch) -> list[int]:
+    clock = [AT]
+    monkeypatch.setattr(live, "now_ms", lambda: clock[0])
+    return clock
+
+
+@pytest.fixture
+def logs(tmp_path, now) -> Logs:
+    made = Logs(tmp_path / "logs")
+    made.log("control").append(RULES, AT - 10)
+    made.log("events").append(lines(payment(1, "30", 1)), AT - 9)
+    made.cut(0, AT - 20, AT - 5, Settings(PAYMENTS))
+    return made
+
+
+@some_and_more
+@pytest.mark.parametrize("schema", [LOGINS, RETURNS], ids=["logins", "returns"])
+def test_it_gives_the_alerts_that_the_event_then_raises(tmp_path, now, schema, seeds):
+    judged = 0
+    for seed in seeds:
+        rng = Random(seed)
+        entries, settings, _ = drawn(seed, True, schema, rng.choice(["evaluate", "store", "drop"]))
+        events = [n for n, (_, kind, _) in enumerate(entries) if kind == "event"]
+        at_each = dict(zip(events, in_reference(entries, settings, 0)[0], strict=True))
+        logs, written, cuts, before = Logs(tmp_path / str(seed)), 0, 0, 0
+        world = LiveWorld(logs, schema)
+        for n in [n for n in events if b"returned" not in entries[n][2]][::3]:
+            at, _, line = entries[n]
+            for log_time, kind, text in entries[written:n]:
+                logs.log("events" if kind == "event" else "control").append([text], log_time)
+                if rng.random() < 0.2 and log_time > before:
+                    logs.cut(cuts, before, log_time, settings)
+                    cuts, before = cuts + 1, log_time
+            logs.cut(cuts, before, at, settings)
+            cuts, before, written, now[0] = cuts + 1, at, n, at
+            answer, again = followed(world).would([line, line], 0)["answers"]
+            assert answer == again, "nothing is stored"
+            found = {alert["alertId"] for alert in answer.get("alerts", ())}
+            assert found == at_each[n] and answer["clear"] == ("alerts" in answer and not found), (seed, n)
+            assert "refused" not in answer or answer["refused"] in LOST.values()
+            judged += bool(found)
+    assert judged
+
+
+def test_it_refuses_a_state_that_is_older_than_it_was_told_to_accept(logs, now):
+    world = LiveWorld(logs, PAYMENTS)
+    with pytest.raises(TimeoutError, match="no cut of an engine"):
+        world.would(lines(payment(2, "30")), 10**9)
+    followed(world)  # and the logs have nothing more, so it is as new as they are
+    now[0] = AT + 100
+    assert world.would(lines(payment(2, "30", 2)), 100)["asOf"] == {"cut": 0, "upTo": AT}
+    with pytest.raises(TimeoutError, match="the state is 100 ms old, expected at most 99"):
+        world.would(lines(payment(2, "30", 2)), 99)
+    logs.log("events").append(lines(payment(3, "1", 1)), AT + 100)  # which the engine has not taken yet
+    now[0] = AT + 200
+    followed(world)
+    with pytest.raises(TimeoutError, match="200 ms old"):
+        world.would(lines(payment(2, "30", 2)), 199)
+    logs.cut(1, AT - 5, AT + 150, Settings(PAYMENTS))
+    now[0] = AT + 200
+    assert followed(world).would(lines(payment(2, "30", 2)), 0)["asOf"] == {"cut": 1, "upTo": AT + 200}
+
+
+def test_what_no_rule_would_judge_is_refused_and_never_clear(logs, now):
+    world = followed(LiveWorld(logs, PAYMENTS))
+    asked = lines(
+        payment(2, "20", 2),
+        payment(2, "20.01", 2),
+        payment(1, "1", 1),
+        payment(2, "many"),
+        payment(2, 1, 10**6),
+        payment(3, "99", 2, payeeId=None),
+    )
+    clear, alerts, again, bad, future, unrouted = world.would(asked, 0)["answers"]
+    assert clear == {"clear": True, "alerts": []} == unrouted
+    assert [alert["aggregate"] for alert in alerts["alerts"]] == ["50.01"] and not alerts["clear"]
+    for refused, why in ((again, "this id and time"), (bad, "paymentAmount"), (future, "eventTime")):
+        assert refused["clear"] is False and why in refused["refused"] and "alerts" not in refused
+    assert world.would(asked, 0) == world.would(asked, 0), "nothing is stored"
+
+
+def test_a_request_looks_at_so_many_stored_events_only(logs, now, monkeypatch):
+    monkeypatch.setattr(live, "MOST_STORED", 3)
+    world = followed(LiveWorld(logs, PAYMENTS))
+    *clear, last = world.would(lines(*[payment(2, "1", 2)] * 4), 0)["answers"]
+    assert all(answer["clear"] for answer in clear)
+    assert not last["clear"] and "expected at most 3 for a request" in last["refused"]
+
+
+def test_an_engine_that_begins_again_elsewhere_is_not_taken_for_the_same(logs, now):
+    world = followed(LiveWorld(logs, PAYMENTS))
+    logs.log("events").append(lines(payment(2, "1", 1)), AT)
+    logs.cut(0, AT - 20, AT + 5, Settings(PAYMENTS))
+    world.run()
+    assert isinstance(world.error, ValueError)
+    with pytest.raises(TimeoutError, match="the engine has begun again"):
+        world.would(lines(payment(3, "1")), 10**9)
+
+
+def test_groups_without_new_events_are_forgotten_once_no_window_reaches_them(logs, now, monkeypatch):
+    monkeypatch.setattr(live, "SWEEP_EVERY", 5)
+    many = lines(*[payment(n, "1", 300 + n, payeeId=n) for n in range(10, 20)])
+    logs.log("events").append(many, AT + 10**8)
+    logs.cut(1, AT - 5, AT + 10**8 + 1, Settings(PAYMENTS, key_groups=1))
+    now[0] = AT + 10**8 + 1
+    world = followed(LiveWorld(logs, PAYMENTS))
+    assert {group for _, group in world._reference.stored_events} == {(n,) for n in range(10, 20)}
