@@ -80,6 +80,7 @@ from lab.teach.myengine import my_engine as my_engine
 from lab.teach.progress import hand_in as hand_in
 from lab.teach.progress import log_stumbles as log_stumbles
 from lab.teach.rehearsal import rehearse as rehearse
+from lab.teach.transferquestions import ExitTest as ExitTest
 from lab.teach.transferquestions import TransferQuestions as TransferQuestions
 from lab.widgets import pictures as pictures
 from lab.widgets.alertfeed import AlertFeed as AlertFeed

@@ -20,8 +20,8 @@ from lab.teach import exercise_of, lesson_and_exercise_titles, lesson_prediction
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.learner import answer_text
 from lab.teach.progress import TRANSFER, VOTE
+from lab.teach.questions import QUESTIONS, times_of
 from lab.teach.replay import answer_from_text, is_right
-from lab.teach.transfer import QUESTIONS, WHEN
 
 LONGEST = 64 << 10  # bytes of a line
 LARGEST = 4 << 20  # bytes of a hand-in; a class of fifty exercises writes a tenth of it
@@ -178,16 +178,13 @@ def check_stumble(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_transfer(found: dict[str, Any]) -> None:
-    """Raises BadRecord for a line that answers no transfer question."""
-    options = {
-        f"{lesson}.{number}": list(map(str, range(len(each.options))))
-        for lesson, questions in QUESTIONS.items()
+    """Raises BadRecord for a line that answers no transfer question, and none of an exit test."""
+    asked = {
+        f"{name}.{number}": (times_of(name), list(map(str, range(len(each.options)))))
+        for name, questions in QUESTIONS.items()
         for number, each in enumerate(questions, 1)
     }
-    for name, known in (
-        ("question", list(options)),
-        ("when", WHEN),
-        ("option", options.get(found.get("question", ""), [])),
-    ):
+    times, options = asked.get(found.get("question", ""), ((), []))
+    for name, known in (("question", list(asked)), ("when", times), ("option", options)):
         if found.get(name) not in known:
             raise BadRecord(expected_message(name, found.get(name), f"one of {', '.join(known)}"))

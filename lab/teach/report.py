@@ -32,7 +32,7 @@ from lab.teach import lesson_and_exercise_titles, prediction_in_language
 from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.progress import REVEAL, TRANSFER, VOTE
-from lab.teach.transfer import class_gains
+from lab.teach.transfer import what_a_class_learned
 
 BREAK_S = 15 * 60
 WORST = 5  # exercises that are listed below the table
@@ -180,8 +180,8 @@ def print_class_report(folder: Path, page_file: Path) -> None:
         often = f": {hard.frequent_messages[0][0]}" if hard.frequent_messages else ""
         sentence = f"{title}, {hard.failed_tries} tries, {hard.solved_by} of {hard.tried_by} solved it{often}"
         console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
-    for gain in class_gains(learner.transfer for learner in report.learners):
-        console.print(f"transfer questions: {gain}", markup=False, soft_wrap=True)
+    for sentence in what_a_class_learned([learner.transfer for learner in report.learners]):
+        console.print(sentence, markup=False, soft_wrap=True)
     for sentence in report.problems:
         console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
     write_output(page_file, [class_page(report, titles)])
@@ -297,7 +297,7 @@ checked again · dashed: not solved · empty: not tried. The number: wrong answe
 <h2>Exercises with the most trouble first</h2>
 <ol>{exercises}</ol>
 {votes}
-{gains}
+{learned}
 <h2>Learners</h2>
 {learners}
 </main></body></html>
@@ -314,7 +314,10 @@ def class_page(report: ClassReport, titles: dict[str, str]) -> str:
         for name, tries, solved, tried, said in hardest_exercises(learners)
     )
     votes = "".join(map(_votes, class_votes(learners)))
-    gains = "".join(f"<li>{gain}</li>" for gain in class_gains(learner.transfer for learner in learners))
+    learned = "".join(
+        f"<li>{shown(sentence)}</li>"
+        for sentence in what_a_class_learned([learner.transfer for learner in learners])
+    )
     solved = sum(learner.solved_count for learner in learners)
     checked = sum(one.is_confirmed for learner in learners for one in learner.exercises.values())
     items = "".join(f"<li>{shown(sentence)}</li>" for sentence in report.problems)
@@ -327,7 +330,7 @@ def class_page(report: ClassReport, titles: dict[str, str]) -> str:
         minutes=class_map(by_number, names, titles, "minutes"),
         exercises=exercises,
         votes=f"<h2>Predictions, as they were before the answer</h2>\n{votes}" if votes else "",
-        gains=f"<h2>Transfer questions</h2>\n<ul>{gains}</ul>" if gains else "",
+        learned=f"<h2>Transfer questions and exit tests</h2>\n<ul>{learned}</ul>" if learned else "",
         learners="".join(learner_details(number, learner, titles) for number, learner in by_number.items()),
         bad=f"<h2>Hand-ins to look at</h2>\n<ul>{items}</ul>" if report.problems else "",
     )

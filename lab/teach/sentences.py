@@ -22,7 +22,7 @@ LESSONS = Path(__file__).parent / "translations"
 # tables, said key by key
 WITH_WORDS = {
     *("COLUMNS", "PANELS", "BURSTS", "KINDS", "UNITS", "STAGES", "STEPS", "BUTTONS", "HELP", "LOOKS"),
-    *("PORTS", "QUESTIONS", "CHECK_STATES", "CHECKS", "TRIED"),
+    *("PORTS", "CHECK_STATES", "CHECKS", "TRIED"),
 }
 # what stands around a value in an f-string, and does not name it
 AROUND_VALUES = {
@@ -131,6 +131,7 @@ def sentences_given_to_say() -> list[str]:
     said = [text for path, tree in modules.items() for text in _said(tree, _known(tree, path, constants))]
     taught = (tree for path, tree in modules.items() if path.name in lessons or path.parent.name == "attack")
     said += [text for tree in taught for text in _of_exercises(tree)]
+    said += [text for tree in modules.values() for text in _of_questions(tree)]
     said += [name for name, _ in carried_attributes()]
     said += [kind.example for _, kind in carried_attributes() if isinstance(kind, Text)]
     said += lesson_and_exercise_titles().values()
@@ -221,6 +222,13 @@ def _of_exercises(tree: ast.Module) -> Iterator[str]:
             yield from (text for why in whys for text in _texts(why))
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Mistake":
             yield from _texts(node.args[1])
+
+
+def _of_questions(tree: ast.Module) -> Iterator[str]:
+    """The questions without an answer, with their options; not what they show an instructor."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Question":
+            yield from (text for part in node.args[:2] for text in _texts(part))
 
 
 def _texts(node: ast.AST) -> Iterator[str]:

@@ -1,34 +1,26 @@
-"""The transfer questions of a lesson in a notebook: `lab.TransferQuestions(3, "before")`."""
+"""Questions that tell no answer, in a notebook: `lab.TransferQuestions(3, "before")` and `lab.ExitTest("half-day")`."""
 
 import ipywidgets as widgets
 
 from lab.model.formatting import html_with_code
 from lab.model.language import say
 from lab.teach import progress
-from lab.teach.transfer import QUESTIONS, WHEN
+from lab.teach.questions import EXIT, QUESTIONS, WHEN, names_of_lessons, names_of_plans
 from lab.widgets.look import StylesAndAccessibility, sentence_html
 
 
-class TransferQuestions(widgets.VBox):
-    """The three questions of a lesson; `when`: "before", "after" or "later". Raises KeyError or ValueError.
+class _Questions(widgets.VBox):
+    """Questions of a lesson or a plan, and a button that notes the answers."""
 
-    >>> TransferQuestions(3, "before").children[0].value.startswith("<b>1.</b> Calls")
-    True
-    """
-
-    def __init__(self, lesson: int, when: str):
-        if lesson not in QUESTIONS:
-            raise KeyError(f"lesson {lesson!r}: expected one of {', '.join(map(str, QUESTIONS))}")
-        if when not in WHEN:
-            raise ValueError(f"when: {when!r}, expected one of {', '.join(WHEN)}")
-        self.lesson, self.when = lesson, when
+    def __init__(self, name: str, when: str):
+        self.name, self.when = name, when
         self.choices = [
             widgets.RadioButtons(
                 options=[(say(option), place) for place, option in enumerate(each.options)],
                 index=None,
                 layout={"width": "max-content"},
             )
-            for each in QUESTIONS[lesson]
+            for each in QUESTIONS[name]
         ]
         self.button = widgets.Button(
             description=say("Note my answers"), icon="check", layout={"width": "auto"}
@@ -36,7 +28,7 @@ class TransferQuestions(widgets.VBox):
         self.button.on_click(self._note)
         self.said = widgets.HTML()
         parts: list[widgets.Widget] = []
-        for number, (each, choice) in enumerate(zip(QUESTIONS[lesson], self.choices), 1):
+        for number, (each, choice) in enumerate(zip(QUESTIONS[name], self.choices), 1):
             parts += [widgets.HTML(f"<b>{number}.</b> {html_with_code(say(each.text))}"), choice]
         super().__init__([*parts, self.button, self.said, StylesAndAccessibility()])
         self.add_class("lab")
@@ -51,8 +43,36 @@ class TransferQuestions(widgets.VBox):
             self.said.value = sentence_html(say("Nothing is noted: run lab.log_stumbles() first."), "bad")
             return
         for number, choice in enumerate(self.choices, 1):
-            progress.record_transfer(f"{self.lesson}.{number}", self.when, choice.index)
+            progress.record_transfer(f"{self.name}.{number}", self.when, choice.index)
         self.button.disabled = True
         self.said.value = sentence_html(
             say("Your answers are noted; lab.hand_in() gives them to your instructor."), "good"
         )
+
+
+class TransferQuestions(_Questions):
+    """The three questions of a lesson; `when`: "before", "after" or "later". Raises KeyError or ValueError.
+
+    >>> TransferQuestions(3, "before").children[0].value.startswith("<b>1.</b> Calls")
+    True
+    """
+
+    def __init__(self, lesson: int, when: str):
+        if str(lesson) not in names_of_lessons():
+            raise KeyError(f"lesson {lesson!r}: expected one of {', '.join(names_of_lessons())}")
+        if when not in WHEN:
+            raise ValueError(f"when: {when!r}, expected one of {', '.join(WHEN)}")
+        super().__init__(str(lesson), when)
+
+
+class ExitTest(_Questions):
+    """The questions at the end of a workshop, about five minutes; `plan`: "half-day" or "two-days". Raises KeyError.
+
+    >>> len(ExitTest("half-day").choices)
+    5
+    """
+
+    def __init__(self, plan: str):
+        if plan not in names_of_plans():
+            raise KeyError(f"plan {plan!r}: expected one of {', '.join(names_of_plans())}")
+        super().__init__(plan, EXIT)

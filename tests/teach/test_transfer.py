@@ -8,8 +8,9 @@ import lab
 from lab.model.jsontext import BadRecord
 from lab.teach import progress
 from lab.teach.handins import check_stumble
+from lab.teach.questions import EXIT, QUESTIONS, names_of_plans, times_of
 from lab.teach.report import class_page, parse_learner_log, read_class_report
-from lab.teach.transfer import FEWEST, QUESTIONS, WHEN, class_gains
+from lab.teach.transfer import FEWEST, class_gains, what_a_class_learned
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +18,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setenv("LAB_DATA", str(tmp_path))
 
 
-def answers(lesson: int, right: int, when: str) -> dict:
+def answers(lesson: str, right: int, when: str) -> dict:
     """A learner's answers, so many of them right."""
     return {
         (f"{lesson}.{number}", when): each.right if number <= right else (each.right + 1) % len(each.options)
@@ -43,9 +44,9 @@ def test_answers_are_noted_once_and_nobody_is_told_what_is_right():
 
 
 def test_a_gain_is_of_those_who_answered_both_times():
-    both = answers(3, 1, "before") | answers(3, 3, "after")
-    [gain] = class_gains([both, both, answers(3, 0, "before"), answers(3, 3, "after"), {}])
-    assert (gain.lesson, gain.when, gain.learners, gain.after) == (3, "after", 2, 1)
+    both = answers("3", 1, "before") | answers("3", 3, "after")
+    [gain] = class_gains([both, both, answers("3", 0, "before"), answers("3", 3, "after"), {}])
+    assert (gain.lesson, gain.when, gain.learners, gain.after) == ("3", "after", 2, 1)
     assert gain.before == pytest.approx(1 / 3) and gain.interval is None
     assert (
         str(gain)
@@ -54,7 +55,7 @@ def test_a_gain_is_of_those_who_answered_both_times():
 
 
 def test_an_interval_holds_the_gain_and_is_wider_for_few():
-    few = [answers(3, 1, "before") | answers(3, 1 + n % 3, "later") for n in range(FEWEST)]
+    few = [answers("3", 1, "before") | answers("3", 1 + n % 3, "later") for n in range(FEWEST)]
     (small,), (large,) = class_gains(few), class_gains(few * 20)
     for gain in (small, large):
         assert gain.interval[0] <= gain.after - gain.before <= gain.interval[1]
@@ -74,19 +75,27 @@ def test_the_report_shows_gains(tmp_path):
             "option": str(option),
         }
         for at, (when, right) in enumerate((("before", 0), ("after", 2)))
-        for (name, _), option in answers(7, right, when).items()
+        for (name, _), option in answers("7", right, when).items()
     ]
     (tmp_path / "hand-in.jsonl").write_text("\n".join(map(json.dumps, lines)))
     page = class_page(read_class_report(tmp_path), {})
     assert (
-        "<li>lesson 7, after: 0% right before, 67% after, gain +67% (too few for an interval; n = 1)</li>"
+        "<li>transfer questions: lesson 7, after: 0% right before, 67% after, gain +67% (too few for an interval; n = 1)</li>"
         in page
     )
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"question": "9.1"}, {"question": 3}, {"when": "now"}, {"option": "7"}, {"option": 1}, {"option": "-1"}],
+    [
+        {"question": "77.1"},
+        {"question": 3},
+        {"when": "now"},
+        {"when": "exit"},
+        {"option": "7"},
+        {"option": 1},
+        {"option": "-1"},
+    ],
 )
 def test_a_line_that_no_notebook_writes_is_refused(wrong):
     line = {"at": 1, "learner": "7f", "state": "transfer", "question": "3.1", "when": "after", "option": "1"}
@@ -97,7 +106,34 @@ def test_a_line_that_no_notebook_writes_is_refused(wrong):
 
 def test_lessons_and_times_that_there_are_not_are_named():
     with pytest.raises(KeyError, match="expected one of 0, 3, 7"):
-        lab.TransferQuestions(1, "before")
+        lab.TransferQuestions(77, "before")
     with pytest.raises(ValueError, match="before, after, later"):
         lab.TransferQuestions(3, "now")
-    assert all(len(each) == 3 for each in QUESTIONS.values()) and len(WHEN) == 3
+    with pytest.raises(KeyError, match="expected one of half-day, two-days"):
+        lab.ExitTest("three-days")
+
+
+def test_each_question_has_a_key_and_a_diagnosis_and_its_right_option_is_not_always_at_one_place():
+    for name, questions in QUESTIONS.items():
+        assert len(questions) == 3 if name.isdigit() else 5 <= len(questions) <= 6, "five minutes"
+        for each in questions:
+            assert len(set(each.options)) == len(each.options) == 3 and 0 <= each.right < 3 and each.shows
+        assert len({each.right for each in questions}) > 1, name
+
+
+def test_an_exit_test_is_asked_once_and_reported_with_what_wrong_answers_show():
+    lab.log_stumbles()
+    page = lab.ExitTest("half-day")
+    for choice, each in zip(page.choices, QUESTIONS["half-day"]):
+        choice.index = each.right
+    page.choices[2].index = 1
+    page.button.click()
+    assert page.button.disabled and all(times_of(plan) == (EXIT,) for plan in names_of_plans())
+    [log] = progress.folder().glob("stumbles-*")
+    lines = [check_stumble(line) for line in progress.read_json_lines(log)]
+    given = parse_learner_log(lines).transfer
+    shows = QUESTIONS["half-day"][2].shows
+    assert what_a_class_learned([given, {}, answers("half-day", 5, EXIT)]) == [
+        "exit test half-day: 4.5 of 5 right (n = 2)",
+        f"half-day.3, exit: 1 of 2 right; the others {shows}",
+    ]
