@@ -62,6 +62,8 @@ from lab.state.rescale import rescale as rescale
 from lab.stream.datasets import dataset as dataset
 from lab.stream.player import Player as Player
 from lab.studio.demo import first_rules as first_rules
+from lab.studio.duel import judge as judge
+from lab.studio.duelists import duel as duel
 from lab.studio.enforcementdemo import EnforcementDemo as EnforcementDemo
 from lab.studio.studio import Studio as Studio
 from lab.teach import check as check
@@ -86,6 +88,7 @@ from lab.widgets import pictures as pictures
 from lab.widgets.alertfeed import AlertFeed as AlertFeed
 from lab.widgets.controlroom import ControlRoom as ControlRoom
 from lab.widgets.controlroom import Room as Room
+from lab.widgets.duelroom import DuelRoom as DuelRoom
 from lab.widgets.faultroom import FaultRoom as FaultRoom
 from lab.widgets.keygroupscope import KeyGroupScope as KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope as LatencyScope

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from heapq import nlargest
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from lab.model.alerts import utc_text
 from lab.model.field import Id
@@ -23,41 +23,6 @@ from lab.model.rules import Route
 FATES = ("evaluated", "storedLate", "duplicates", "droppedLate", "takenBack", "notHeld")
 # of a log: records = deadLetters + unrouted (no route has a group for them) + routed; the fates are summed over all routes
 COUNTS = ("records", "deadLetters", "unrouted", "routed", *FATES)
-
-
-class AlertCount(NamedTuple):
-    """A count of alerts in a line of the stats log: the field with its parts by rule and version, its metric, and words.
-
-    `sentence`: what a report says after the number; none about alerts of the alerts log, which it shows.
-    """
-
-    by_rule: str
-    metric: str
-    about: str
-    sentence: str = ""
-
-
-ALERT_COUNTS = {  # by the field with the whole count; what fires for a rule is counted in one of them
-    "alerts": AlertCount("alertsByRule", "lab_alerts", "alerts by rule and version"),
-    "shadowAlerts": AlertCount(
-        "shadowByRule",
-        "lab_shadow_alerts",
-        "alerts of rules in state SHADOW",
-        "alerts in the shadow log, of rules in state SHADOW",
-    ),
-    "suppressed": AlertCount(
-        "suppressedByRule",
-        "lab_suppressed_alerts",
-        "alerts that were not given, as the rule says `atMost`",
-        "alerts suppressed, as their rules say at most how many",
-    ),
-    "muted": AlertCount(
-        "mutedByRule",
-        "lab_muted_alerts",
-        "alerts that were not given, as their rule or group is muted",
-        "alerts muted: lab lists show muted",
-    ),
-}
 
 ROUTES_TOLD, RULES_TOLD = 100, 1_000  # that a line of the stats log names; the others are summed up
 ROUTES_KEPT = 1_000  # that a reader counts one by one

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.model.formatting import expected_message, short_json
 from lab.model.jsonschema import COUNT, TEXT, Json, closed_object, is_as_schema_says
 from lab.model.reference import LATE_POLICIES
-from lab.model.routestats import ALERT_COUNTS, COUNTS, FATES, ROUTES_TOLD
+from lab.model.routestats import COUNTS, FATES, ROUTES_TOLD
 from lab.model.schema import MAX_TIME, Schema
 
 STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
@@ -36,6 +36,41 @@ def _routes() -> Json:
     always = {"rule": COUNT, "rules": COUNT, "routed": COUNT}
     route = OBJECT | closed_object(always, dict.fromkeys(FATES, COUNT) | examples)
     return OBJECT | {"additionalProperties": route, "maxProperties": ROUTES_TOLD}
+
+
+class AlertCount(NamedTuple):
+    """A count of alerts in a line of the stats log: the field with its parts by rule and version, its metric, and words.
+
+    `sentence`: what a report says after the number; none about alerts of the alerts log, which it shows.
+    """
+
+    by_rule: str
+    metric: str
+    about: str
+    sentence: str = ""
+
+
+ALERT_COUNTS = {  # by the field with the whole count; what fires for a rule is counted in one of them
+    "alerts": AlertCount("alertsByRule", "lab_alerts", "alerts by rule and version"),
+    "shadowAlerts": AlertCount(
+        "shadowByRule",
+        "lab_shadow_alerts",
+        "alerts of rules in state SHADOW",
+        "alerts in the shadow log, of rules in state SHADOW",
+    ),
+    "suppressed": AlertCount(
+        "suppressedByRule",
+        "lab_suppressed_alerts",
+        "alerts that were not given, as the rule says `atMost`",
+        "alerts suppressed, as their rules say at most how many",
+    ),
+    "muted": AlertCount(
+        "mutedByRule",
+        "lab_muted_alerts",
+        "alerts that were not given, as their rule or group is muted",
+        "alerts muted: lab lists show muted",
+    ),
+}
 
 
 KEY_GROUP = COUNT | {"maximum": MOST_KEY_GROUPS - 1}

@@ -18,8 +18,8 @@ from prometheus_client.exposition import choose_encoder
 
 from lab.engine.records.feeds import Feed
 from lab.logs.positions import Positions
-from lab.model.routestats import ALERT_COUNTS, COUNTS, FATES
-from lab.model.statuslines import STAGES
+from lab.model.routestats import COUNTS, FATES
+from lab.model.statuslines import ALERT_COUNTS, STAGES
 from lab.running.boundedserver import BoundedServer, send_answer
 from lab.running.notes import STALE_S
 

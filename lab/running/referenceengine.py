@@ -14,7 +14,8 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.deadletters import dead_letter
-from lab.model.routestats import ALERT_COUNTS, COUNTS, RouteTallies
+from lab.model.routestats import COUNTS, RouteTallies
+from lab.model.statuslines import ALERT_COUNTS
 from lab.model.times import now_ms
 from lab.past.fastreference import FastReference
 from lab.stream.background import BackgroundTask

@@ -6,9 +6,9 @@ from typing import Any
 
 from lab.logs.protocol import Log
 from lab.logs.reading import SkippedLines, new_records, parse_records
-from lab.model.routestats import ALERT_COUNTS, COUNTS, RouteTallies
+from lab.model.routestats import COUNTS, RouteTallies
 from lab.model.rules import MAX_RULES
-from lab.model.statuslines import parse_stats
+from lab.model.statuslines import ALERT_COUNTS, parse_stats
 from lab.model.times import now_ms
 
 RECORD_WORDS = {"routed": "routed", "unrouted": "without a route", "deadLetters": "dead letters"}

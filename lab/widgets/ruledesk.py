@@ -18,7 +18,6 @@ import ipywidgets as widgets
 from lab.model.examples import example_sentence, group_fields
 from lab.model.language import say, translated
 from lab.model.messages import lacks_id
-from lab.model.routestats import ALERT_COUNTS
 from lab.model.rules import (
     BadRule,
     Rule,
@@ -29,6 +28,7 @@ from lab.model.rules import (
     rule_message,
 )
 from lab.model.schema import PAYMENTS, Schema
+from lab.model.statuslines import ALERT_COUNTS
 from lab.past.backtest import Past
 from lab.widgets.backtest import Backtest
 from lab.widgets.drafthints import DraftHints
@@ -52,8 +52,8 @@ NO_RULE = "No rule is in force. Press New rule to create one."
 
 
 class RuleDesk(Panel):
-    """Rules of a book, and what changes them: `publish(message)` sends a control message; without it the desk's own book
-    answers, so that it works on recorded data.
+    """Rules of a book, and what changes them: `publish(message)` sends a control message; without it `answer(message)` gives
+    the acknowledgement at once, by default the desk's own book, so that it works on recorded data.
 
     >>> desk = RuleDesk(PAYMENTS)
     >>> desk.text.value = "SUM(paymentAmount) per payeeId over 20 min > 50"
@@ -69,9 +69,10 @@ class RuleDesk(Panel):
         book: RuleBook | None = None,
         past: Past | None = None,
         publish: Callable[[str], str] | None = None,
+        answer: Callable[[str], Mapping] | None = None,
     ):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
-        self._to_engine = publish or self._apply
+        self._to_engine, self._answer = publish or self._apply, answer or self.book.apply
         self._acks_seen, self._fired, self._updates = 0, Counter(), 0
         self._counted = {name: Counter[int]() for name in ALERT_COUNTS}  # each by rule id
         self._place = ""  # of what was published here last
@@ -177,8 +178,8 @@ class RuleDesk(Panel):
                 self.acks.value = sentence_html(_answer(ack), "good" if good else "bad")
 
     def _apply(self, message: str) -> str:
-        """Without an engine: the desk's own book answers."""
-        self._answered([self.book.apply(message) | {"place": ""}])
+        """Without an engine."""
+        self._answered([{**self._answer(message), "place": ""}])
         self.redraw()
         return ""
 

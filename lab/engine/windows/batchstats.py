@@ -19,7 +19,6 @@ from lab.engine.windows.waits import Waits
 from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
 from lab.model.routestats import (
-    ALERT_COUNTS,
     EXAMPLES,
     FATES,
     RouteTallies,
@@ -29,6 +28,7 @@ from lab.model.routestats import (
     make_late_example,
 )
 from lab.model.rules import MAX_RULES
+from lab.model.statuslines import ALERT_COUNTS
 from lab.model.times import now_ms
 
 

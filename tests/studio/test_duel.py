@@ -1,0 +1,114 @@
+"""The judge's score of a duel is that of the engine on the same logs, and nobody can play against the rules."""
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from lab.studio.duel import BALANCE, CLAIM_S, DuelRound, judge
+from lab.studio.duelists import DEFENDERS, THIEVES, DefenderSide, Players, ThiefSide, duel
+
+MESSAGES = (
+    "1: SUM(paymentAmount) per payeeId over 1 min > 600",
+    "2: COUNT(events where beneficiaryId in @mules) per beneficiaryId over 10 s >= 1",
+    "add 1001 to @mules",
+    "3: SUM(paymentAmount where beneficiaryId >= 1000) per payeeId over 20 s > 400, at most 1 per 5 s",
+    '{"ruleId": 4, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "absence": true, "window": "5s"}',
+    "1 SHADOW: SUM(paymentAmount) per payeeId over 1 min > 600",
+    "mute rule 1",
+    "unmute rule 1",
+    '{"ruleId": 2, "ruleState": "PAUSE"}',
+    "COUNT per nobody > 3",
+)
+
+
+@pytest.mark.parametrize("thief", THIEVES)
+def test_the_judge_counts_what_the_room_counted_whatever_the_defenders_did(thief, tmp_path):
+    with DuelRound(seed=5, seconds=60, folder=tmp_path / "round") as played:
+        players = Players(played, thief)
+        for second in range(6, 60, 2):
+            players.advance(second)
+            message = played.random.choice(MESSAGES) if second > 6 else MESSAGES[0]
+            played.tell(message.replace("1001", str(played.random.choice(played.mules))))
+        players.advance(60)
+    assert any(alert.log_time != alert.event_time for alert in played.alerts if alert.log_time)  # of absence
+    assert 0 < len(played.refused) < len(played.events)
+    assert played.score == judge(tmp_path / "round")
+    assert Decimal(0) < played.score.stolen == sum(BALANCE - left for left in played.balances.values())
+
+
+def test_the_same_moves_give_the_same_round_and_rules_hold_thieves_up():
+    scores = {
+        (thief, name): duel(thief, name, rounds=1, seconds=60)[0] for thief in THIEVES for name in DEFENDERS
+    }
+    assert scores["drip", "tighten"] == duel("drip", "tighten", rounds=1, seconds=60)[0]
+    for thief in THIEVES:
+        assert scores[thief, "nobody"].caught == scores[thief, "nobody"].hurt == 0
+        assert all(
+            scores[thief, name].bill < scores[thief, "nobody"].bill for name in ("tighten", "list mules")
+        )
+
+
+@pytest.fixture
+def started():
+    with DuelRound(seed=1, seconds=30) as played:
+        yield played
+
+
+@pytest.mark.parametrize(
+    "account, mule, amount, said",
+    [
+        ("free", "own", 10, "account"),
+        ("stolen", "shop", 10, "mule"),
+        ("stolen", "own", 0, "more than 0"),
+        ("stolen", "own", "NaN", "more than 0"),
+        ("stolen", "own", "0.001", "more than 0"),
+        ("stolen", "own", 5_001, "at most 5000, what is left"),
+    ],
+)
+def test_what_no_thief_can_do_is_refused_and_leaves_no_trace(started, account, mule, amount, said):
+    free = next(number for number in range(100, 300) if number not in started.balances)
+    place = {"free": free, "stolen": min(started.balances)}[account]
+    with pytest.raises(ValueError, match=said):
+        started.steal(place, {"shop": 1, "own": started.mules[0]}[mule], amount)
+    assert not started.events and not (started.folder / "thefts.jsonl").exists()
+
+
+def test_thieves_have_two_payments_a_second_and_none_after_the_end(started):
+    account, mule = min(started.balances), started.mules[0]
+    assert started.steal(account, mule, 1) and started.steal(account, mule, 1)
+    with pytest.raises(ValueError, match="Too fast"):
+        started.steal(account, mule, 1)
+    started.advance(1.5)
+    assert started.steal(account, mule, 1)
+    started.advance(99)
+    assert started.now_s == 30 and started.is_over
+    for move in (lambda: started.steal(account, mule, 1), lambda: started.tell("clear @mules")):
+        with pytest.raises(ValueError, match="over"):
+            move()
+
+
+def test_defenders_know_a_theft_when_it_is_claimed_and_thieves_know_no_rule(started):
+    account, mule = min(started.balances), started.mules[0]
+    started.steal(account, mule, 100)
+    side, thief = DefenderSide(started), ThiefSide(started)
+    assert not side.claims
+    started.advance(CLAIM_S + 1)
+    assert [(claim["payeeId"], claim["paymentAmount"]) for claim in side.claims] == [(account, 100)]
+    seen = {name for name in dir(thief) if not name.startswith("_")}
+    assert seen == {"balances", "mules", "random", "steal"}
+
+
+def test_a_folder_holds_one_round_and_a_forged_theft_is_named(tmp_path):
+    with DuelRound(seconds=2, folder=tmp_path) as played:
+        played.advance(2)
+    with pytest.raises(ValueError, match="holds a round already"):
+        DuelRound(folder=tmp_path)
+    (tmp_path / "thefts.jsonl").write_text(json.dumps({"transactionId": [1]}) + "\n")
+    with pytest.raises(ValueError, match=r"thefts.jsonl:1: expected transactionId and account"):
+        judge(tmp_path)
+
+
+def test_an_unknown_program_is_named():
+    with pytest.raises(ValueError, match="thief.*drop.*burst, drip, spread"):
+        duel("drop")
