@@ -19,10 +19,8 @@ from lab.restrict.client import AT_ONCE, MAX_BODY
 from lab.restrict.restrictions import KNOWN, MAX_DIGITS, is_short_number
 from lab.restrict.standing import BadQuestion
 
-MAX_AGE_MS, MOST_AGE_MS = (
-    1_000,
-    86_400_000,
-)  # of the state that judges an event: unless the request says, and at most
+# how old the state may be that judges an event: unless the request says, and at most
+MAX_AGE_MS, MOST_AGE_MS = 1_000, 86_400_000
 
 
 class TwiceNamed(dict):

@@ -205,8 +205,9 @@ class Windows:
     ) -> Steps[tuple[StoreCounts, KeyedLines, KeyedLines, list[DueAlert], np.ndarray]]:
         """Evaluates the events of one store that lie between two control messages.
 
-        `after`: how many control messages precede them. `newest`: the newest event time of the log before them. `number`: of the store. `seq`: of its
-        first event. Returns counts, the lines of the alerts log and of the shadow log, and alerts of what has not come. Also returns the log positions of the lines if events can be taken back.
+        `after`: how many control messages precede them. `newest`: the newest event time of the log before them. `number`: of the
+        store. `seq`: of its first event. Returns counts, the lines of the alerts log and of the shadow log, alerts of what has not
+        come, and the log positions of the alerts' lines if events can be taken back.
         """
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
