@@ -175,9 +175,8 @@ def test_there_is_one_capture_for_a_log(store, logs, monkeypatch):
     with capturing(store, logs), pytest.raises(CaptureBusy, match="another capture feeds .*: stop it first"):
         one_more.__enter__()
     monkeypatch.setattr(replication, "FREE_S", PATIENCE_S)
-    if (
-        store.url.get_backend_name() != "sqlite"
-    ):  # a server notices only after a while that the reader before is gone
+    # a server notices only after a while that the reader before is gone
+    if store.url.get_backend_name() != "sqlite":
         before = capturing(store, logs)
         before.__enter__()
         Timer(0.5, before.__exit__, (None, None, None)).start()
