@@ -28,7 +28,7 @@ ENGINE = (
         "exact.js",
         "truth.js",
         "rules.js",
-        "decode.js",
+        "columns.js",
         "store.js",
         "waits.js",
         "past.js",

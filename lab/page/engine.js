@@ -23,6 +23,7 @@ class Engine {
     this.fired = {}; // by rule id: alerts
     this.suppressed = {}; // those that were not given, as the rule says how many at most
     this.counts = { records: 0, deadLetters: 0, unrouted: 0, routed: 0, alerts: 0, nanAsNull: 0 };
+    this.lines = new Lines(this);
   }
 
   get frame() { return this.memory.i64(this._frame, LAYOUT.frame.FRAME); }
@@ -54,33 +55,12 @@ class Engine {
     return ack;
   }
 
-  /** Reads and judges records, one a line; `found(alert)` and `bad({reason, line, bytes})` are called as they come. */
+  /** Reads and judges records, one a line; `found(alert)` and `bad({reason, bytes})` are called as they come. */
   take(bytes, found, bad) {
-    let start = 0, line = 0;
-    while (start < bytes.length) {
-      this.columns.clear();
-      while (start < bytes.length && this.columns.rows < ROWS) {
-        let end = bytes.indexOf(LINE_FEED, start);
-        if (end < 0) end = bytes.length;
-        const last = end > start && bytes[end - 1] === RETURN ? end - 1 : end;
-        if (!isBlank(bytes, start, last)) this._read(bytes, start, last, line, bad);
-        start = end + 1;
-        line++;
-      }
+    this.lines.take(bytes, () => {
       this.past.take(this.columns);
       this._judge(found);
-    }
-  }
-
-  _read(bytes, start, end, line, bad) {
-    this.counts.records++;
-    try {
-      this.columns.read(bytes, start, end, this.counts);
-    } catch (error) {
-      if (!(error instanceof Bad)) throw error;
-      this.counts.deadLetters++;
-      bad({ reason: error.message, line, bytes: bytes.slice(start, Math.min(end, start + 2000)) });
-    }
+    }, bad);
   }
 
   _judge(found) {

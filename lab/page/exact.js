@@ -8,26 +8,10 @@ class Literal { // a number as it stands in JSON
   get isInteger() { return /^-?\d+$/.test(this.text); }
 }
 const NAN = Symbol("NaN"); // also Infinity and -Infinity: no JSON, and null for its field
-const MOST_DEPTH = 200, MAX_TIME = 7289654400000, MAX_TEXT = 2000, MAX_ID = 200;
+const MOST_DEPTH = 200;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y, WORD = /true|false|null|NaN|-?Infinity/y;
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/y, BLANK = /[ \t\r\n]*/y;
 const WORDS = new Map([["true", true], ["false", false], ["null", null]]);
-
-/** A value for people, at most 60 characters. */
-function shown(value) {
-  let text = value instanceof Literal ? value.text : Array.isArray(value) ? "a list" : value === null || value === undefined ? "nothing"
-    : value instanceof Map ? "an object" : JSON.stringify(value);
-  text = [...String(text)];
-  return text.length <= 60 ? text.join("") : text.slice(0, 59).join("") + "…";
-}
-
-/** A text without the characters at its end that a pattern of one character matches; `/…+$/` would begin anew at each of them. */
-function trimmedAtEnd(text, pattern) {
-  let end = text.length;
-  while (end && pattern.test(text[end - 1])) end--;
-  return text.slice(0, end);
-}
-const expected = (name, value, allowed) => `${name}: ${shown(value)}, expected ${allowed}`;
 
 /** One JSON value: objects are Maps, of two equal names the last counts; numbers are Literals. */
 function readJson(text) {
@@ -146,40 +130,8 @@ function timeMs(value, unit) {
   return at + Number((found[7] ?? "").padEnd(3, "0").slice(0, 3)) - offset * 60000;
 }
 
-const wellFormed = (text) => !/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(text);
-const length = (text) => text.length <= 200 ? text.length : [...text].length;
-
-/** A JSON value in a field's type: a BigInt (in units of its last digit), a text, or null. */
-function valueOf(field, value) {
-  if (value === null || value === undefined) return null;
-  const bad = (allowed) => { throw new Bad(expected(field.name, value, allowed)); };
-  if (field.type === "long") {
-    const number = value instanceof Literal && value.isInteger && value.text.length < 40 ? BigInt(value.text) : null;
-    return number !== null && BigInt.asIntN(64, number) === number ? number : bad("an integer of signed 64 bit");
-  }
-  if (field.type === "string") {
-    if (typeof value !== "string" || !wellFormed(value)) bad("a string of valid Unicode");
-    if (length(value) > MAX_TEXT) throw new Bad(`${field.name}: ${shown(value)}, ${length(value)} characters, expected at most ${MAX_TEXT}`);
-    return value;
-  }
-  if (field.type === "boolean") return [true, "true"].includes(value) ? "true" : [false, "false"].includes(value) ? "false" : bad("true or false");
-  if (field.type === "time") {
-    const time = timeMs(value, field.unit);
-    return time === null ? bad("a time") : BigInt(time);
-  }
-  const text = value instanceof Literal ? value.text : typeof value === "string" ? value : "";
-  const allowed = `a number with at most ${field.precision - field.scale} digits before the point and ${field.scale} after it`;
-  return scaled(text, field.precision, field.scale) ?? bad(allowed);
-}
-
 /** The JSON of a text in ASCII, as alerts have it. */
 const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (sign) => "\\u" + sign.charCodeAt(0).toString(16).padStart(4, "0"));
-
-/** A number in the text of a CSV cell; null if that is empty. */
-function ofCell(field, text) {
-  if (!text) return null;
-  return valueOf(field, field.type === "long" && /^[+-]?\d+$/.test(text) ? new Literal(text.replace(/^\+/, "")) : text);
-}
 
 const byCodePoint = (a, b) => {
   if (a === b) return 0;

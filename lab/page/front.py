@@ -5,14 +5,10 @@
 Whole numbers that a float may not hold exactly are {"$": "123"}.
 """
 
-import base64
 import json
 import re
-import struct
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, cast
 
@@ -24,7 +20,6 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import Aggregation, MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert, conditions_member, event_for_alert, event_id_text, event_member
 from lab.model.conditions import BadConditions
-from lab.model.field import Field, Value
 from lab.model.formatting import plain_text
 from lab.model.group import group_for_alert, group_key
 from lab.model.kinds import BadRule
@@ -35,6 +30,7 @@ from lab.model.schema import Schema
 from lab.model.sentence import parse_rule_sentence
 from lab.model.times import duration_words
 from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When, filter_text, when_text
+from lab.page.reader import Reader, exact, pack_int64s
 
 MESSAGE = re.compile(
     r"\s*[\d{]"
@@ -51,7 +47,8 @@ class Book:
     """The rules in force on events of a schema, which is given as JSON."""
 
     def __init__(self, schema: str):
-        self.schema = schema_of_page(json.loads(schema))
+        self.reader = Reader(schema)
+        self.schema = self.reader.schema
         self.book = RuleBook(self.schema)
         self.accepted: list[Rule] = []  # each version of a rule, by the number that JavaScript knows it by
 
@@ -143,11 +140,7 @@ class Book:
             "whens": [when_text(when) for when in distinct_whens(rules)],
             "columns": value_columns(stored, self.schema),
         }
-        return json.dumps(sizes | {"arrays": {name: _int64s(each) for name, each in flat.items()}})
-
-
-def _int64s(numbers: Sequence[int]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(numbers)}q", *map(int, numbers))).decode()
+        return json.dumps(sizes | {"arrays": {name: pack_int64s(each) for name, each in flat.items()}})
 
 
 def reason_of_page(message: Message) -> str:
@@ -159,22 +152,6 @@ def reason_of_page(message: Message) -> str:
         return NO_LISTS
     other = rule and any(each.ends_before_ms or each.session_gap_ms for each in rule.aggregations)
     return NO_SUCH_WINDOWS if other else ""
-
-
-def exact(number: Value, places: int = 0) -> dict[str, str]:
-    """A number in units of its last of so many digits after the point."""
-    return {"$": str(int(Fraction(number or 0) * 10**places))}
-
-
-def schema_of_page(given: dict[str, Any]) -> Schema:
-    """The schema without what only the page knows of it, such as the separator of its CSV."""
-
-    def known(of: type, values: dict[str, Any]) -> dict[str, Any]:
-        return {each.name: values[each.name] for each in fields(of) if each.name in values}
-
-    return Schema.from_dict(
-        known(Schema, given) | {"fields": [known(Field, each) for each in given["fields"]]}
-    )
 
 
 # -- rules as the page's engine takes them -----------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 
 const TIME_WORDS = /time|date|timestamp|_at$|At$|^ts$|^at$/i, ID_WORDS = /id$|^id|uuid|key|number/i;
 const SAMPLE = 5000, MOST_FIELDS = 60, MOST_DEEP = 3;
-const MOST_MISFITS = 0.01; // of the records that are JSON objects
 const OTHER_NUMBER = /^[+(−-]?\s?[€$£¥₩]?\s?\d[\d.,'’ ]*\d?\s?(?:[€$£¥₩%]|[A-Z]{3})?[)−-]?$/, PADDED = /^[+-]?0\d/;
 const UNITS = [["s", 1e9, 5e9], ["ms", 1e12, 5e12], ["us", 1e15, 5e15], ["ns", 1e18, 5e18]];
 
@@ -32,19 +31,6 @@ function inferred(name, text, whole) {
   };
   if (csv && !ids.length) throw new Bad(say("No id: no column has a different value in each row."));
   return { schema, ids: [...ids.map(({ field }) => field.name), ...(csv ? [] : [line.name])], times: times.map(({ field }) => field.name), skip: found.skip ?? 0, lines: found.lines ?? [], texts: fields.filter(({ field, values }) => field.type === "string" && looksLikeNumbers(values)).map(({ field }) => field.name) };
-}
-
-/** Whether records are events of a known schema: they have its fields where it says, and nearly all of them are read under it. */
-function fits(known, { schema, lines }) {
-  const paths = new Set(schema.fields.map(({ path }) => JSON.stringify(path))), of = schemaOf(known), columns = new Columns(of), counts = { records: 0, nanAsNull: 0 };
-  if (!lines.length || !of.fields.every(({ name, keys }) => known.optional.includes(name) || paths.has(JSON.stringify(keys)))) return false;
-  let misfits = 0;
-  for (const line of lines) {
-    const bytes = encoder.encode(line);
-    columns.clear();
-    try { columns.read(bytes, 0, bytes.length, counts); } catch { misfits++; }
-  }
-  return misfits <= MOST_MISFITS * lines.length;
 }
 
 function ofJson(all) {

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from lab.engine.compiled import blocks, groups, layout
+from lab.engine.compiled import blocks, groups, layout, scan
 from lab.engine.compiled.aggregates import forms
 from lab.model import horizon
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SPOKE, SYMBOLS, WHERE
+from lab.model.jsontext import MAX_DEPTH
 from lab.page import loop
 
 PLACES = (
@@ -15,7 +16,8 @@ PLACES = (
     *("CONDITION_COLUMNS", "SPOKE_BIT", "CONDITION", "SUPPRESSED", "VALUES_OF_CONDITION"),
 )
 FRAME = (
-    *("STORE", "OTHER", "RULES", "BATCH", "FATE", "ALERTS", "KEYS", "KEY_GROUPS", "TEXT", "DIGEST", "SELF"),
+    *("STORE", "OTHER", "RULES", "BATCH", "LINES", "FATE", "ALERTS", "KEYS", "KEY_GROUPS"),
+    *("TEXT", "DIGEST", "SELF"),
     *("FIRST_SEQ", "START_ROW", "DONE", "FIRED", "BEFORE", "REACH", "HELD", "FRAME"),
 )
 SIZES = layout.RETURNS + 1
@@ -42,6 +44,12 @@ def page_layout() -> dict[str, Any]:
         "never": str(layout.NEVER),
         "witnesses": horizon.WITNESSES,
         "frame": frame,
+        "lines": {
+            "member": scan.MEMBER.itemsize,
+            "object": scan.OBJECT.itemsize,
+            "field": scan.FIELD.itemsize,
+            "deepest": MAX_DEPTH,
+        },
     }
 
 

@@ -6,7 +6,7 @@ frame    int64s in the page's memory       ┌ addresses and lengths of a Store'
 
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from lab.engine.compiled import layout, window
+from lab.engine.compiled import layout, scan, window
 from lab.engine.compiled.groups import (
     add_to_same_time_table,
     find_group,
@@ -43,6 +43,7 @@ from lab.engine.compiled.layout import (
     njit_without_allocation,
 )
 from lab.model.keygroups import FACTORS, FIRST
+from lab.model.schema import MAX_TIME
 
 # the arrays of each tuple: name -> bytes of an element, dimensions
 STORE_ARRAYS = {
@@ -83,12 +84,57 @@ BATCH_ARRAYS = {
     "log_times_ms": (8, 1),
     "when_bits": (8, 2),
 }
+LINES_ARRAYS = {
+    "text": (1, 1),
+    "starts": (8, 1),
+    "ends": (8, 1),
+    "names": (1, 1),
+    "members": (scan.MEMBER.itemsize, 1),
+    "objects": (scan.OBJECT.itemsize, 1),
+    "fields": (scan.FIELD.itemsize, 1),
+    "about": (8, 1),
+    "ids": (8, 1),
+    "numbers": (8, 2),
+    "places": (8, 2),
+    "sizes": (4, 2),
+    "states": (1, 2),
+    "read": (1, 1),
+    "seen": (8, 1),
+    "around": (8, 1),
+    "opened": (1, 1),
+}
 
+
+class Lines(NamedTuple):
+    """Lines of a text; what the schema expects, as `lab.page.reader.tables` gives it; what was read; and what reading needs room for."""
+
+    text: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    names: np.ndarray
+    members: np.ndarray
+    objects: np.ndarray
+    fields: np.ndarray
+    about: np.ndarray
+    ids: np.ndarray  # the fields of the event's id
+    numbers: np.ndarray
+    places: np.ndarray  # `starts` of `Values`
+    sizes: np.ndarray
+    states: np.ndarray
+    read: np.ndarray
+    seen: np.ndarray
+    around: np.ndarray
+    opened: np.ndarray
+
+
+# columns of Lines.about. CELLS: that a line has, 0: any number
+TAKE_NAN, TAKE_OBJECTS, SEPARATOR, LONG_TIME, TIME_FIELD, CELLS = range(6)
 
 assert (
     (*STORE_ARRAYS,) == tuple(name for name in Store._fields if name not in VIEWS)
     and (*RULES_ARRAYS,) == Rules._fields
     and (*BATCH_ARRAYS,) == Batch._fields
+    and (*LINES_ARRAYS,) == Lines._fields
 )
 
 
@@ -107,7 +153,8 @@ def _end(arrays: dict[str, tuple[int, int]], first_slot: int) -> int:
 STORE, OTHER = 0, _end(STORE_ARRAYS, 0)
 RULES = _end(STORE_ARRAYS, OTHER)
 BATCH = _end(RULES_ARRAYS, RULES)
-FATE = _end(BATCH_ARRAYS, BATCH)
+LINES = _end(BATCH_ARRAYS, BATCH)
+FATE = _end(LINES_ARRAYS, LINES)
 ALERTS = FATE + 2
 KEYS, KEY_GROUPS = ALERTS + 3, ALERTS + 6
 TEXT, DIGEST = KEY_GROUPS + 2, KEY_GROUPS + 4
@@ -176,12 +223,16 @@ def _read(of: Any, arrays: list[tuple]) -> Callable:
     return read
 
 
+RECORDS = (layout.AGGREGATE_ROW, scan.MEMBER, scan.OBJECT, scan.FIELD)
+
+
 def _tuple(of: type, arrays: dict[str, tuple[int, int]], first_slot: int) -> Callable:
     elements = {
         8: types.int64,
         4: types.int32,
-        layout.AGGREGATE_ROW.itemsize: from_dtype(layout.AGGREGATE_ROW),
+        1: types.uint8,
     }
+    elements |= {each.itemsize: from_dtype(each) for each in RECORDS}
     slots, found = frame_slots(arrays, first_slot), []
     for name in of._fields:  # type: ignore[attr-defined]
         size, dimensions = arrays[VIEWS.get(name, name)]
@@ -197,6 +248,7 @@ def _single(kind: types.Type, dimensions: int, place: int) -> Callable:
 
 _store, _other = _tuple(Store, STORE_ARRAYS, STORE), _tuple(Store, STORE_ARRAYS, OTHER)
 _rules, _batch = _tuple(Rules, RULES_ARRAYS, RULES), _tuple(Batch, BATCH_ARRAYS, BATCH)
+_lines = _tuple(Lines, LINES_ARRAYS, LINES)
 _fate, _alerts = _single(types.uint8, 1, FATE), _single(types.int64, 2, ALERTS)
 _numbers = _single(types.int64, 1, SELF)
 _keys, _key_group = _single(types.uint64, 2, KEYS), _single(types.int64, 1, KEY_GROUPS)
@@ -347,10 +399,65 @@ def rotated_right(value, bits):
     return (value >> np.uint64(bits)) | (value << np.uint64(64 - bits))
 
 
+@njit_without_allocation
+def scan_lines(frame):
+    """Reads lines as `lab.engine.compiled.scan` does. `read`: 1 of those that are an event, 0 of those that are left to be read one by one."""
+    lines = _lines(frame)
+    about, rows = lines.about, len(lines.starts)
+    expected = scan.Expected(
+        lines.names,
+        lines.members,
+        lines.objects,
+        lines.fields,
+        about[TAKE_NAN] != 0,
+        about[TAKE_OBJECTS] != 0,
+        about[SEPARATOR],
+        about[LONG_TIME],
+    )
+    values = scan.Values(lines.numbers, lines.places, lines.sizes, lines.states)
+    for number in range(len(lines.fields)):
+        for row in range(rows):
+            lines.states[number, row] = scan.ABSENT
+    for member in range(len(lines.seen)):
+        lines.seen[member] = 0
+    scan.scan_lines(
+        lines.text,
+        lines.starts,
+        lines.ends,
+        expected,
+        values,
+        lines.read,
+        lines.seen,
+        lines.around,
+        lines.opened,
+    )
+    for row in range(rows):
+        if lines.read[row] and not is_one_event(lines, row):
+            lines.read[row] = 0
+
+
+@njit_without_allocation
+def is_one_event(lines, row):
+    """Whether a row has an id and a time that is allowed, and all its cells."""
+    about, time = lines.about, lines.about[TIME_FIELD]
+    if lines.states[time, row] != scan.PRESENT or not 0 <= lines.numbers[time, row] < MAX_TIME:
+        return False
+    for number in lines.ids:
+        is_empty = lines.fields[number].kind == scan.TEXT and lines.sizes[number, row] == 0
+        if lines.states[number, row] != scan.PRESENT or is_empty:
+            return False
+    cells = about[CELLS]
+    if cells:
+        for i in range(lines.starts[row], lines.ends[row]):
+            cells -= lines.text[i] == about[SEPARATOR]
+    return cells == (about[CELLS] > 0)
+
+
 EXPORTS: dict[str, Any] = {
     "evaluate": evaluate,
     "count_events_to_move": count_events_to_move,
     "move_events": move_events,
     "compute_key_groups": compute_key_groups,
     "blake2b": blake2b,
+    "scan_lines": scan_lines,
 }

@@ -286,7 +286,8 @@ async function offer(file) {
     beside(file.name, statusLine(error instanceof Bad ? translated(error.message) : say("this file cannot be read"), "bad"));
     return;
   }
-  const same = data.schemas.find((schema) => fits(schema, found));
+  const known = found.lines.length && await ask("knownSchema", { schemas: data.schemas, paths: found.schema.fields.map(({ path }) => path ?? []), lines: found.lines });
+  const same = data.schemas.find(({ name }) => name === known);
   const pick = (label, options) => make("label", {}, make("span", {}, label), make("select", { "aria-label": label }, ...options.map((name) => make("option", {}, name))));
   const id = pick(say("id"), found.ids), time = pick(say("event time"), found.times);
   const play = make("button", { class: "jupyter-button mod-primary", onclick: () => {

@@ -10,7 +10,10 @@ const fromPython = (text) => JSON.parse(text, (_, value) => (value?.$ === undefi
 
 /** The rules in force, as Python has read them. `apply` gives the acknowledgement. */
 class Book {
-  constructor(schema) { Object.assign(this, { python: front.Book(JSON.stringify(schema.given)), rules: new Map(), joinings: 0 }); }
+  constructor(schema) {
+    const python = front.Book(JSON.stringify(schema.given));
+    Object.assign(this, { python, reader: python.reader, rules: new Map(), joinings: 0 });
+  }
 
   apply(text) {
     const { ack, rule, deleted } = fromPython(this.python.carry_out(text));

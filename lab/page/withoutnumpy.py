@@ -21,6 +21,9 @@ class Array(list):
     def ravel(self) -> "Array":
         return self
 
+    def tobytes(self) -> bytes:
+        return b"".join((number % 2**64).to_bytes(8, "little") for number in self)
+
 
 def array(values: Any, _: object) -> Array:
     flat = Array()
@@ -33,11 +36,12 @@ def zeros(shape: Any, names: Any) -> Array:
     """So many numbers, or so many rows of numbers that have these names."""
     if isinstance(names, tuple):
         return Array(SimpleNamespace(**dict.fromkeys(names, 0)) for _ in range(shape))
-    return Array([0] * prod(shape))
+    return Array([0] * (prod(shape) if isinstance(shape, tuple) else shape))
 
 
-def dtype(fields: list[tuple[str, type]], align: bool) -> tuple[str, ...]:
-    return tuple(name for name, _ in fields)
+def dtype(fields: Any, align: bool = True) -> tuple[str, ...]:
+    """The names of the fields: pairs with types, or what they are to be and such pairs."""
+    return tuple(name for name, _ in (fields[1] if isinstance(fields, tuple) else fields))
 
 
 def njit(**_: object) -> Any:
@@ -47,11 +51,13 @@ def njit(**_: object) -> Any:
 if not find_spec("numpy"):
     of_numpy = {
         "array": array,
+        "frombuffer": lambda data, _: memoryview(data),
         "zeros": zeros,
         "dtype": dtype,
         "ndarray": Array,
         "recarray": Array,
-        "int64": int,
+        "record": object,
+        **dict.fromkeys(("uint8", "int64", "uint64"), int),
     }
     of_numba = {"njit": njit, "config": SimpleNamespace(DISABLE_JIT=True)}
     for name, members in (("numpy", of_numpy), ("numba", of_numba)):

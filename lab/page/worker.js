@@ -9,6 +9,7 @@ let FILES = {}, front = null, done = Promise.resolve(); // what Pyodide reads; t
 /** Answers to what the page asks. */
 const answers = {
   judge: (text, id, ruleState) => JSON.parse(state.engine.book.python.judge(text, id, ruleState)),
+  knownSchema: (asked) => front.known_schema(JSON.stringify(asked)),
   window: (alert) => windowBehind(state.engine, alert),
 };
 const carriesOut = {

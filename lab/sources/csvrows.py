@@ -95,7 +95,7 @@ def read_rows(text: io.TextIOWrapper, delimiter: str) -> Iterator[tuple[int, lis
                 continue
             yield start, _swallowing(start, last)
             for number, line in enumerate(of_row[1:-1], start + 1):
-                if (alone := _read_alone(line, delimiter)) != []:
+                if (alone := read_row(line, delimiter)) != []:
                     yield number, alone
             lines.put_back(of_row[-1])
             continue
@@ -115,7 +115,7 @@ def _swallowing(start: int, last: int) -> str:
     return f"lines {start} to {last} in one row: is a quote not closed?"
 
 
-def _read_alone(line: str, delimiter: str) -> list[str] | str:
+def read_row(line: str, delimiter: str) -> list[str] | str:
     """A line as a row; a text that says why it is none."""
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True), [])
@@ -135,7 +135,7 @@ def _has_swallowed(lines: Sequence[str], cells: list[str], columns: int, delimit
     inside = lines[1:] if opening else lines[1:-1]  # the last one has the other cells of a row that is right
 
     def is_like_a_row(line: str) -> bool:
-        alone = _read_alone(line, delimiter)
+        alone = read_row(line, delimiter)
         return (
             isinstance(alone, list)
             and len(alone) == columns

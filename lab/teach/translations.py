@@ -29,9 +29,7 @@ MARKED = re.compile(r"data-say(?=[ >])[^>]*>([^<]+)<")
 MARKED_ATTRIBUTE = re.compile(r'data-say-[a-z-]+="([^"]+)"')
 SAID_IN_PAGE = re.compile(r'\bsay\(("(?:[^"\\]|\\.)*")')
 PAGE_REASONS = (  # why the page refuses a record or a file, where the kit in Python has other words, or none
-    "not UTF-8",
     "not one JSON object: a mistake at character {number}",
-    "line of {size} bytes, at most {most} are allowed",
     "a row that is not CSV: a quote is not closed in its line",
     "schema {name}: the page computes no derived fields ({fields}); lab replay does",
     "the page keeps no lists; lab run and lab replay do",

@@ -19,9 +19,9 @@ from tests.model.test_when import conditions
 
 pytestmark = pytest.mark.browser
 TRUTH = """([schema, lines, trees]) => {
-    const columns = new Columns(schemaOf(schema));
-    for (const line of lines) { const bytes = encoder.encode(line); columns.read(bytes, 0, bytes.length, {}); }
-    return trees.map((tree) => { const isTrue = truthOf(fromPython(tree), columns); return lines.map((_, row) => isTrue(row)); });
+    const engine = new Engine(state.wasm, schemaOf(schema)), { columns } = engine, found = [];
+    engine.lines.take(encoder.encode(lines.join("\\n")), () => found.push(...trees.map((tree) => { const isTrue = truthOf(fromPython(tree), columns); return lines.map((_, row) => isTrue(row)); })));
+    return found;
 }"""
 RULES = [
     "SUM(amount) per userId over 1 h > 5",
@@ -45,13 +45,13 @@ JUDGE = """([schema, texts]) => {
     given_events=st.lists(events(), min_size=1, max_size=8),
     whens=st.lists(conditions(), min_size=1, max_size=5),
 )
-def test_conditions_are_true_where_they_are_in_python(opened, given_events, whens):
+def test_conditions_are_true_where_they_are_in_python(engine, given_events, whens):
     lines = [
         json.dumps({"eventId": n, "eventTime": 1000 + n, "action": "login", **event})
         for n, event in enumerate(given_events)
     ]
     parsed = [LOGINS.parse(line.encode()) for line in lines]
-    found = opened.evaluate(TRUTH, [LOGINS.to_dict(), lines, trees(whens)])
+    found = engine.evaluate(TRUTH, [LOGINS.to_dict(), lines, trees(whens)])
     assert found == [[is_true(when, event) for event in parsed] for when in whens]
 
 
@@ -91,12 +91,12 @@ EDGES = sorted(
 )
 
 
-def test_numbers_are_compared_exactly_wherever_they_change_their_bits(opened):
+def test_numbers_are_compared_exactly_wherever_they_change_their_bits(engine):
     lines = [
         json.dumps({"eventId": n + 1, "eventTime": 5, "userId": number}) for n, number in enumerate(EDGES)
     ]
     whens = [parse_when(f"userId {sign} {number}", LOGINS) for number in EDGES for sign in RELATIONS]
-    found = opened.evaluate(TRUTH, [LOGINS.to_dict(), lines, trees(whens)])
+    found = engine.evaluate(TRUTH, [LOGINS.to_dict(), lines, trees(whens)])
     events = [{"userId": number} for number in EDGES]
     assert found == [[is_true(when, event) for event in events] for when in whens]
 

@@ -1,0 +1,140 @@
+"""Records that the compiled reader leaves, read by the kit's own Python; and what that reader has to know of a schema.
+
+lines ──► scan_lines of lab.page.loop ──► columns
+               └── what it leaves ──► Reader ──► values, or a reason
+"""
+
+import base64
+import csv
+import io
+import json
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+from fractions import Fraction
+from typing import Any
+
+import lab.page.withoutnumpy  # noqa: F401  # the compiled reader's module comes after it
+from lab.engine.compiled.scan import FAILED
+from lab.engine.records.expected import expected_members
+from lab.model.field import Field, Value
+from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, decode_text
+from lab.model.schema import Schema
+from lab.sources.csvrows import read_row
+
+LINE = ("\0",)  # where records have their own number: no text in JSON that is read fast has this name
+
+MOST_MISFITS = 0.01  # of the records of a file of a known schema
+
+
+class NumberedSchema(Schema):
+    """Of records that have no id: the number of a record is it, which only the page knows."""
+
+    def _check_id(self, field: Field, value: Value) -> None:
+        if field.record_path != LINE:
+            super()._check_id(field, value)
+
+
+def schema_of_page(given: dict[str, Any]) -> Schema:
+    """The schema without what only the page knows of it, such as the separator of its CSV."""
+
+    def known(of: type, values: dict[str, Any]) -> dict[str, Any]:
+        return {each.name: values[each.name] for each in fields(of) if each.name in values}
+
+    members = [
+        known(Field, each) | ({"path": LINE} if each.get("virtual") else {}) for each in given["fields"]
+    ]
+    is_numbered = any(each.get("virtual") for each in given["fields"])
+    return (NumberedSchema if is_numbered else Schema).from_dict(known(Schema, given) | {"fields": members})
+
+
+def exact(number: Value | Fraction, places: int = 0) -> dict[str, str]:
+    """A number in units of its last of so many digits after the point."""
+    return {"$": str(int(Fraction(number or 0) * 10**places))}
+
+
+def known_schema(asked: str) -> str | None:
+    """The name of the first of some schemas under which nearly all records of a file are read, and whose fields are where it says.
+
+    `asked`: JSON of schemas, of the paths at which the file's records have values, and of some of its lines.
+    """
+    given = json.loads(asked)
+    paths = {(*path,) for path in given["paths"]}
+    for schema in given["schemas"]:
+        reader, lines = Reader(json.dumps(schema)), given["lines"]
+        missing = {field.name for field in reader.schema.fields if field.record_path not in paths}
+        if lines and missing.issubset(schema["optional"]):
+            misfits = sum(isinstance(reader.values(line.encode(), Counter()), str) for line in lines)
+            if misfits <= MOST_MISFITS * len(lines):
+                return schema["name"]
+    return None
+
+
+def pack_int64s(numbers: Sequence[int]) -> str:
+    return pack(struct.pack(f"<{len(numbers)}q", *map(int, numbers)))
+
+
+def pack(data: bytes) -> str:
+    """Bytes as JavaScript unpacks them: `bytesOf`."""
+    return base64.b64encode(data).decode()
+
+
+class Reader:
+    """Reads records of a schema, given as JSON."""
+
+    def __init__(self, schema: str):
+        given = json.loads(schema)
+        self.schema, self.delimiter = schema_of_page(given), given.get("delimiter")
+
+    def tables(self) -> str:
+        """What the compiled reader has to know, as the arrays of `lab.page.loop.Lines`, in base64."""
+        schema, expected = self.schema, expected_members(self.schema)
+        # zones, and rows before they changed, are for the kit's own Python
+        is_left = schema.operation_field is not None or any(field.zone for field in schema.fields)
+        separator = ord(self.delimiter) if self.delimiter else expected.separator
+        about = [
+            expected.take_nan,
+            expected.take_objects and not is_left,
+            FAILED if is_left else separator,
+            expected.long_time,
+            schema.names.index(schema.time_field),
+            len(schema.fields) if self.delimiter else 0,
+        ]
+        ids = [schema.names.index(name) for name in schema.id_fields]
+        names = ("names", "members", "objects", "fields")
+        tables = {name: pack(getattr(expected, name).tobytes()) for name in names}
+        ids = [n for n in ids if schema.fields[n].record_path != LINE]
+        return json.dumps(tables | {"about": pack_int64s(about), "ids": pack_int64s(ids)})
+
+    def read(self, lines: Any) -> str:
+        """The values of each of some lines, or why it has none; and how many values were NaN or the like. `lines`: JavaScript's bytes."""
+        nan: Counter[str] = Counter()
+        read = [self.values(line, nan) for line in lines.to_bytes().split(b"\n")]
+        return json.dumps({"read": read, "nan": nan.total()})
+
+    def values(self, line: bytes, nan: Counter[str]) -> list | str:
+        """The values of a line, numbers in units of their last digit; or why it has none."""
+        try:
+            event = self.schema.parse(self._as_record(line), nan)
+        except BadRecord as error:
+            return str(error)
+        values = [(field, event[field.name]) for field in self.schema.fields]
+        return [
+            exact(value, field.scale) if field.is_number_or_time and value is not None else value
+            for field, value in values
+        ]
+
+    def _as_record(self, line: bytes) -> bytes:
+        """A row of a file with a header as one that a schema reads. Raises BadRecord."""
+        if not self.delimiter:
+            return line
+        text, wanted = decode_text(line, "line", MAX_LINE_BYTES), len(self.schema.fields)
+        cells = read_row(text, self.delimiter)
+        if isinstance(cells, str):
+            raise BadRecord(cells)
+        if len(cells) != wanted:
+            raise BadRecord(f"{len(cells)} cells, but the header has {wanted}: {text[:200]}")
+        row = io.StringIO()
+        csv.writer(row, lineterminator="").writerow(cells)
+        return row.getvalue().encode()
