@@ -23,18 +23,8 @@ from lab.widgets.look import CSS
 HERE = Path(__file__).parent
 WIDGETS = HERE.parent / "widgets"
 ENGINE = (
-    *(
-        "packed.js",
-        "exact.js",
-        "truth.js",
-        "rules.js",
-        "columns.js",
-        "store.js",
-        "waits.js",
-        "past.js",
-        "engine.js",
-        "stream.js",
-    ),
+    *("packed.js", "exact.js", "truth.js", "rules.js", "columns.js", "store.js", "waits.js"),
+    *("past.js", "engine.js", "stream.js"),
 )
 RATE = 200  # that the first rules' limits suit
 OPTIONAL = ("ingestionTimestamp", "amount")  # fields that files of the built-in schemas may lack
@@ -44,7 +34,7 @@ def whole_page(folder: Path) -> str:
     """The page as HTML; `folder` keeps what takes long to compile."""
     engine = f"const LAYOUT = {json.dumps(page_layout())};\n" + _joined(ENGINE)
     room = _widget("table.js", "renderTable") + _widget("slider.js", "renderSlider")
-    room += _joined(("infer.js", "language.js", "room.js", "alertwindow.js", "form.js"))
+    room += _joined(("language.js", "room.js", "alertwindow.js", "form.js"))
     css = CSS + (HERE / "page.css").read_text() + _dark(CSS)
     parts = {
         "css": css,

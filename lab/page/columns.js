@@ -9,7 +9,7 @@ const encoder = new TextEncoder(), textDecoder = new TextDecoder("utf-8", { igno
 /** A schema with what reading needs; `given` as lab.model.schema writes it. */
 function schemaOf(given) {
   const derived = [...(given.derived ?? []), ...(given.legs?.[0]?.[1] ?? [])].map(([name]) => name);
-  if (derived.length) throw new Bad(`schema ${given.name}: the page computes no derived fields (${derived.join(", ")}); lab replay does`);
+  if (derived.length) throw new Error(`schema ${given.name}: the page computes no derived fields (${derived.join(", ")}); lab replay does`);
   const fields = given.fields.map((field, number) => {
     const decimal = /^decimal\((\d+),(\d+)\)$/.exec(field.type), numeric = !["string", "boolean"].includes(field.type);
     return { ...field, number, numeric, scale: numeric ? Number(decimal?.[2] ?? 0) : null, precision: Number(decimal?.[1] ?? 0) };

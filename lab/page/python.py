@@ -26,12 +26,16 @@ OWN = (
     "engine/__init__.py",
     "engine/compiled/**/*.py",
     *(f"engine/records/{name}.py" for name in ("__init__", "expected")),
-    *(f"sources/{name}.py" for name in ("__init__", "csvrows")),
-    *(f"page/{name}.py" for name in ("__init__", "front", "reader", "withoutnumpy")),
+    *(
+        f"sources/{name}.py"
+        for name in ("__init__", "infer", "inferredfields", "idandtime", "sampledrecords")
+    ),
+    *(f"sources/{name}.py" for name in ("csvcolumns", "csvfile", "csvrows", "records")),
+    *(f"page/{name}.py" for name in ("__init__", "front", "reader", "inference", "withoutnumpy")),
 )
 # of the standard library: what neither Pyodide nor `lab.model` imports
 ABSENT = re.compile(
-    r"""(_pyrepl|ctypes|curses|dbm|email|ensurepip|http|multiprocessing|pydoc_data|sqlite3|tomllib|unittest|venv|wsgiref|xml|xmlrpc)/
+    r"""(_pyrepl|ctypes|curses|dbm|email|ensurepip|http|multiprocessing|pydoc_data|sqlite3|unittest|venv|wsgiref|xml|xmlrpc)/
     |encodings/(?!(__init__|aliases|ascii|cp437|latin_1|utf_8)\.)
     |(_pydatetime|_pyio|_sysconfigdata\w*|argparse|bdb|configparser|doctest|ftplib|getopt|imaplib|mailbox|mimetypes|nntplib)\.
     |(optparse|pdb|pickletools|platform|plistlib|poplib|profile|pstats|pyclbr|pydoc|smtplib|statistics|tabnanny|tarfile|timeit|trace|turtle)\.""",

@@ -25,8 +25,6 @@ from lab.sources.csvrows import read_row
 
 LINE = ("\0",)  # where records have their own number: no text in JSON that is read fast has this name
 
-MOST_MISFITS = 0.01  # of the records of a file of a known schema
-
 
 class NumberedSchema(Schema):
     """Of records that have no id: the number of a record is it, which only the page knows."""
@@ -52,23 +50,6 @@ def schema_of_page(given: dict[str, Any]) -> Schema:
 def exact(number: Value | Fraction, places: int = 0) -> dict[str, str]:
     """A number in units of its last of so many digits after the point."""
     return {"$": str(int(Fraction(number or 0) * 10**places))}
-
-
-def known_schema(asked: str) -> str | None:
-    """The name of the first of some schemas under which nearly all records of a file are read, and whose fields are where it says.
-
-    `asked`: JSON of schemas, of the paths at which the file's records have values, and of some of its lines.
-    """
-    given = json.loads(asked)
-    paths = {(*path,) for path in given["paths"]}
-    for schema in given["schemas"]:
-        reader, lines = Reader(json.dumps(schema)), given["lines"]
-        missing = {field.name for field in reader.schema.fields if field.record_path not in paths}
-        if lines and missing.issubset(schema["optional"]):
-            misfits = sum(isinstance(reader.values(line.encode(), Counter()), str) for line in lines)
-            if misfits <= MOST_MISFITS * len(lines):
-                return schema["name"]
-    return None
 
 
 def pack_int64s(numbers: Sequence[int]) -> str:

@@ -279,19 +279,23 @@ byId("download").onclick = () => {
 
 /** What a file holds, and which of its fields are the id and the time: then it is played. */
 async function offer(file) {
-  let found;
+  let beginning;
   try {
-    found = inferred(file.name, await file.slice(0, HEAD).text(), file.size <= HEAD);
-  } catch (error) {
-    beside(file.name, statusLine(error instanceof Bad ? translated(error.message) : say("this file cannot be read"), "bad"));
+    beginning = new Uint8Array(await file.slice(0, HEAD).arrayBuffer());
+  } catch {
+    beside(file.name, statusLine(say("this file cannot be read"), "bad"));
     return;
   }
-  const known = found.lines.length && await ask("knownSchema", { schemas: data.schemas, paths: found.schema.fields.map(({ path }) => path ?? []), lines: found.lines });
-  const same = data.schemas.find(({ name }) => name === known);
+  const name = file.name.replace(/(.)\.[^.]*$/, "$1"), found = await ask("inferred", name, beginning, file.size <= HEAD, data.schemas);
+  if (found.error) {
+    beside(file.name, statusLine(translated(found.error), "bad"));
+    return;
+  }
+  const same = data.schemas.find((schema) => schema.name === found.known);
   const pick = (label, options) => make("label", {}, make("span", {}, label), make("select", { "aria-label": label }, ...options.map((name) => make("option", {}, name))));
   const id = pick(say("id"), found.ids), time = pick(say("event time"), found.times);
   const play = make("button", { class: "jupyter-button mod-primary", onclick: () => {
-    const schema = same ?? { ...found.schema, id_fields: [id.lastChild.value], time_field: time.lastChild.value };
+    const schema = same ?? { ...found.schema, id_fields: id.lastChild.value.split(", "), time_field: time.lastChild.value };
     open({ schema, file, skip: found.skip }, same ? data.rules[same.name] ?? [] : []);
   } }, say("Play them"));
   const fields = found.schema.fields.filter((field) => !field.virtual).map((field) => `${field.name} (${field.type}${field.unit ? `, ${field.unit}` : ""})`).join(", ");

@@ -3,13 +3,13 @@
 
 const SLICE_MS = 20, REPORT_MS = 250, MOST_REPORTED = 100, CHUNK = 1 << 20;
 const STREAM_LATE_MS = 10000; // the simulated events are out of order by less; of a file nobody knows
-const state = { engine: null, wasm: null, number: 0, stream: null, file: null };
+const state = { engine: null, wasm: null, python: null, number: 0, stream: null, file: null };
 let FILES = {}, front = null, done = Promise.resolve(); // what Pyodide reads; the module lab.page.front; when the last message is answered
 
 /** Answers to what the page asks. */
 const answers = {
   judge: (text, id, ruleState) => JSON.parse(state.engine.book.python.judge(text, id, ruleState)),
-  knownSchema: (asked) => front.known_schema(JSON.stringify(asked)),
+  inferred: (name, bytes, whole, known) => JSON.parse(state.python.pyimport("lab.page.inference").inferred(name, bytes, whole, JSON.stringify(known))),
   window: (alert) => windowBehind(state.engine, alert),
 };
 const carriesOut = {
@@ -40,7 +40,7 @@ async function start({ loop: module, python }) {
   pyodide.FS.writeFile("/kit.zip", lab);
   pyodide.runPython("import sys; sys.path.insert(0, '/kit.zip')");
   front = pyodide.pyimport("lab.page.front");
-  state.wasm = wasm;
+  Object.assign(state, { wasm, python: pyodide });
 }
 
 /** Begins anew with some rules; if one of them is none, with the others. */

@@ -23,7 +23,6 @@ from lab.model.times import NUMBERS, check_zone, is_shown_twice, local_to_utc_ms
 from lab.sources.csvcolumns import ColumnStyle
 from lab.sources.idandtime import IdAndTimeChooser
 from lab.sources.inferredfields import NO_ZONE, InferredField, Path, infer_type_and_unit, split_name
-from lab.sources.rows import are_rows, source_of
 from lab.sources.sampledrecords import SampledRecords, read_sample, sampled_values
 
 FEW_VALUES = 20
@@ -36,7 +35,7 @@ UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km
 class SchemaProposal:
     """A schema, and why it may be wrong; `id_fields` and `time_field` are empty if no field of the records can be the id or the time.
 
-    `doubts`: about the whole schema, or about a field under its name.
+    `doubts`: about the whole schema, or about a field under its name; `found`: what the records have in each field.
     """
 
     name: str
@@ -49,6 +48,7 @@ class SchemaProposal:
     doubts: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  # why there is no id or no time
+    found: dict[str, InferredField] = field(default_factory=dict)
 
     @property
     def doubt_count(self) -> int:
@@ -103,7 +103,7 @@ def infer(
     """
     if zone:
         check_zone(zone)
-    lines = source_of(lines) if are_rows(lines) else lines
+    lines = _lines_of(lines)
     read = read_sample(lines, texts)
     found, records = read.fields, read.record_count
     if not records:
@@ -135,6 +135,7 @@ def infer(
         proposal.doubts[names[one.path]] = doubts
         proposal.notes[names[one.path]] = _note_about_nulls(one, records)
     by_name = {names[one.path]: one for one, *_ in typed}
+    proposal.found = by_name
     chooser = IdAndTimeChooser(
         by_name, fields, records, proposal.doubts, lambda paths: sampled_values(lines, paths)
     )
@@ -155,6 +156,15 @@ def infer(
     first = {role: fields[role] for role in (*proposal.id_fields, proposal.time_field) if role}
     proposal.fields = tuple((first | fields).values())
     return proposal
+
+
+def _lines_of(events: Any) -> Any:
+    """Lines as they are; the rows of a table as lines."""
+    if isinstance(events, list) and all(isinstance(line, bytes) for line in events[:1]):
+        return events
+    from lab.sources.rows import are_rows, source_of  # what they need, a page does not have
+
+    return source_of(events) if are_rows(events) else events
 
 
 def _note_about_nulls(one: InferredField, records: int) -> str:

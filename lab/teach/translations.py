@@ -29,8 +29,10 @@ MARKED = re.compile(r"data-say(?=[ >])[^>]*>([^<]+)<")
 MARKED_ATTRIBUTE = re.compile(r'data-say-[a-z-]+="([^"]+)"')
 SAID_IN_PAGE = re.compile(r'\bsay\(("(?:[^"\\]|\\.)*")')
 PAGE_REASONS = (  # why the page refuses a record or a file, where the kit in Python has other words, or none
-    "not one JSON object: a mistake at character {number}",
-    "a row that is not CSV: a quote is not closed in its line",
+    "The file is one JSON list; expected one record per line: jq -c '.[]' makes lines of it.",
+    "No record could be read; expected JSON, one object per line, or CSV with a header.",
+    "No event time: no field of all records is a time, as ISO 8601 text or as a number of s, ms, us or ns since the epoch.",
+    "No id: no column has a different value in each row.",
     "schema {name}: the page computes no derived fields ({fields}); lab replay does",
     "the page keeps no lists; lab run and lab replay do",
     "the page keeps no shadow log; lab run and lab replay do",
@@ -91,7 +93,7 @@ def page_sentences() -> list[str]:
     folder = FOLDER.parent.parent / "page"
     html = (folder / "page.html").read_text()
     said = MARKED.findall(html) + MARKED_ATTRIBUTE.findall(html)
-    for name in ("infer.js", "room.js", "alertwindow.js", "form.js"):
+    for name in ("room.js", "alertwindow.js", "form.js"):
         said += [json.loads(text) for text in SAID_IN_PAGE.findall((folder / name).read_text())]
     return list(dict.fromkeys(said))
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from collections import Counter
 from decimal import Decimal
 
@@ -102,42 +101,6 @@ def test_a_file_of_a_known_schema_is_played_with_it_though_a_record_is_bad(opene
     (tmp_path / "visits.jsonl").write_text("\n".join(map(json.dumps, records)))
     opened.set_input_files("#file", tmp_path / "visits.jsonl")
     opened.wait_for_selector("text=These are logins, a schema that the page knows.")
-
-
-READS = """text => { const {schema, texts} = inferred("x", text, true);
-    return [schema.fields.filter(({virtual}) => !virtual).map(({name, type, unit}) => `${name} ${type} ${unit}`.trim()), texts]; }"""
-
-
-@pytest.mark.parametrize(
-    ("text", "fields", "texts"),
-    [
-        (
-            "id,on_date,sum\na,2024-05-01,100.00\nb,2024-05-02,50.00",
-            "id string,on_date time utc,sum decimal(18,2)",
-            [],
-        ),
-        (
-            "id;at;sum\na;2024-05-01 10:00;12,50\nb;2024-05-01 10:00;3",
-            "id string,at time utc,sum string",
-            ["sum"],
-        ),
-        (
-            "id,at,zip\na,2024-05-01 10:00,01234\nb,2024-05-01 10:00,99999",
-            "id string,at time utc,zip string",
-            [],
-        ),
-        (f"id,at\n{2**62},2024-05-01 10:00\n{2**63 - 1},2024-05-01 10:00", "id long,at time utc", []),
-        ('id,at,x\n"a,2024-05-01 10:00,1\nb,2024-05-01 10:00,1', "id string,at time utc,x long", []),
-        (
-            '{"id": "a", "timeUnixNano": "1714525200123456789", "sum": "100.00", "code": "17"}',
-            "id string,timeUnixNano time ns,sum decimal(18,2),code string",
-            [],
-        ),
-    ],
-    ids=["cents", "commas", "zeros", "19 digits", "an open quote", "texts of numbers"],
-)
-def test_values_are_read_as_lab_infer_reads_them_or_named_as_texts(opened, text, fields, texts):
-    assert opened.evaluate(READS, text) == [re.split(r",(?!2\))", fields), texts]
 
 
 def test_a_line_whose_quote_is_not_closed_is_a_dead_letter(opened, tmp_path):
