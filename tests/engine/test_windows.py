@@ -128,6 +128,24 @@ def test_windows_at_hand_are_let_go_when_a_twin_has_made_the_shared_ones_anew():
         assert_same(stages.out, evaluate_log(LOGINS, [*COUNTED, login(4, 130)]))
 
 
+def test_windows_are_rebuilt_with_the_events_of_one_file_at_a_time():
+    load, rows = RouteStore.load, []
+
+    def counted(self, events, resets, *more):
+        rows.append(len(events["seq"]))
+        load(self, events, resets, *more)
+
+    log = [with_reset(COUNTED[0]), *COUNTED[1:]]
+    with InProcessEngine(Settings(LOGINS)) as stages:
+        for entries in (log[:2], log[2:]):
+            stages.run_batch(entries)
+        stages.lose_memory()
+        with patch.object(RouteStore, "load", counted):
+            stages.run_batch([login(4, 130)])
+        assert_same(stages.out, evaluate_log(LOGINS, [*log, login(4, 130)]))
+    assert rows == [1, 2, 0]  # and at the end the resets
+
+
 def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right():
     with InProcessEngine(Settings(LOGINS)) as stages:
         stages.run_batch(COUNTED[:2])

@@ -155,15 +155,15 @@ def events_come_before_control_of_the_same_log_time():
 
 @mutant
 def resets_are_not_filtered_by_when_a_rule_joined():
-    fill = WindowState._fill
+    load_resets = WindowState._load_resets
 
     def mutated(self, store, rows, joined):
         if "joined" in rows.column_names:
             known = pa.array([joined.get(rule, -1) for rule in rows["rule"].to_pylist()], pa.int64())
             rows = rows.set_column(rows.column_names.index("joined"), "joined", known)
-        fill(self, store, rows, joined)
+        load_resets(self, store, rows, joined)
 
-    with patch.object(WindowState, "_fill", mutated):
+    with patch.object(WindowState, "_load_resets", mutated):
         yield
 
 

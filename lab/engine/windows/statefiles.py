@@ -258,6 +258,24 @@ def choose_files(
     return serving[::-1], idle
 
 
+def split_by_epochs(files: Sequence[StateFile]) -> list[list[StateFile]]:
+    """The files, oldest first, such that those with some of the same epochs are together: a rescale may have left several.
+
+    >>> of_two, first, last = StateFile(1, 0, 0, 1), StateFile(2, 2, 0, 0), StateFile(2, 2, 1, 1)
+    >>> [len(files) for files in split_by_epochs([of_two, first, last])]
+    [1, 2]
+    >>> [len(files) for files in split_by_epochs([StateFile(0, 0, 0, 0), StateFile(1, 1, 0, 0), StateFile(1, 0, 1, 1)])]
+    [3]
+    """
+    parts: list[list[StateFile]] = []
+    for file in files:
+        together = [file]
+        while parts and parts[-1][-1].last_epoch >= min(each.first_epoch for each in together):
+            together = [*parts.pop(), *together]
+        parts.append(together)
+    return parts
+
+
 def find_epoch_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
     """Finds (file, key-group) such that no file covers some later epoch of the key-group: its events there have expired, or a file is lost.
 

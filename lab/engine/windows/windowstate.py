@@ -34,6 +34,7 @@ from lab.engine.windows.statefiles import (
     StateFiles,
     find_epoch_gaps,
     first_seq,
+    split_by_epochs,
     stores_to_table,
 )
 from lab.engine.windows.statemerge import Merge, plan_merge
@@ -133,20 +134,29 @@ class WindowState:
         )
 
     def _rebuild(self, plans: dict[int, RoutePlan]) -> None:
-        """Fills empty stores from the files of the chain."""
-        parts: dict[int, list[pa.Table]] = {number: [] for number in plans}
-        for file in self.chain:
-            rows = self.files.read(file)
-            for number in set(pc.unique(rows["store"]).to_pylist()) & plans.keys():
-                parts[number].append(rows.filter(pc.equal(rows["store"], number)))
-        for number, tables in parts.items():
+        """Fills empty stores from the files of the chain: with a file's events at a time, as there may be more than memory holds, then with all else."""
+        others: dict[int, list[pa.Table]] = {number: [] for number in plans}
+
+        def load_events(number: int) -> None:
+            of_store = rows.filter(pc.equal(rows["store"], number)).sort_by("seq")
+            is_event = of_store["time"].is_valid()
+            if "waits" in of_store.column_names:
+                is_event = pc.and_(is_event, of_store["waits"].is_null())
+            store = self.windows.stores[number]
+            store.load(_columns(of_store.filter(is_event)), store.export_resets(0, 0))
+            others[number].append(of_store.filter(pc.invert(is_event)))
+
+        for files in split_by_epochs(self.chain):
+            rows = pa.concat_tables(map(self.files.read, files), promote_options="default")
+            parallel_map(load_events, set(pc.unique(rows["store"]).to_pylist()) & plans.keys(), len(rows))
+        for number, tables in others.items():
             if tables:
-                rows = pa.concat_tables(tables, promote_options="default").sort_by("seq")
-                if "waits" in rows.column_names:
-                    is_wait = rows["waits"].is_valid()
-                    self._await(number, rows.filter(is_wait))
-                    rows = rows.filter(pc.invert(is_wait))
-                self._fill(self.windows.stores[number], rows, plans[number].entry.joined_by_rule_id)
+                rest = pa.concat_tables(tables, promote_options="default").sort_by("seq")
+                if "waits" in rest.column_names:
+                    is_wait = rest["waits"].is_valid()
+                    self._await(number, rest.filter(is_wait))
+                    rest = rest.filter(pc.invert(is_wait))
+                self._load_resets(self.windows.stores[number], rest, plans[number].entry.joined_by_rule_id)
         for file, key_group in find_epoch_gaps(self.chain):
             if any(
                 kg == key_group and number in plans and self.windows.stores[number].surely_retains(kg, at)
@@ -167,15 +177,15 @@ class WindowState:
             each.load(_columns(rows.filter(is_mine)))
             each.advance_to(reached, newest)
 
-    def _fill(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
-        is_event = rows["time"].is_valid()
-        events, resets = _columns(rows.filter(is_event)), _columns(rows.filter(pc.invert(is_event)))
+    def _load_resets(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
+        """Restores where the rules that are in force were reset."""
+        resets = _columns(rows)
         resets.setdefault("rule", np.empty(0, np.int64))
         if len(resets["rule"]):
             known = np.array([joined.get(rule) for rule in resets["rule"].tolist()], float)
             mine = np.flatnonzero(known == resets["joined"])
             resets = {name: take_rows(values, mine) for name, values in resets.items()}
-        store.load(events, resets)
+        store.load(store.export_events(0, 0), resets)
 
     def _save(self) -> None:
         """Writes what this epoch stored, then what a merge has made of older files; removes a file if all its events have expired."""
