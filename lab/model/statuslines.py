@@ -82,6 +82,7 @@ MEASURES = (
     "groups",
     "memoryBytes",
     "diskBytes",
+    "diskWaitMs",
     "files",
     "stateBytes",
 )

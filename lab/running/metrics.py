@@ -72,6 +72,7 @@ class Metrics:
         self._disk = Gauge(
             "lab_memory_on_disk_bytes", "those of lab_memory_bytes in files on a disk", ["key_groups"], **one
         )
+        self._disk_waits = Counter("lab_disk_wait_seconds", "time that saves waited for the disk", **one)
         self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
         age = Gauge("lab_batch_age_seconds", "seconds since the last micro-batch ended", **one)
         age.set_function(self.last_batch_age_s)
@@ -119,6 +120,7 @@ class Metrics:
             (self._disk, "diskBytes"),
         ):
             gauge.labels(task).set(stats.get(name, 0))
+        self._disk_waits.inc(stats.get("diskWaitMs", 0) / 1000)
         self._read = stats.get("cut", {}).get("events", self._read)
         self._waits_since = None
         self._times(stats.get("times", {}))

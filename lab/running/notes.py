@@ -35,7 +35,9 @@ MEANINGS = {  # count -> what it means
     "droppedLate": "times an event was too late for a route, and dropped there",
     "datedLikeSeconds": "events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
     "nanAsNull": "values of NaN, Infinity or -Infinity read as null",
+    "diskWaitMs": "milliseconds in which saves waited for the checkpoint's disk: alerts came so much later",
 }
+UNREMARKABLE = {"diskWaitMs": 500}  # count -> what nobody has to know, of one look
 
 
 class BrokersAwayTooLong(ConnectionError):
@@ -117,7 +119,7 @@ class EngineMonitor:
             away_ms = 1000 * (self._clock() - self._away[0])  # the answer itself may have been long in coming
             self._back = f"Kafka answers again after {rounded_duration_words(away_ms)}"
             self._away = None
-        self._counts.update({name: new[name] for name in MEANINGS if new[name]})
+        self._counts.update({name: new[name] for name in MEANINGS if new[name] > UNREMARKABLE.get(name, 0)})
         for stats in self._others(self.report.engines.values()):
             if stats["engine"]["since"] < self._started and now < self._began + NEW_S:
                 raise TwoEngines(self._logs.log("stats"), stats)

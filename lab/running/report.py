@@ -131,7 +131,7 @@ class StatsReport:
             begun_ms = max(times["decode" if chosen_before else "start"], ended_ms)
             self._spans_ms.append((min(begun_ms, times["end"]), times["end"]))
         self._stored.update({int(kg): n for kg, n in stats.get("stored", {}).items()})
-        counts = (*COUNTS, *ALERT_COUNTS, "datedLikeSeconds", "nanAsNull")
+        counts = (*COUNTS, *ALERT_COUNTS, "datedLikeSeconds", "nanAsNull", "diskWaitMs")
         new.update({name: stats.get(name, 0) for name in counts})
         for kind, counter in self.alerts.items():
             for name, count in stats.get(ALERT_COUNTS[kind].by_rule, {}).items():

@@ -5,6 +5,7 @@ The logs keep all, as topics do whose brokers are elsewhere.
 
 import json
 import os
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -213,6 +214,17 @@ def test_without_it_nothing_waits_for_the_disk(tmp_path, monkeypatch):
         for entry in LOG[:3]:
             cut(running, engine, entry)
     engine.close()
+
+
+def test_how_long_saves_wait_for_a_slow_disk_is_in_the_stats_log(tmp_path, monkeypatch):
+    real = os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda file: (time.sleep(0.02), real(file)))
+    run, waited = Run(tmp_path), []
+    run._deliver = lambda _cut, output, _: waited.extend(map(json.loads, output["stats"][1]))
+    for _ in range(3):  # a save after each; the next line says how long it waited
+        run.some(1)
+    run.engine.close()
+    assert [stats["diskWaitMs"] >= 20 for stats in waited] == [True] * 3
 
 
 def test_what_spark_has_written_is_kept_too(tmp_path, monkeypatch):

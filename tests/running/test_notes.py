@@ -256,6 +256,17 @@ def test_duplicates_drops_and_odd_dates_are_said(notes):
     assert list(notes.due_notices()) == []
 
 
+def test_a_disk_for_which_saves_wait_long_is_said(notes):
+    told(notes._logs, 0, diskWaitMs=500)
+    notes.read()
+    assert list(notes.due_notices()) == []
+    told(notes._logs, 1, diskWaitMs=1234)
+    notes.read()
+    assert list(notes.due_notices()) == [
+        "1,234 milliseconds in which saves waited for the checkpoint's disk: alerts came so much later"
+    ]
+
+
 def test_a_rule_that_loses_events_is_named_and_again_when_it_has_lost_more(notes, clock):
     route = {"rule": 2, "rules": 1, "routed": 100, "evaluated": 98, "droppedLate": 2}
     told(notes._logs, 0, routes={"siteId": route, "dev": route | {"evaluated": 99, "droppedLate": 1}})

@@ -110,8 +110,10 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
     clock.now += WAITS_S
     assert metrics.unhealthy_reason() == f"no cut for {61 + WAITS_S:.0f} s although there is input"
     assert sample_value(metrics, "lab_lag_records", partition="1") == 2
-    metrics.add_stats({"keyGroups": [0, 15], "times": {"end": int(clock.now * 1000)}})
+    stats = {"keyGroups": [0, 15], "times": {"end": int(clock.now * 1000)}, "diskWaitMs": 1500}
+    metrics.add_stats(stats)
     assert metrics.unhealthy_reason() == ""
+    assert sample_value(metrics, "lab_disk_wait_seconds_total") == 1.5
     query.isActive = False
     assert metrics.unhealthy_reason() == "the query has ended"
 

@@ -9,8 +9,9 @@ A machine that loses its power forgets what the disk was not made to keep: the c
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -237,16 +238,37 @@ def _keep(path: Path | str, wait: Callable[[int], None]) -> None:
 
 def keep_content(file: int) -> None:
     """Waits until the disk has what was written to an open file, by its descriptor."""
-    getattr(os, "fdatasync", os.fsync)(file)
+    with _measured_wait():
+        getattr(os, "fdatasync", os.fsync)(file)
 
 
 def keep_folder(folder: int) -> None:
     """Waits until the disk has the names in a folder, by its descriptor."""
     try:
-        os.fsync(folder)
+        with _measured_wait():
+            os.fsync(folder)
     except OSError as error:
         if error.errno != errno.EINVAL:  # a file system that keeps them without being asked
             raise
+
+
+_waited_ms = [0.0]  # for the disk, in this process
+
+
+@contextmanager
+def _measured_wait() -> Iterator[None]:
+    begun = time.perf_counter()
+    try:
+        yield
+    finally:
+        _waited_ms[0] += 1000 * (time.perf_counter() - begun)
+
+
+def take_waited_ms() -> int:
+    """How long this process has waited for the disk since the last call, in whole ms; the rest is left for the next call."""
+    whole = int(_waited_ms[0])
+    _waited_ms[0] -= whole
+    return whole
 
 
 def _has_size_and_ending(file: int, size: int, ending: bytes) -> bool:

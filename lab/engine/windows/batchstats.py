@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lab.engine.checkpoint.durable import take_waited_ms
 from lab.engine.compiled import groups, layout, window
 from lab.engine.compiled.layout import CONDITION, RULE, SUPPRESSED
 from lab.engine.compiled.rulenumbers import int64_columns, not_null_bit, readable_value
@@ -195,6 +196,8 @@ class BatchStats:
         stats |= {"memoryBytes": memory, "files": len(state_files)}
         if on_disk := sum(store.disk_bytes for store in stores):
             stats["diskBytes"] = on_disk
+        if waited_ms := take_waited_ms():
+            stats["diskWaitMs"] = waited_ms
         stats["stateBytes"] = sum(file.size_bytes for file in state_files)
         stats["times"] = {**report.times_ms, "end": now_ms()}
         if engine:
