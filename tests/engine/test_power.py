@@ -5,11 +5,13 @@ The logs keep all, as topics do whose brokers are elsewhere.
 
 import json
 import os
+import re
 import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from shutil import copytree
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -18,7 +20,8 @@ import pytest
 from lab.engine.checkpoint import durable
 from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.checkpoint.record import planned_end
+from lab.engine.checkpoint.lease import Lease
+from lab.engine.checkpoint.record import check_spark_logs_are_whole, planned_end
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import epochs
 from lab.engine.loop.cut import Planner
@@ -140,10 +143,16 @@ class Run:
                 self.logged += 1
                 cut(running, self.engine, entry)
 
-    def to_the_end(self) -> None:
+    def begin(self) -> None:
+        """What a start writes first."""
+        folder = self.engine.job.folder
+        Lease(folder).release()
+        self.engine.job.settings.bind(folder.where)
+
+    def to_the_end(self, end: int = len(LOG)) -> None:
         with self.epoch():  # which has perhaps an end already
             pass
-        while self.logged < len(LOG):
+        while self.logged < end:
             self.some(3)
         with self.epoch() as running:
             while running.step():
@@ -237,13 +246,51 @@ def test_what_spark_has_written_is_kept_too(tmp_path, monkeypatch):
     assert kept == {str(tmp_path), f"{tmp_path}/offsets", f"{tmp_path}/offsets/0"}
 
 
+@pytest.mark.parametrize("share", [0, 0.5, 0.9])
+def test_a_checkpoint_of_which_a_file_is_cut_short_goes_on_or_says_how_to(tmp_path, share):
+    wanted = {alert.alert_id for alert in evaluate_log(LOGINS, LOG[:9]).alerts}
+    run = Run(tmp_path)
+    run.begin()
+    for _ in range(3):
+        run.some(3)
+    run.engine.close()
+    whole, refused = run.engine.checkpoint, set()
+    files = [path.relative_to(whole) for path in sorted(whole.rglob("*.*")) if path.suffix != ".lock"]
+    for number, file in enumerate(files):
+        run.engine.checkpoint = tmp_path / str(number)
+        copytree(whole, run.engine.checkpoint)
+        os.truncate(run.engine.checkpoint / file, int(share * (whole / file).stat().st_size))
+        before = len(run.alerts)
+        run.engine.start()
+        try:
+            run.begin()
+            run.to_the_end(9)
+        except ValueError as error:
+            assert re.search(
+                f"{file.name} is (damaged|not the record|no state file).*--checkpoint FOLDER", str(error)
+            )
+            refused.add(file.parts[0])
+        else:
+            assert {alert["alertId"] for alert in run.alerts} == wanted, file
+        finally:
+            run.engine.close()
+        del run.alerts[before:]
+    assert {file.parts[0] for file in files} == {"cuts", "lab.json", "lease", "rules", "state"}
+    assert refused == {"lab.json", "rules", "state"}
+
+
 @pytest.mark.parametrize("kept", [0, 1, 3, 40, 60])
-def test_a_plan_of_sparks_that_is_cut_short_is_refused_with_a_way_on(tmp_path, kept):
-    whole = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"batch": 7}'
-    plan = tmp_path / "offsets" / "7"
-    plan.parent.mkdir()
-    plan.write_text(whole)
+def test_what_spark_wrote_and_is_cut_short_is_refused_with_a_way_on(tmp_path, kept):
+    plan = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"batch": 7}'
+    texts = {"offsets/7": plan, "commits/7": 'v1\n{"nextBatchWatermarkMs":0}', "metadata": '{"id":"4c1f"}'}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     assert planned_end(tmp_path, 7) == {"batch": 7}
-    plan.write_text(whole[:kept])
-    with pytest.raises(ValueError, match=r"offsets/7 is cut short.*--checkpoint FOLDER"):
-        planned_end(tmp_path, 7)
+    check_spark_logs_are_whole(tmp_path)
+    for name, text in texts.items():
+        if kept < len(text):
+            (tmp_path / name).write_text(text[:kept])
+            with pytest.raises(ValueError, match=rf"{name} is cut short.*--checkpoint FOLDER"):
+                check_spark_logs_are_whole(tmp_path)
+            (tmp_path / name).write_text(text)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from uuid import uuid4
 from zlib import crc32
 
-from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.durable import WAY_ON, CheckpointFolder
 from lab.model.times import now_ms
 
 FOLDER = "cuts"
@@ -318,7 +318,7 @@ def _records(data: bytes, where: str) -> tuple[list[dict], int]:
     ([{'attempt': 0}], 24)
     >>> _records(data[1:] + _line({"saved": True}), "cuts/000000000.jsonl")
     Traceback (most recent call last):
-    ValueError: cuts/000000000.jsonl is damaged at byte 0: restore the checkpoint
+    ValueError: cuts/000000000.jsonl is damaged at byte 0: restore the checkpoint, ...
     """
     records, at = [], 0
     lines = data.split(b"\n")
@@ -327,7 +327,7 @@ def _records(data: bytes, where: str) -> tuple[list[dict], int]:
         if record is None:
             if not any(later and "saved" in later for later in map(_record, lines[number + 1 :])):
                 break
-            raise ValueError(f"{where} is damaged at byte {at}: restore the checkpoint")
+            raise ValueError(f"{where} is damaged at byte {at}: {WAY_ON}")
         records.append(record)
         at += len(line) + 1
     return records, at

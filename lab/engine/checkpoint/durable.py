@@ -23,6 +23,10 @@ from lab.model.formatting import file_named_in_errors
 if TYPE_CHECKING:
     from pyarrow import fs
 
+WAY_ON = (  # from a file of a checkpoint that is not as it was written
+    "restore the checkpoint, or start with a new one, --checkpoint FOLDER: it reads the logs from their beginning; "
+    "alerts that are there come again, with the same alertId"
+)
 SHARED, STORES = "file://", ("s3://", "s3a://")
 
 

@@ -139,7 +139,11 @@ class Lease:
 
 
 def _read(checkpoint: CheckpointFolder, name: str) -> dict:
-    return json.loads((checkpoint / FOLDER).read(name) or b"{}")
+    """What a lease says: nothing if it is gone, or cut short as a power failure leaves a file."""
+    try:
+        return json.loads((checkpoint / FOLDER).read(name) or b"{}")
+    except ValueError:
+        return {}
 
 
 def _age_s(note: dict) -> float:

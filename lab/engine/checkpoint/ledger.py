@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.durable import WAY_ON, CheckpointFolder
 from lab.model.jsontext import LongLine
 from lab.model.lists import NamedList
 from lab.model.rule import Route, Rule, alerted_marker
@@ -330,7 +330,5 @@ def _read_named(where: str, folder: str, name: str) -> bytes:
             f"{where}/{folder}/{name} is gone: the checkpoint is not whole, start with a new one"
         )
     if _name(_number(name), data) != name:
-        raise ValueError(
-            f"{where}/{folder}/{name} is damaged: restore the checkpoint, or start with a new one"
-        )
+        raise ValueError(f"{where}/{folder}/{name} is damaged: {WAY_ON}")
     return data

@@ -19,7 +19,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.durable import WAY_ON, CheckpointFolder
 from lab.model.times import now_ms
 
 RECORD, VERSION = "lab.json", 8  # VERSION: of what the engine keeps in a checkpoint
@@ -34,7 +34,9 @@ def read_record(checkpoint: Path | str) -> dict | None:
         record = json.loads(text)
         version = int(record["version"])
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{checkpoint}/{RECORD} is not the record of a checkpoint: {error}") from None
+        raise ValueError(
+            f"{checkpoint}/{RECORD} is not the record of a checkpoint: {error}; {WAY_ON}"
+        ) from None
     if version < VERSION:
         raise ValueError(
             f"checkpoint {checkpoint} is of version {version}; this engine reads version {VERSION}. Start with a new checkpoint: it reads the logs from their beginning and comes to the same windows, "
@@ -87,12 +89,26 @@ def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
         found = json.loads(marks[0])
     except (IndexError, ValueError):
         raise ValueError(
-            f"{checkpoint}/offsets/{batch_id} is cut short, as a power failure leaves a file: start with a new checkpoint, "
-            "--checkpoint FOLDER. It reads the logs from their beginning; alerts that are there come again, with the same alertId"
+            f"{checkpoint}/offsets/{batch_id} is cut short, as a power failure leaves a file: {WAY_ON}"
         ) from None
     if runs_loop(found):
         return found
     return {"number": batch_id, "epoch": batch_id} | found
+
+
+def check_spark_logs_are_whole(checkpoint: Path | str) -> None:
+    """Raises ValueError if what Spark reads first is cut short: its own message would say neither why nor how to go on."""
+    folder, progress = CheckpointFolder(checkpoint), BatchProgress.read(checkpoint)
+    if progress.planned is not None:
+        planned_end(checkpoint, progress.planned)
+    for log, name in ((folder, "metadata"), (folder / "commits", str(progress.done))):
+        if (text := log.read(name)) is not None:
+            try:
+                json.loads(text.splitlines()[-1])
+            except (IndexError, ValueError):
+                raise ValueError(
+                    f"{log}/{name} is cut short, as a power failure leaves a file: {WAY_ON}"
+                ) from None
 
 
 def runs_loop(end: Mapping) -> bool:

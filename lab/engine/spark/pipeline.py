@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
-from lab.engine.checkpoint.record import BatchProgress
+from lab.engine.checkpoint.record import BatchProgress, check_spark_logs_are_whole
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.codecache import writable_code_cache
 from lab.engine.loop.announcement import announce_schema
@@ -78,6 +78,7 @@ def start(
         lease = until_stopped.enter_context(Lease(folder))
         until_stopped.enter_context(logs.lock())
         writer_id = settings.bind(checkpoint)
+        check_spark_logs_are_whole(checkpoint)
         logs = logs.bound_to(checkpoint)
         check_not_restored(logs, folder, writer_id)
         if not once:  # of finished files nobody asks

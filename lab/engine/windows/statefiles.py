@@ -28,7 +28,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.durable import WAY_ON, CheckpointFolder
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import WORTH_ROWS
 
@@ -472,9 +472,7 @@ def _readable(where: str) -> Iterator[None]:
         TypeError,
         AttributeError,
     ) as error:
-        raise ValueError(
-            f"{where} is no state file, or a damaged one: {error}; restore the checkpoint"
-        ) from None
+        raise ValueError(f"{where} is no state file, or a damaged one: {error}; {WAY_ON}") from None
 
 
 @lru_cache(maxsize=64)
