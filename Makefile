@@ -165,7 +165,7 @@ steady: setup ### an hour at 1,000 events/s with rules changing, then ten times 
 smooth: setup ### measure the control room in the browser while 100 alerts come each second (10 minutes; LAB_SMOOTH_MINUTES=2: less)
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s tests/browser/test_smooth.py $(ARGS)
 
-sim: setup ### the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", "--loop" for histories that run the engine's loop, or "--mutants")
+sim: setup ### the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", "--loop" for histories that run the engine's loop, "--power" for power failures, or "--mutants")
 	@$(PY) -m tests.sim $(ARGS)
 
 logs: setup ## random logs through the whole engine, against the reference (ARGS="--logs 200000 --processes 2"; on Spark: ARGS="--spark --logs 2000")

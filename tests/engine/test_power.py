@@ -1,199 +1,40 @@
-"""The power fails at any moment, and the disk has forgotten what it was not made to keep: no alert is lost, and those that come again are the same.
-
-The logs keep all, as topics do whose brokers are elsewhere.
-"""
+"""What waits for the disk, so that a power failure loses no alert; `tests.sim.power` has the disk that forgets."""
 
 import json
 import os
 import re
 import time
-from contextlib import ExitStack
-from dataclasses import replace
-from pathlib import Path
-from random import Random
 from shutil import copytree
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 
 from lab.engine.checkpoint import durable
-from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.record import check_spark_logs_are_whole, planned_end
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop import epochs
-from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ, check_power_safe_possible
+from lab.engine.loop.ends import check_power_safe_possible
 from lab.engine.loop.filelogs import FileLogs
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
-from tests.engine.test_inprocess import count_rule, login
 from tests.engine.test_loop import Engine, cut
+from tests.sim import power
+from tests.sim.power import LOG, Run
+from tools.simfaults.power import POWER_FAULTS
 
-HISTORIES = 40
-LOG = [
-    count_rule(">", 0, "5m"),
-    *(login(number, 100 + number, user=number % 3) for number in range(9)),
-    count_rule(">", 1, "10m"),
-    *(login(number, 100 + number, user=number % 3) for number in range(9, 20)),
-]
-
-
-class PowerFailure(BaseException):
-    """The machine is off."""
-
-
-class Named(NamedTuple):
-    """What a name in a folder is."""
-
-    inode: int
-    is_folder: bool
-
-
-class ForgetfulDisk:
-    """Knows what a disk has to keep, and fails at the `lasts`-th time that somebody waits for it."""
-
-    def __init__(self, rng: Random, lasts: int):
-        self.rng, self.lasts = rng, lasts
-        self.content: dict[int, bytes] = {}  # inode -> what it holds for certain
-        self.names: dict[str, dict[str, Named]] = {}  # folder -> its names for certain
-        self.open = ExitStack()  # no other file gets the inode of one that is open
-
-    def keep_content(self, file: int) -> None:
-        self._wait()
-        self.open.callback(os.close, os.dup(file))
-        self.content[os.fstat(file).st_ino] = Path(f"/proc/self/fd/{file}").read_bytes()
-
-    def keep_folder(self, folder: int) -> None:
-        self._wait()
-        where = os.readlink(f"/proc/self/fd/{folder}")
-        self.names[where] = listed(where)
-
-    def _wait(self) -> None:
-        self.lasts -= 1
-        if self.lasts < 0:
-            raise PowerFailure
-
-    def copy_what_is_left(self, folder: str, to: Path) -> None:
-        """Copies a folder as it may be found when the power is back."""
-        kept, here = self.names.get(folder, {}), listed(folder)
-        to.mkdir()
-        for name in sorted(kept.keys() | here.keys()):
-            found = [of[name] for of in (kept, here) if name in of] + [None] * (
-                not (name in kept and name in here)
-            )
-            if (chosen := self.rng.choice(found)) is None:
-                continue
-            if chosen.is_folder:
-                self.copy_what_is_left(f"{folder}/{name}", to / name)
-            else:
-                (to / name).write_bytes(self._left_of(chosen.inode, Path(folder, name), here.get(name)))
-
-    def _left_of(self, inode: int, path: Path, here: Named | None) -> bytes:
-        certain = self.content.get(inode, b"")
-        if here is None or here.inode != inode:  # removed, or replaced
-            return certain
-        written = path.read_bytes()
-        if not written.startswith(certain):  # cut off, and written on
-            return self.rng.choice([certain, written])
-        rest = written[len(certain) :]
-        part = rest[: self.rng.randint(0, len(rest))]
-        first, last = sorted(self.rng.randint(0, len(rest)) for _ in range(2))
-        hole = rest[:first] + bytes(last - first) + rest[last:]
-        return certain + self.rng.choice([b"", part, rest, hole, bytes(len(rest))])
-
-
-def listed(folder: str) -> dict[str, Named]:
-    if not os.path.isdir(folder):
-        return {}
-    with os.scandir(folder) as entries:
-        return {entry.name: Named(entry.inode(), entry.is_dir()) for entry in entries}
-
-
-class PowerSafe(Engine):
-    """An engine whose saves wait for the disk."""
-
-    def start(self) -> None:
-        super().start()
-        self.job = replace(self.job, settings=replace(self.job.settings, power_safe=True))
-
-
-class Run:
-    """An engine whose alerts go where nothing is lost; it goes on from the entry that it has not logged."""
-
-    def __init__(self, folder: Path):
-        self.engine, self.logged, self.alerts = PowerSafe(folder), 0, []
-
-    def epoch(self):
-        engine = self.engine
-        events, control = map(engine.logs.feed, READ)
-        planner = Planner(events, control, engine.job.folder, engine.job.settings)
-        cuts = CutLog(engine.job.folder, planner.mark_at_start_of_logs())
-        return epochs.running_epoch(engine.job, planner, cuts, self._deliver)
-
-    def _deliver(self, _cut, output, _redelivered) -> None:
-        self.alerts += map(json.loads, output["alerts"][1]) if "alerts" in output else ()
-
-    def some(self, most: int) -> None:
-        """An epoch of some of the entries."""
-        with self.epoch() as running:
-            for entry in LOG[self.logged : self.logged + most]:
-                self.logged += 1
-                cut(running, self.engine, entry)
-
-    def begin(self) -> None:
-        """What a start writes first."""
-        folder = self.engine.job.folder
-        Lease(folder).release()
-        self.engine.job.settings.bind(folder.where)
-
-    def to_the_end(self, end: int = len(LOG)) -> None:
-        with self.epoch():  # which has perhaps an end already
-            pass
-        while self.logged < end:
-            self.some(3)
-        with self.epoch() as running:
-            while running.step():
-                pass
-
-
-def alerts_after_a_power_failure(tmp_path: Path, seed: int, monkeypatch) -> list[dict]:
-    rng = Random(seed)
-    run = Run(tmp_path)
-    disk = ForgetfulDisk(rng, rng.randint(0, 60))
-    monkeypatch.setattr(durable, "keep_content", disk.keep_content)
-    monkeypatch.setattr(durable, "keep_folder", disk.keep_folder)
-    try:
-        while run.logged < len(LOG):
-            run.some(rng.randint(1, 5))
-    except PowerFailure:
-        pass
-    monkeypatch.undo()
-    before = run.engine.checkpoint
-    run.engine.close()
-    run.engine.checkpoint = tmp_path / "after"
-    disk.copy_what_is_left(str(before), run.engine.checkpoint)
-    disk.open.close()
-    run.engine.start()
-    try:
-        run.to_the_end()
-    finally:
-        run.engine.close()
-    return run.alerts
+HISTORIES = 30
 
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, 10))
-def test_no_alert_is_lost_and_those_that_come_again_are_the_same(tmp_path, first, monkeypatch):
-    wanted = {(alert.alert_id, str(alert.aggregate)) for alert in evaluate_log(LOGINS, LOG).alerts}
-    again = 0
-    for seed in range(first, first + 10):
-        (folder := tmp_path / str(seed)).mkdir()
-        alerts = alerts_after_a_power_failure(folder, seed, monkeypatch)
-        assert {(alert["alertId"], str(alert["aggregate"])) for alert in alerts} == wanted, seed
-        again += len(alerts) > len(wanted)
-    assert again, "else the power never failed between a delivery and a save"
+def test_no_alert_is_lost_and_those_that_come_again_are_the_same(first):
+    found = [power.outcome(seed) for seed in range(first, first + 10)]
+    assert [one for one in found if one.wrong] == []
+    assert any(one.has_repeats for one in found), "else the power never failed between a delivery and a save"
+
+
+@pytest.mark.parametrize("name", POWER_FAULTS)
+def test_a_planted_fault_is_found(name):
+    assert power.histories_until_found(name, range(200))
 
 
 def test_where_a_power_failure_takes_more_than_the_state_it_is_refused(tmp_path):

@@ -5,6 +5,7 @@ With --loop, all histories are drawn to run the engine's loop, without it four i
 The output says in how many histories the loop took a cut.
 
     python -m tests.sim --loop --seed 60000000 --histories 1000
+    python -m tests.sim --power --histories 50000 --processes 2
 """
 
 import argparse
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 
+from tests.sim import power
 from tests.sim.history import random_history
 from tests.sim.many import Found, Outcome, found_after, outcomes
 from tests.sim.shrink import shrunk
@@ -53,21 +55,43 @@ def _mutants(seed: int, histories: int) -> int:
     return missed
 
 
+def _power_failures(seeds: range, mutants: bool, processes: int) -> int:
+    """Runs the histories of `tests.sim.power`, with the faults planted one by one or without; returns whether something is wrong."""
+    if mutants:
+        found = {name: power.histories_until_found(name, seeds) for name in power.POWER_FAULTS}
+        for name, one in found.items():
+            print(f"{name:54} {f'found after {one[0]}: {one[1]}'[:140] if one else 'NOT FOUND'}")
+        return int(None in found.values())
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        try:
+            for sentence in power.told(seeds, pool.imap(power.outcome, seeds, AT_ONCE)):
+                print(sentence, flush=True)
+        except ValueError as error:
+            print(error)
+            return 1
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make sim", description=__doc__)
     parser.add_argument("--histories", type=int, default=1000, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first history")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument(
+        "--power", action="store_true", help="instead: the power fails, and the disk forgets what it may"
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--loop", action="store_true", help="only histories drawn to run the engine's loop")
     kind.add_argument(
         "--mutants", action="store_true", help="plant faults instead, and tell when each is found"
     )
     chosen = parser.parse_args()
+    seeds = range(chosen.seed, chosen.seed + chosen.histories)
+    if chosen.power:
+        return _power_failures(seeds, chosen.mutants, chosen.processes)
     if chosen.mutants:
         return min(_mutants(chosen.seed, chosen.histories), 1)
     covered, spent, looped = 0.0, 0.0, 0
-    seeds = range(chosen.seed, chosen.seed + chosen.histories)
     for number, one in enumerate(_all(seeds, chosen.loop, chosen.processes), 1):
         covered, spent, looped = covered + one.covered_s, spent + one.cpu_s, looped + one.ran_loop
         if one.wrong:
