@@ -205,8 +205,11 @@ class DuelRoom(widgets.VBox):
     def _steal(self) -> None:
         duel = self.duel
         assert duel is not None
+        if not self.accounts.selected:
+            self.paid.value = sentence_html(say("Choose an account first."), "bad")
+            return
         try:
-            account, amount = int(self.accounts.selected or 0), Decimal(self.amount.value.strip())
+            account, amount = int(self.accounts.selected), Decimal(self.amount.value.strip())
             paid = duel.steal(account, self.mule.value, amount)
         except InvalidOperation:
             self.paid.value = sentence_html(say("The amount is no number, such as 500 or 12.50."), "bad")

@@ -1,12 +1,14 @@
-"""Five megabytes of one's own orders, from `lab infer` to a room in a real browser."""
+"""One's own cells in a real browser: five megabytes of orders, from `lab infer` to a room, and a duel."""
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser import access
 from tests.browser.jupyter import Watched, lab
 from tests.orders import orders
 
@@ -18,28 +20,73 @@ CELLS = [
     f"studio = lab.Studio('orders.toml', rate=2000, events='orders.jsonl', rules=['{RULE}'])\nlab.ControlRoom(studio)",
 ]
 
+# its time stands still until there is a rule, and is over then
+DUEL = "import lab\nroom = lab.DuelRoom(seconds=10, clock=lambda: 99 if room.duel.book.rules else 0)\nroom"
 
-def test_from_own_events_to_the_room(browser, tmp_path):
-    lines = [f"{line}\n" for line in orders(18_000)]
-    Path(tmp_path, "orders.jsonl").write_text("".join(lines))
-    assert Path(tmp_path, "orders.jsonl").stat().st_size >= 5_000_000
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    with lab(folder) as place:
+        yield place
+
+
+def write_notebook(file: Path, cells: Sequence[str]) -> None:
     cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    cells = [cell | {"id": f"cell{number}", "source": source} for number, source in enumerate(CELLS)]
+    written = [cell | {"id": f"cell{number}", "source": source} for number, source in enumerate(cells)]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
-    Path(tmp_path, "own.ipynb").write_text(json.dumps(notebook))
-    with lab(tmp_path) as (address, token):
-        watched = Watched(browser)
-        watched.open(address, token, "own.ipynb")
-        watched.run("Run All Cells", timeout_s=600)
-        page = watched.page
-        expect(
-            page.get_by_text("10 fields from 18,000 records; id order_id, time placedAt (iso)")
-        ).to_be_visible(timeout=120_000)
-        fired = page.locator(".lab-table tr:has-text('customer_id=')").first
-        expect(fired).to_be_visible(timeout=120_000)
-        expect(fired).to_contain_text("1 v1", timeout=120_000)
-        rule = page.locator(".lab-table tr[data-key='1']").filter(has_text=re.compile("> 6,?000"))
-        expect(rule.first).to_be_visible(timeout=120_000)
-        assert watched.errors == [] and watched.elsewhere == []
-        assert page.locator(".jp-OutputArea-output[data-mime-type*='error']").count() == 0
+    file.write_text(json.dumps({"cells": written, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}))
+
+
+def test_from_own_events_to_the_room(browser, folder, server):
+    lines = [f"{line}\n" for line in orders(18_000)]
+    Path(folder, "orders.jsonl").write_text("".join(lines))
+    assert Path(folder, "orders.jsonl").stat().st_size >= 5_000_000
+    write_notebook(folder / "own.ipynb", CELLS)
+    watched = Watched(browser)
+    watched.open(*server, "own.ipynb")
+    watched.run("Run All Cells", timeout_s=600)
+    page = watched.page
+    expect(page.get_by_text("10 fields from 18,000 records; id order_id, time placedAt (iso)")).to_be_visible(
+        timeout=120_000
+    )
+    fired = page.locator(".lab-table tr:has-text('customer_id=')").first
+    expect(fired).to_be_visible(timeout=120_000)
+    expect(fired).to_contain_text("1 v1", timeout=120_000)
+    rule = page.locator(".lab-table tr[data-key='1']").filter(has_text=re.compile("> 6,?000"))
+    expect(rule.first).to_be_visible(timeout=120_000)
+    assert watched.errors == [] and watched.elsewhere == []
+    assert page.locator(".jp-OutputArea-output[data-mime-type*='error']").count() == 0
+    page.close()
+
+
+def test_a_round_of_a_duel_is_played_on_both_sides_and_judged(browser, folder, server):
+    write_notebook(folder / "duel.ipynb", [DUEL])
+    watched = Watched(browser, width=1366, height=768)
+    watched.run_all(*server, "duel.ipynb")
+    page = watched.page
+    room = page.locator(".jp-OutputArea-output")
+    room.locator("button:has-text('Start')").click()
+    room.locator(".lab-table tr[data-key]").first.click()
+    room.get_by_role("button", name="Pay").click()
+    expect(room.locator(".lab-said.good:visible", has_text="paid")).to_be_visible(timeout=120_000)
+    amount = room.get_by_label("amount")
+    amount.fill("much")
+    room.get_by_role("button", name="Pay").click()
+    expect(room.get_by_text("The amount is no number, such as 500 or 12.50.")).to_be_visible(timeout=120_000)
+    assert access.grave(page, access.OURS) == []
+    room.get_by_role("tab", name="Defenders").click()
+    room.get_by_role("tab", name="Text").click()
+    room.locator("textarea:visible").first.fill("SUM(paymentAmount) per payeeId over 1 min > 1")
+    room.locator("button:visible:has-text('Publish')").first.click()
+    expect(room.get_by_text("accepted rule 1 version 1: ACTIVE")).to_be_visible(timeout=120_000)
+    expect(room.get_by_text("The engine has judged the logs again: the same.")).to_be_visible(timeout=120_000)
+    expect(room.get_by_text("500 stolen")).to_be_visible(timeout=120_000)
+    expect(room.locator("button:has-text('Next round')")).to_be_enabled()
+    assert access.grave(page, access.OURS) == []
+    assert watched.errors == [] and watched.elsewhere == []
+    page.close()
