@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs bench cost longwindows absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help help-all setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs bench cost longwindows sync absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -180,6 +180,9 @@ cost: setup ### measure what an event costs the windows, and draw it: build/pict
 
 longwindows: setup ### fill 30-day windows of three routes with ten million payments, in memory and on a disk: events/s, bytes an event and route (5 minutes; ARGS="--events N")
 	@$(PY) -m tools.bench.longwindows $(ARGS)
+
+sync: setup ### measure what it costs that saves wait for the disk (1 minute; ARGS="--folder FOLDER" for another disk)
+	@$(PY) -m tools.bench.sync $(ARGS)
 
 absence: setup ### measure what a rule that says absence costs with a million open groups (2 minutes)
 	@$(PY) -m tools.bench.absence $(ARGS)

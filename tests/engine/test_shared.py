@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -176,6 +177,30 @@ def test_a_full_disk_is_said_with_the_name_of_the_file_and_leaves_no_half_of_it(
         shared.create_arrays(path, {"times": ("int64", (8,))})
     assert raised.value.filename == str(memory.parents[1] / "disk" / f"{memory.name}.disk" / "windows.new")
     assert not [*memory.parents[1].rglob("*.new")]
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux says how memory is read")
+def test_an_array_on_the_disk_that_is_read_in_order_is_read_ahead(memory, monkeypatch):
+    path = memory / "windows"
+
+    def read_ahead_kb() -> list[int]:
+        parts = re.split(r"^[0-9a-f]+-[0-9a-f]+ ", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
+        mine = [part for part in parts if memory.name in part.partition("\n")[0]]
+        return [
+            int(re.findall(r"Size: +(\d+)", part)[0]) for part in mine if re.search("VmFlags:.* sr", part)
+        ]
+
+    shared.create_arrays(path, {"times": ("int64", (8,)), "rows": ("int64", (8192, 2))})
+    shared.read_in_order(path, "rows")
+    assert read_ahead_kb() == [], "what is in memory is not read at all"
+    shared.remove_arrays(path)
+    monkeypatch.setattr(shared, "memory_left_bytes", lambda: 0)
+    shared.create_arrays(path, {"times": ("int64", (8,)), "rows": ("int64", (8192, 2))})
+    assert read_ahead_kb() == []
+    shared.read_in_order(path, "rows")
+    assert sum(read_ahead_kb()) in range(128, 137)
+    shared.read_in_order(path, "rows", ends=True)
+    assert read_ahead_kb() == []
 
 
 def test_what_lies_on_the_disk_goes_with_its_folder_in_memory(memory, monkeypatch):

@@ -326,6 +326,7 @@ def installed() -> Iterator[None]:
             (shared, "locked_note", _locked),
             (shared, "private_folder", _private_folder),
             (shared, "lies_on_disk", lambda path: False),
+            (shared, "read_in_order", lambda path, name, ends=False: None),
             (windowstate, "_open", {}),
             # a worker of another process has not looked into the files that this one has
             (statefiles, "_meta", statefiles._meta.__wrapped__),

@@ -156,6 +156,8 @@ class StoreArrays:
 
         Rules that are `gone` leave no resets behind.
         """
+        for name in ("events", "groups"):
+            shared.read_in_order(self.path, name)
         old, new = self.arrays, self._create(room)
         n, g = self.event_count, self.group_count
         new["scalars"][: layout.SALT] = n, g, old["scalars"][layout.LANES], 0
@@ -244,7 +246,9 @@ class StoreArrays:
         scalars = grown["scalars"]
         if "group_table" in longer:
             grown["group_table"].fill(NOTHING)
+            shared.read_in_order(self.path, "groups")
             groups.refill_group_table(self.store)
+            shared.read_in_order(self.path, "groups", ends=True)
         if "same_time_table" in longer and scalars[layout.TWINS]:
             entries = old["same_time_table"][old["same_time_table"] != 0]
             grown["same_time_table"].fill(0)

@@ -127,6 +127,16 @@ def lies_on_disk(path: Path) -> bool:
     return _mapped[path].on_disk
 
 
+def read_in_order(path: Path, name: str, ends: bool = False) -> None:
+    """If the arrays at `path` are on a disk, says that one of them is read from its first row on, so that the disk reads ahead; `ends`: no longer."""
+    mapped = _mapped.get(path)  # None if somebody has removed the file
+    if mapped and mapped.on_disk and hasattr(mmap, "MADV_RANDOM"):
+        *_, begin = json.loads(mapped.header)[name]
+        start = begin - begin % mmap.PAGESIZE
+        advice = mmap.MADV_RANDOM if ends else mmap.MADV_SEQUENTIAL
+        mapped.memory.madvise(advice, start, begin + mapped.arrays[name].nbytes - start)
+
+
 def _check_private(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

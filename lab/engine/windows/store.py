@@ -13,6 +13,7 @@ from lab.engine.compiled.layout import NOTHING, Batch
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, transport_columns
 from lab.engine.records.columns import LOG_TIME, RELATED, Columns, take_rows, writable_int64
 from lab.engine.records.parallel import Steps, finish_steps
+from lab.engine.windows import shared
 from lab.engine.windows.arrays import SPARE_ROWS, StoreArrays
 from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
@@ -318,6 +319,7 @@ class RouteStore(StoreArrays):
         """Removes expired events, groups and resets, and those from before `before_ms`; makes room for `room_for_events` more events."""
         old, resets = copy(self), self.export_resets(0, END_OF_SEQS)
         self._drop_unused()
+        shared.read_in_order(self.path, "events")
         self.arrays = self._create(self._room_at_first)
         nothing, seq = old.export_resets(0, 0), 0
         while seq < END_OF_SEQS:
