@@ -38,9 +38,6 @@ MESSAGE = re.compile(
 
 NO_SHADOW = "the page keeps no shadow log; lab run and lab replay do"
 NO_LISTS = "the page keeps no lists; lab run and lab replay do"
-NO_SUCH_WINDOWS = (
-    "the page has no sessions and no windows that end before the event; lab run and lab replay do"
-)
 
 
 class Book:
@@ -148,10 +145,7 @@ def reason_of_page(message: Message) -> str:
     rule = message.rule
     if message.state == "SHADOW":
         return NO_SHADOW
-    if message.list_change or rule and rule.list_names:
-        return NO_LISTS
-    other = rule and any(each.ends_before_ms or each.session_gap_ms for each in rule.aggregations)
-    return NO_SUCH_WINDOWS if other else ""
+    return NO_LISTS if message.list_change or rule and rule.list_names else ""
 
 
 # -- rules as the page's engine takes them -----------------------------------------------------------------------------
@@ -195,6 +189,8 @@ def _aggregation(of: Aggregation, schema: Schema) -> dict[str, Any]:
         "whereName": of.where_result_name,
         "excludes": of.exclude_current,
         "lastEvents": of.last_events,
+        "endsBeforeMs": of.ends_before_ms,
+        "sessionGapMs": of.session_gap_ms,
         "needs": of.stored_field_names,
         "text": of.describe(),
     }

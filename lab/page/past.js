@@ -34,11 +34,11 @@ class Past {
   /** The numbers of the events in a rule's window that ends with the event of a number, as its route had stored them then: without duplicates; none if that one is gone. */
   window(rule, last, route) {
     if (last < this.begin) return [];
-    const { columns } = this, { schema } = columns, { windowMs } = rule.conditions[0].of, endRow = this.rowOf(last), endMs = columns.timeMs(endRow);
+    const { columns } = this, { schema } = columns, { windowMs, endsBeforeMs } = rule.conditions[0].of, endRow = this.rowOf(last), endMs = columns.timeMs(endRow);
     const passes = rule.filter ? truthOf(rule.filter, columns) : () => true, keys = rule.keys.map((name) => schema.byName.get(name)), candidates = [], found = new Map();
     for (let number = Math.max(this.begin, route.beganBefore(last)); number <= last; number++) {
       const row = this.rowOf(number), ms = columns.timeMs(row);
-      if (ms >= endMs - windowMs && keys.every((field) => columns.valid[field.number][row]) && passes(row) && !route.hasForgotten(number, ms, last)) candidates.push({ number, row, ms });
+      if (ms >= endMs - endsBeforeMs - windowMs && keys.every((field) => columns.valid[field.number][row]) && passes(row) && !route.hasForgotten(number, ms, last)) candidates.push({ number, row, ms });
     }
     const reached = this._reached(candidates, route.keyGroupsOf(columns, candidates.map(({ row }) => row)), keys), horizon = reached - route.widestAt(last) - route.engine.lateMs, since = Math.max(0, ...rule.conditions[0].of.needs.map((name) => route.keptSince.get(name) ?? 0));
     for (const { number, row, ms } of candidates) {
@@ -46,14 +46,15 @@ class Past {
       const name = `${ms} ${columns.idJson(row)}`;
       if (!found.has(name)) found.set(name, number);
     }
-    return this._lastEvents([...found.values()], last, rule.conditions[0].of);
+    return this._inside([...found.values()], last, rule.conditions[0].of);
   }
 
-  /** Of numbers in order of arrival those of the last events by time, if the rule's window is of so many; the own one is shown in any case. */
-  _lastEvents(numbers, last, { lastEvents, excludes }) {
-    if (!lastEvents) return numbers;
-    const timeOf = (number) => this.columns.timeMs(this.rowOf(number)), others = numbers.filter((number) => !(excludes && number === last));
-    const kept = new Set([...others.sort((a, b) => timeOf(a) - timeOf(b)).slice(-lastEvents), last]);
+  /** Of numbers in order of arrival those in a window: lab.model.aggregation; the own one is shown in any case. */
+  _inside(numbers, last, { endsBeforeMs, sessionGapMs, lastEvents, excludes }) {
+    const timeOf = (number) => this.columns.timeMs(this.rowOf(number)), end = timeOf(last) - endsBeforeMs;
+    const inTime = numbers.filter((number) => timeOf(number) <= end).sort((a, b) => timeOf(a) - timeOf(b));
+    const begin = sessionGapMs ? inTime.findLastIndex((number, n) => n && timeOf(number) - timeOf(inTime[n - 1]) > sessionGapMs) : 0;
+    const kept = new Set([...inTime.slice(Math.max(begin, 0)).filter((number) => !(excludes && number === last)).slice(-lastEvents), last]);
     return numbers.filter((number) => kept.has(number));
   }
 

@@ -36,6 +36,8 @@ SENTENCES = (
     "COUNT_WITH_RESET(events) per payeeId over 1 min without the current event >= 5",
     "SUM(paymentAmount) per payeeId over 3 events within 5 min > 30",
     "MAX(paymentAmount where paymentType = CSH) per payeeId over 4 events within 5 min without the current event > 15",
+    "SUM(paymentAmount) per payeeId over 1 min ending 20 s before > 40",
+    "COUNT(events where paymentType = CSH) per payeeId over a session with gaps up to 3 s within 5 min >= 4",
 )
 WINDOWS = """([schema, rules, lines]) => {
     const engine = new Engine(state.wasm, schemaOf(schema)), alerts = [];
