@@ -158,6 +158,7 @@ class Lines {
   constructor(engine) {
     const tables = JSON.parse(engine.book.reader.tables()), { length } = engine.schema.fields, size = (name) => bytesOf(tables[name]).length, at = LAYOUT.lines;
     this.engine = engine;
+    this.all = new Int32Array(ROWS).map((_, n) => n);
     this.shapes = {
       text: [1, 0], starts: [8, ROWS], ends: [8, ROWS], names: [1, size("names")], members: [at.member, size("members") / at.member], objects: [at.object, size("objects") / at.object], fields: [at.field, length], about: [8, size("about") / 8], ids: [8, size("ids") / 8],
       numbers: [8, length, ROWS], places: [8, length, ROWS], sizes: [4, length, ROWS], states: [1, length, ROWS], read: [1, ROWS], seen: [8, size("members") / at.member], around: [8, size("objects") / at.object], opened: [1, at.deepest],
@@ -193,12 +194,10 @@ class Lines {
       at = end + 1;
     }
     const left = this._scan(starts.subarray(0, lines), ends.subarray(0, lines)), others = this._exactly(bytes, starts, ends, left);
-    const rows = new Int32Array(lines).map((_, n) => n).filter((n) => !others.has(n) || typeof others.get(n) !== "string");
+    const all = this.all.subarray(0, lines), rows = others.size ? all.filter((n) => typeof others.get(n) !== "string") : all;
     for (const field of columns.schema.fields) this._column(bytes, field, rows);
-    rows.forEach((n, row) => {
-      others.get(n)?.forEach((value, number) => columns.put(columns.schema.fields[number], row, value));
-      if (line) columns.put(line, row, BigInt(counts.records + n + 1));
-    });
+    if (others.size) rows.forEach((n, row) => others.get(n)?.forEach((value, number) => columns.put(columns.schema.fields[number], row, value)));
+    if (line) rows.forEach((n, row) => columns.put(line, row, BigInt(counts.records + n + 1)));
     for (const [n, reason] of others) if (typeof reason === "string") bad({ reason, bytes: bytes.slice(starts[n], Math.min(ends[n], starts[n] + 2000)) });
     counts.records += lines;
     counts.deadLetters += lines - rows.length;
