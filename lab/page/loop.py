@@ -106,7 +106,7 @@ LINES_ARRAYS = {
 
 
 class Lines(NamedTuple):
-    """Lines of a text; what the schema expects, as `lab.page.reader.tables` gives it; what was read; and what reading needs room for."""
+    """Lines of a text; what the schema expects, as `lab.page.reader.Reader` gives it; what was read; and what reading needs room for."""
 
     text: np.ndarray
     starts: np.ndarray
