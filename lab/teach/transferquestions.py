@@ -8,12 +8,25 @@ from lab.teach import progress
 from lab.teach.questions import EXIT, QUESTIONS, WHEN, names_of_lessons, names_of_plans
 from lab.widgets.look import StylesAndAccessibility, sentence_html
 
+TAKE_PART = "{count} questions are here for those who want to note what they learned: run lab.log_stumbles(), then this cell again."
+TITLES = {
+    "before": "Three questions before you begin. They come again at the end, so no answer is given. Guess where you do not know.",
+    "after": "The same three questions again. They come once more in a week, so no answer is given.",
+    "later": "The same three questions, a week later.",
+    EXIT: "Five minutes at the end of the workshop: what do you take with you?",
+}
+
 
 class _Questions(widgets.VBox):
-    """Questions of a lesson or a plan, and a button that notes the answers."""
+    """Questions of a lesson or a plan, and a button that notes the answers; one sentence for those who log no stumbles."""
 
     def __init__(self, name: str, when: str):
-        self.name, self.when = name, when
+        self.name, self.when, self.said = name, when, widgets.HTML()
+        if not progress.logs_stumbles():
+            self.said.value = sentence_html(say(TAKE_PART, count=len(QUESTIONS[name])))
+            super().__init__([self.said, StylesAndAccessibility()])
+            self.add_class("lab")
+            return
         self.choices = [
             widgets.RadioButtons(
                 options=[(say(option), place) for place, option in enumerate(each.options)],
@@ -26,8 +39,7 @@ class _Questions(widgets.VBox):
             description=say("Note my answers"), icon="check", layout={"width": "auto"}
         )
         self.button.on_click(self._note)
-        self.said = widgets.HTML()
-        parts: list[widgets.Widget] = []
+        parts: list[widgets.Widget] = [widgets.HTML(say(TITLES[when]))]
         for number, (each, choice) in enumerate(zip(QUESTIONS[name], self.choices), 1):
             parts += [widgets.HTML(f"<b>{number}.</b> {html_with_code(say(each.text))}"), choice]
         super().__init__([*parts, self.button, self.said, StylesAndAccessibility()])
@@ -40,7 +52,7 @@ class _Questions(widgets.VBox):
             )
             return
         if not progress.logs_stumbles():
-            self.said.value = sentence_html(say("Nothing is noted: run lab.log_stumbles() first."), "bad")
+            self.said.value = sentence_html(say(TAKE_PART, count=len(self.choices)), "bad")
             return
         for number, choice in enumerate(self.choices, 1):
             progress.record_transfer(f"{self.name}.{number}", self.when, choice.index)
@@ -53,7 +65,7 @@ class _Questions(widgets.VBox):
 class TransferQuestions(_Questions):
     """The three questions of a lesson; `when`: "before", "after" or "later". Raises KeyError or ValueError.
 
-    >>> TransferQuestions(3, "before").children[0].value.startswith("<b>1.</b> Calls")
+    >>> "run lab.log_stumbles()" in TransferQuestions(3, "before").said.value
     True
     """
 
@@ -68,8 +80,8 @@ class TransferQuestions(_Questions):
 class ExitTest(_Questions):
     """The questions at the end of a workshop, about five minutes; `plan`: "half-day" or "two-days". Raises KeyError.
 
-    >>> len(ExitTest("half-day").choices)
-    5
+    >>> ExitTest("half-day").when
+    'exit'
     """
 
     def __init__(self, plan: str):

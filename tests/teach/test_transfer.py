@@ -8,6 +8,7 @@ import lab
 from lab.model.jsontext import BadRecord
 from lab.teach import progress
 from lab.teach.handins import check_stumble
+from lab.teach.lessons import lesson_number, lesson_sources
 from lab.teach.questions import EXIT, QUESTIONS, names_of_plans, times_of
 from lab.teach.report import class_page, parse_learner_log, read_class_report
 from lab.teach.transfer import FEWEST, class_gains, what_a_class_learned
@@ -27,14 +28,18 @@ def answers(lesson: str, right: int, when: str) -> dict:
 
 
 def test_answers_are_noted_once_and_nobody_is_told_what_is_right():
+    assert "run lab.log_stumbles(), then this cell again" in lab.TransferQuestions(3, "before").said.value
+    lab.log_stumbles()
     page = lab.TransferQuestions(3, "before")
+    assert "come again at the end" in page.children[0].value
     page.button.click()
     assert "Answer all 3 questions first" in page.said.value
     for choice in page.choices:
         choice.index = 1
+    (progress.folder() / progress.CONSENT).rename(consent := progress.folder() / "aside.json")
     page.button.click()
-    assert "run lab.log_stumbles() first" in page.said.value
-    lab.log_stumbles()
+    assert "run lab.log_stumbles()" in page.said.value and not page.button.disabled
+    consent.rename(progress.folder() / progress.CONSENT)
     page.button.click()
     assert "are noted" in page.said.value and page.button.disabled and "right" not in page.said.value
     [log] = progress.folder().glob("stumbles-*")
@@ -105,7 +110,7 @@ def test_a_line_that_no_notebook_writes_is_refused(wrong):
 
 
 def test_lessons_and_times_that_there_are_not_are_named():
-    with pytest.raises(KeyError, match="expected one of 0, 3, 7"):
+    with pytest.raises(KeyError, match="expected one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10"):
         lab.TransferQuestions(77, "before")
     with pytest.raises(ValueError, match="before, after, later"):
         lab.TransferQuestions(3, "now")
@@ -119,6 +124,22 @@ def test_each_question_has_a_key_and_a_diagnosis_and_its_right_option_is_not_alw
         for each in questions:
             assert len(set(each.options)) == len(each.options) == 3 and 0 <= each.right < 3 and each.shows
         assert len({each.right for each in questions}) > 1, name
+
+
+def test_each_lesson_asks_its_questions_before_its_first_prediction_and_after_its_exercises():
+    for source in lesson_sources():
+        if not (number := lesson_number(source)).isdigit():
+            continue
+        text = source.read_text()
+        before, after = (f'lab.TransferQuestions({number}, "{when}")' for when in ("before", "after"))
+        assert text.count(before) == text.count(after) == 1, source.name
+        assert (
+            text.index(before)
+            < text.index("lab.predict(")
+            < text.index(f"lab.progress({number})")
+            < text.index(after)
+        )
+        assert number in QUESTIONS
 
 
 def test_an_exit_test_is_asked_once_and_reported_with_what_wrong_answers_show():
