@@ -32,7 +32,9 @@ from lab.running.target import Usage, schema_of_events
 from lab.sources.sources import source_at
 
 EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
-PAGE = '<!doctype html><meta charset="utf-8"><title>lab rules tune</title><body style="font-family:sans-serif">{}</body>\n'
+PAGE = (
+    '<!doctype html><meta charset="utf-8"><title>lab</title><body style="font-family:sans-serif">{}</body>\n'
+)
 EXAMPLES = """\
 examples:
   lab {of_file} datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json
@@ -43,7 +45,7 @@ The answer comes from a replay of the event's group, so it needs the whole log. 
 
 
 def add_commands(commands: Subparsers) -> None:
-    """Adds `lab why`, `lab why-not` and `lab would` to the command line."""
+    """Adds `lab why`, `lab why-not`, `lab would` and `lab branch` to the command line."""
 
     def why(options: argparse.Namespace) -> None:
         _print(world_of_options(options).why(options.alert), options)
@@ -65,6 +67,7 @@ def add_commands(commands: Subparsers) -> None:
     command.add_argument("rule_id", metavar="RULE", type=at_least(1), help="the rule's number")
     _add_options(command)
     _add_would(commands)
+    _add_branch(commands)
 
 
 def _add_would(commands: Subparsers) -> None:
@@ -91,6 +94,44 @@ Nothing is stored. Programs ask `lab restrict serve --would`, which keeps the wi
         help="as of then: only what was logged before (now), such as 2026-12-01T10:00:00Z, or ms since the epoch",
     )
     _add_options(command)
+
+
+def _add_branch(commands: Subparsers) -> None:
+    """Adds `lab branch`."""
+
+    def branch(options: argparse.Namespace) -> None:
+        at, options.at = options.at, None
+        found = world_of_options(options).branch(read_rules_argument(options.edited), at, options.top)
+        print(found.text())
+        if options.html:
+            write_output(options.html, [PAGE.format(found._repr_html_())])
+
+    command = add_command(
+        commands,
+        "branch",
+        branch,
+        "show what other rules would have raised from a moment on, in place of those that were in force",
+        """\
+examples:
+  lab branch edited.json --at 2025-01-20T00:00:00Z --logs logs
+  lab branch edited.json --at 2025-01-20T00:00:00Z datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json
+
+The log is replayed up to the moment once, and from there with both sets of rules, some thousand events a second.
+""",
+    )
+    command.add_argument(
+        "edited", metavar="EDITED", help="a rule, or a file of rules: all that are in force from then on"
+    )
+    command.add_argument(
+        "--at",
+        type=parse_time,
+        required=True,
+        metavar="TIME",
+        help="a log time; with EVENTS, the time of the first event that they see: 2026-12-01T10:00:00Z, or ms since the epoch",
+    )
+    command.add_argument("--html", type=Path, metavar="FILE", help="file to write: the same with a picture")
+    _add_top(command)
+    _add_world_options(command)
 
 
 def _would(options: argparse.Namespace) -> None:

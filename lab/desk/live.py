@@ -4,17 +4,15 @@ stats ──a cut──► events, control up to its ends ──► FastReferenc
 """
 
 import json
-from collections import Counter, defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from copy import copy
 from threading import Lock
 from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import READ, Logs
 from lab.model.jsontext import BadRecord
-from lab.model.keygroups import key_group_of
 from lab.model.routestats import RouteTallies
 from lab.model.schema import Schema
 from lab.model.statuslines import parse_stats
@@ -195,30 +193,18 @@ class LiveWorld(BackgroundTask):
 
     def _asked(self, events: Sequence[dict[str, Any]], most_stored: int) -> tuple[FastReference, int]:
         """The reference with copies of what the events would change, and the number of stored events in it. Raises BadRecord."""
-        reference, asked = self._reference, copy(self._reference)
-        asked.stored_events, asked.newest, asked.reset = defaultdict(list), defaultdict(dict), {}
-        asked.waits, asked.alerts_and_withdrawals, asked.shadow_alerts = [], [], []
-        asked.suppressed, asked.muted, asked.tallies = Counter(), Counter(), RouteTallies()
-        asked.counts = Counter(records=reference.counts["records"])
+        reference = self._reference
         groups = {
-            (route, tuple(event[name] for name in route.keys)): rules
+            (route, tuple(event[name] for name in route.keys))
             for event in events
-            for route, rules in reference.routes.items()
+            for route in reference.routes
         }
-        stored = {at: reference.stored_events.get(at, ()) for at in groups}
-        if (looked_at := sum(map(len, stored.values()))) > most_stored:
+        groups = {(route, group) for route, group in groups if None not in group}
+        if (looked_at := sum(len(reference.stored_events.get(at, ())) for at in groups)) > most_stored:
             raise BadRecord(
                 f"its windows have {looked_at:,} events, expected at most {MOST_STORED:,} for a request"
             )
-        for (route, group), rules in groups.items():
-            if None in group:
-                continue
-            near = (route, key_group_of(group, reference.key_groups))
-            asked.stored_events[route, group] = [*stored[route, group]]
-            asked.newest[near] = {**reference.newest.get(near, {})}
-            of = {(rule.rule_id, group) for rule in rules}
-            asked.reset |= {each: reference.reset[each] for each in of & reference.reset.keys()}
-        return asked, looked_at
+        return reference.fork(groups), looked_at
 
 
 def _positions(of: dict[str, int]) -> dict[int, int]:

@@ -11,10 +11,12 @@ from copy import copy
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, partial
+from heapq import merge
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from lab.desk.branch import Branch, branch_of, standing_alerts
 from lab.desk.compare import MOST_TELLING, Comparison, comparison_of
 from lab.desk.cost import Costs, costs_of
 from lab.desk.explain import (
@@ -47,7 +49,7 @@ from lab.model.schema import MAX_TIME, Schema
 from lab.model.times import duration_words, now_ms
 from lab.model.when import filter_text, is_true, passes_filter
 from lab.model.whenreader import takes_back
-from lab.past.alertframe import with_schema, withdrawn_flags
+from lab.past.alertframe import with_schema
 from lab.past.backtest import COMPILED, Past
 from lab.past.overlap import Overlap, overlap_of
 from lab.past.replay import Replayed, check_rules, replay
@@ -82,6 +84,7 @@ class World:
     _alert_lines: Callable[[], list[str]]  # those of the alerts' log
     _shadow_lines: Callable[[], list[str]]  # those of the shadow log
     _replay: Callable[[list[str]], Replayed]  # of other rules
+    _control: Callable[[], Iterable[tuple[int, bytes | str]]]  # the control messages with their log times
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class World:
         check_rules(messages, known)
         self._begin(
             replace(settings or Settings(known), schema=known),
-            lambda: ((line, source.place(n)) for n, line in enumerate(source)),
+            lambda: ((0, line, source.place(n)) for n, line in enumerate(source)),
         )
         engine, of_file = "local" if COMPILED else "reference", self.settings
         self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file)
@@ -110,6 +113,7 @@ class World:
     def _take_rules(self, messages: list[str]) -> None:
         """The rules before the first event."""
         acks = [self.history.apply(message) for message in messages]
+        self._control = lambda: [(0, message) for message in messages]
         self._list_messages = [message for message, ack in zip(messages, acks) if "list" in ack]
         self._alert_lines = lambda: self._replay(messages).alert_lines
         self._shadow_lines = lambda: self._replay(messages).shadow_lines
@@ -138,7 +142,8 @@ class World:
     def of_records(cls, settings: Settings, control: Records, events: Records, reached: int) -> "World":
         """A world of records with log times, in log order, each given by a function; `reached`: the log time of now, ms."""
         world = cls.__new__(cls)
-        world._begin(settings, lambda: ((line, "") for _, line in events()))
+        world._begin(settings, lambda: ((log_time, line, "") for log_time, line in events()))
+        world._control = control
         for log_time, message in control():
             world.history.apply(message, log_time)
         world._add((line, log_time) for log_time, line in events())
@@ -156,10 +161,10 @@ class World:
     def _begin(
         self,
         settings: Settings,
-        lines: Callable[[], Iterator[tuple[bytes, str]]],
+        lines: Callable[[], Iterator[tuple[int, bytes, str]]],
         past: Past | None = None,
     ) -> None:
-        """`lines`: the records and their places; `past`: the events, if they are in memory alone."""
+        """`lines`: the records with log times and places; `past`: the events, if they are in memory alone."""
         self.settings, self.schema, self._lines = settings, settings.schema, lines
         self.is_in_memory = past is not None
         self.past = past or Past(self.schema, sys.maxsize, RouteHistory(settings))
@@ -218,9 +223,7 @@ class World:
     @cached_property
     def alerts(self) -> AlertTable:
         """The alerts that stand: of finished events, those of a replay; of an engine, those in its log."""
-        lines = self._alert_lines()
-        alerts = (line for line in map(parse_alert_line, lines) if isinstance(line, Alert))
-        return AlertTable(alert for alert, withdrawn in zip(alerts, withdrawn_flags(lines)) if not withdrawn)
+        return AlertTable(standing_alerts(self._alert_lines()))
 
     def overlap(self) -> Overlap:
         """What each rule in force adds: its alerts, groups and events, and at how many of these no other rule alerts."""
@@ -262,6 +265,25 @@ class World:
             for rule_id in (old, new)
         )
         return comparison_of(before, after, lambda is_new, at: self._said_of(old if is_new else new, at), top)
+
+    def branch(self, rules: Any, at: int, top: int = MOST_TELLING) -> Branch:
+        """What other rules would have raised, had they come in place of these at a moment, with what the windows then held.
+
+        `rules`: all that are in force from then on. `at`: the log time, ms; of finished events, the time of the first event that they
+        see. Messages about rules that come later are not theirs; those about lists and mutes are. The log is replayed by the
+        reference, some thousand events a second. Raises BadRule, and ValueError for a world of events in memory.
+        """
+        if self.is_in_memory:
+            raise ValueError("a branch needs the log: lab.World(events, rules) or lab.World.of_logs")
+        messages = rule_messages(rules, self.schema)
+        check_rules(messages, self.schema)
+        control = ((log_time, True, message) for log_time, message in self._control())
+        events = ((log_time, False, line) for log_time, line, _ in self._lines() if line.strip())
+        entries = merge(control, events, key=lambda entry: (entry[0], not entry[1]))
+        return branch_of(
+            *(self.settings, entries, at, messages, lambda alert: self._said_of(alert.rule_id, alert)),
+            *(top, self.reached),
+        )
 
     def _said_of(self, rule_id: int, at: Alert) -> str:
         """What a rule says of the event of an alert."""
@@ -392,7 +414,7 @@ class World:
     def _bad_record_of(self, rule_id: int, event_id: Id) -> Verdict:
         """A record that has the id and is a dead letter. Raises NotFound if there is none."""
         text = str(event_id[0] if isinstance(event_id, tuple) else event_id).encode()
-        for line, place in self._lines():
+        for _, line, place in self._lines():
             if text in line:
                 try:
                     self.schema.events(line)

@@ -5,20 +5,63 @@ held   ─●──●──●──●──●──●──●──●─�
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from copy import copy
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
+from lab.engine.checkpoint.settings import Settings
 from lab.model import horizon
 from lab.model.horizon import note_time
+from lab.model.keygroups import key_group_of
 from lab.model.reference import Reference
 from lab.model.referencestate import StoredEvent
-from lab.model.rules import Route, Rule
+from lab.model.routestats import RouteTallies
+from lab.model.rules import Route, Rule, RuleBook
 
 TIME = attrgetter("time")
 
 
 class FastReference(Reference):
     """The same alerts as `Reference`. An event costs what its windows hold, not what is kept for late events."""
+
+    @classmethod
+    def of_settings(cls, of: Settings) -> "FastReference":
+        """One with the settings of an engine."""
+        return cls(
+            of.schema,
+            late_policy=of.late_policy,
+            max_out_of_orderness_ms=of.max_out_of_orderness_ms,
+            max_future_ms=of.max_future_ms,
+            key_groups=of.key_groups,
+        )
+
+    def fork(self, groups: Collection[tuple[Route, tuple]] | None = None) -> "FastReference":
+        """One with the same rules and state, and nothing in its logs, that goes on by itself.
+
+        `groups`: only these have their events, and none of these may be taken back.
+        """
+        other, book = copy(self), self.book
+        other.book = RuleBook(book.schema, dict(book.rules), dict(book.versions), dict(book.lists))
+        if groups is None:
+            other.waits = list(self.waits)
+            other.newest = defaultdict(dict, {near: dict(of) for near, of in self.newest.items()})
+            other.reset = dict(self.reset)
+            copied = {at: list(map(_copied, stored)) for at, stored in self.stored_events.items()}
+        else:
+            near_groups = {(route, key_group_of(group, self.key_groups)) for route, group in groups}
+            other.waits = []
+            other.newest = defaultdict(dict, {near: dict(self.newest.get(near, {})) for near in near_groups})
+            of = {(rule.rule_id, group) for route, group in groups for rule in self.routes[route]}
+            other.reset = {each: self.reset[each] for each in of & self.reset.keys()}
+            copied = {at: list(self.stored_events.get(at, ())) for at in groups}
+        other.stored_events = defaultdict(list, copied)
+        other.alerts_and_withdrawals, other.shadow_alerts, other.acks, other.dead_letters = [], [], [], []
+        other.suppressed, other.muted, other.nan_as_null = Counter(), Counter(), Counter()
+        other.counts, other.tallies = Counter(records=self.counts["records"]), RouteTallies()
+        return other
 
     def _on_route(
         self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
@@ -50,3 +93,7 @@ class FastReference(Reference):
                 window = stored[bisect_left(stored, time - rule.widest_ms, key=TIME) : after + 1]
                 self._evaluate(rule, group, window, current, event)
         return "evaluated", None
+
+
+def _copied(stored: StoredEvent) -> StoredEvent:
+    return replace(stored, counted_alert_rules={*stored.counted_alert_rules})

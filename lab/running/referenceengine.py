@@ -42,13 +42,7 @@ class ReferenceEngine(BackgroundTask):
         super().__init__("engine")
         self._logs, self._settings, self._every_s = logs, settings, every_s
         self._tails = {name: logs.log(name).tail() for name in READ}
-        self._reference = FastReference(
-            settings.schema,
-            late_policy=settings.late_policy,
-            max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
-            max_future_ms=settings.max_future_ms,
-            key_groups=settings.key_groups,
-        )
+        self._reference = FastReference.of_settings(settings)
         self._waiting: list[tuple[str, Record]] = []
         self._batch = 0
 
