@@ -116,7 +116,7 @@ examples:
   lab branch edited.json --at 2025-01-20T00:00:00Z --logs logs
   lab branch edited.json --at 2025-01-20T00:00:00Z datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json
 
-The log is replayed up to the moment once, and from there with both sets of rules, some thousand events a second.
+The log is replayed up to the moment once, and from there with both sets of rules, one to two thousand events a second.
 """,
     )
     command.add_argument(

@@ -6,7 +6,7 @@ stats ──a cut──► events, control up to its ends ──► FastReferenc
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from threading import Lock
 from typing import Any
 
@@ -40,9 +40,10 @@ class LiveWorld(BackgroundTask):
 
     def __init__(self, logs: Logs, schema: Schema):
         super().__init__("world")
-        self._logs, self._settings = logs, Settings(schema)
+        self._stats, self._settings = logs.log("stats"), Settings(schema)
+        self._feeds = {name: logs.feed(name) for name in READ}
         self._engine_id: str | None = None
-        newest = [*self._new_cuts(logs.log("stats").newest(1)[-1:])]
+        newest = [*self._new_cuts(self._stats.newest(1)[-1:])]
         self._reference = FastReference(schema)
         self._use(newest[0] if newest else {})
         self._positions: dict[str, dict[int, int]] = {name: {} for name in READ}
@@ -51,7 +52,10 @@ class LiveWorld(BackgroundTask):
         self.cut, self.current_at = -1, 0  # its number; the log time up to which the state has everything
 
     def steps(self) -> Iterator[float]:
-        with closing(self._logs.log("stats").tail()) as stats:
+        with ExitStack() as opened:
+            for feed in self._feeds.values():
+                opened.callback(feed.close)
+            stats = opened.enter_context(closing(self._stats.tail()))
             while True:
                 try:
                     self._cuts.extend(self._new_cuts([record.line for record in stats.records()]))
@@ -79,7 +83,7 @@ class LiveWorld(BackgroundTask):
     def step(self) -> bool:
         """Takes over the next cut. Without one, the state is as new as the logs, if these have nothing more."""
         if not self._cuts:
-            now, ends = now_ms(), {name: self._logs.log(name).bounds()[1] for name in READ}
+            now, ends = now_ms(), {name: feed.ends() for name, feed in self._feeds.items()}
             if self.cut >= 0 and not any(
                 end > self._positions[name].get(source, 0)
                 for name in READ
@@ -105,15 +109,18 @@ class LiveWorld(BackgroundTask):
 
     def _records(self, upto: dict[str, dict[int, int]], floor: int) -> list[tuple[int, str, bytes]]:
         """(log time, log, record) of a cut in its order: by log time, control before events, then by source and place."""
-        found = []
+        found: list[tuple[int, str, bytes]] = []
         for name in ("control", "events"):
-            log, before = self._logs.log(name), self._positions[name]
-            starts, _ = log.bounds()
-            for source, end in sorted(upto[name].items()):
-                newest = floor
-                for log_time, _, value in log.values(source, before.get(source, starts.get(source, 0)), end):
-                    newest = max(newest, log_time)
-                    found.append((newest, name, value))
+            feed, before = self._feeds[name], self._positions[name]
+            begun = before if before.keys() >= upto[name].keys() else feed.starts() | before
+            ranges = {source: (begun.get(source, 0), end) for source, end in sorted(upto[name].items())}
+            for some in feed.read(
+                {source: each for source, each in ranges.items() if each[0] < each[1]}, floor
+            ):
+                lines = [line for line in some.data.split(b"\n") if line.strip()]  # without their places
+                if len(lines) != len(some.log_time):
+                    lines = [line for _, line in some.lines()]
+                found += ((at, name, line) for at, line in zip(some.log_time.tolist(), lines, strict=True))
         return sorted(found, key=lambda each: each[0])
 
     def _take_over(self, records: Sequence[tuple[int, str, bytes]]) -> None:

@@ -271,7 +271,7 @@ class World:
 
         `rules`: all that are in force from then on. `at`: the log time, ms; of finished events, the time of the first event that they
         see. Messages about rules that come later are not theirs; those about lists and mutes are. The log is replayed by the
-        reference, some thousand events a second. Raises BadRule, and ValueError for a world of events in memory.
+        reference, one to two thousand events a second. Raises BadRule, and ValueError for a world of events in memory.
         """
         if self.is_in_memory:
             raise ValueError("a branch needs the log: lab.World(events, rules) or lab.World.of_logs")
