@@ -69,6 +69,12 @@ PATTERN_WHENS = (
     *('country matches "^K"', "ip not matches ('[.]1', '(?i)B$')", 'country matches "" or amount > 1'),
     "ip matches '^(?:10[.])*a|^.$' and country not matches '^[^K]\\pL'",
 )
+SEQUENCES = (
+    *("action = login, action = pay", "country = KR, country = CN, country = US", "amount > 1, amount > 1"),
+    "action = pay, ip is null, action = login without country = US",
+    "amount >= 0, action = login or amount is null, ip = a, action = pay, country != KR",
+    "country = KR and amount > 0, country = KR, country = KR without amount < 0 or userId = 2",
+)
 # conditions on named lists, and what may be in these
 LIST_WHENS = (
     *("country in @places", "country not in @places", "country in @places and ip not in @mixed"),
@@ -104,12 +110,12 @@ PAUSES = (1, 1_001, 61_000, 7 * MINUTE)  # before a cut, ms
 COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK")
 
 
-# of aggregates of the field that a rule names, whatever it is
+# of aggregates of the field that a rule names, whatever it is, and of steps
 FUNCTIONS = [name for name, row in AGGREGATES.items() if row.argument_kind != "unique" and not row.of_place]
 
 
 def with_windows_of_functions(rule: dict) -> dict:
-    """A rule, or a part of one, in which an aggregate of the judged event alone has no window but the shortest."""
+    """A rule, or a part of one, in which an aggregate of the judged event alone has no window but the shortest, and one of steps has some."""
     parts: dict[str, object] = {}
     for name in ("limitOf", "plusOf"):
         parts |= {name: with_windows_of_functions(rule[name])} if rule.get(name) else {}
@@ -120,6 +126,11 @@ def with_windows_of_functions(rule: dict) -> dict:
     counts = rule.get("aggregateFieldName") in COUNTING
     if not counts and not AGGREGATES[rule["aggregatorFunctionType"]].has_window:
         parts |= {"window": "1s", "excludeCurrent": None, **NO_OTHER_WINDOW}
+    if not counts and AGGREGATES[rule["aggregatorFunctionType"]].argument_kind == "steps":
+        some = SEQUENCES[len(json.dumps(rule, default=str)) % len(SEQUENCES)]
+        parts |= {"aggregateFieldName": None, "steps": rule.get("steps") or some}
+    elif rule.get("steps"):
+        parts |= {"steps": None}
     if not counts and AGGREGATES[rule["aggregatorFunctionType"]].of_pair:
         parts |= {"excludeCurrent": None, **NO_OTHER_WINDOW}
     return rule | parts

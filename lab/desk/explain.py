@@ -113,7 +113,7 @@ def _note(
     if fate == "storedLate":
         said.append(say("raises no alert"))
     for of in dict.fromkeys(each.aggregation for each in moment.rule.conditions):
-        missing = [name for name in of.stored_field_names if held.fields.get(name) is None]
+        missing = [name for name in of.needed_names if held.fields.get(name) is None]
         if missing:
             text = when_text(of.where) if of.where and of.where_result_name in missing else ", ".join(missing)
             said.append(say("not counted: {what}", what=text))

@@ -494,7 +494,7 @@ class World:
         assert moment, "an event that was evaluated is judged"
         rule, fields = moment.rule, moment.current.fields
         if rule.is_plain and not moment.counts(rule.aggregation, moment.current):
-            missing = next(name for name in rule.stored_field_names if fields.get(name) is None)
+            missing = next(name for name in rule.aggregation.needed_names if fields.get(name) is None)
             return verdict(
                 "notCounted", say("Event {event} has no {field}, so it is not judged.", **of, field=missing)
             )

@@ -15,13 +15,20 @@ from lab.model.distance import metres_between
 Exact = Decimal | Fraction | int
 PLACES = 6  # after the point, of a reported value that is not exact
 A_PLACE = "a place, which is a derived field"
-ARGUMENTS = {"events": "events", "field": "a numeric field", "unique": "one or more fields"}
+MAX_STEPS = 5
+ARGUMENTS = {
+    "events": "events",
+    "field": "a numeric field",
+    "unique": "one or more fields",
+    "steps": f"two to {MAX_STEPS} conditions in their order",
+}
 
 
 class Aggregate(NamedTuple):
     """An aggregate over the events of a window that count for a rule; there is at least one.
 
-    `argument_kind`: what the aggregate uses of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields.
+    `argument_kind`: what the aggregate uses of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields,
+    "steps" of which conditions it is true.
     `unit_power`: the power of the field's unit in the measure: 0 for a count, 1 for a sum in euros, 2 for a variance in euros².
     `measure`: from the list of these, in order of time, to the exact result. `measure ⋛ to_compared_limit(limit)` decides; an alert shows `to_reported(measure)`.
     `kept_as`: the form in which an engine maintains it; "nothing" if it has no window, as it is of the judged event alone. As "queue", `beats` says of a value and one of an older event whether the older
@@ -104,6 +111,23 @@ def percentile(percent: int) -> Callable[[Sequence[Exact]], Exact]:
     (95, 19, 7)
     """
     return lambda values: sorted(values)[(percent * len(values) + 99) // 100 - 1]
+
+
+def steps_taken(events: Sequence[Sequence[bool | None]]) -> int:
+    """How many of the steps were taken in their order: of each event, whether it ends what has begun, and which steps it is.
+
+    >>> steps_taken([(False, True, False), (False, False, True), (False, True, False)])
+    2
+    >>> steps_taken([(False, True, False), (True, True, False), (False, False, True)])
+    0
+    """
+    taken = 0
+    for ends, *steps in events:
+        if ends:
+            taken = 0
+        elif taken < len(steps) and steps[taken]:
+            taken += 1
+    return taken
 
 
 def round_to_6_places(value: Exact) -> Decimal:
@@ -308,6 +332,12 @@ AGGREGATES = {
             other_names=("UNIQUE", "DISTINCT", "COUNT_DISTINCT", "DISTINCT_COUNT"),
             result="the number of distinct combinations of the fields in `unique`",
             maintained="a table with the number of events for each combination",
+        ),
+        Aggregate(
+            *("SEQUENCE", "steps", 0, steps_taken, "steps"),
+            other_names=("FUNNEL",),
+            result="how many of the steps were taken, one after the other, in the order in which they are listed",
+            maintained="for each number of steps, the event at which the last such sequence began",
         ),
     )
 }

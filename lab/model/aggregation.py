@@ -16,7 +16,7 @@ from lab.model.conditions import quote_text
 from lab.model.formatting import plain_text
 from lab.model.operators import RELATIONS
 from lab.model.times import duration_text, duration_words
-from lab.model.when import When, exact_json_value, is_true, when_text
+from lab.model.when import Steps, When, exact_json_value, is_true, when_text
 
 SYMBOLS = {
     "EQUAL": "=",
@@ -44,7 +44,7 @@ TimedEvent = TypeVar("TimedEvent", bound=HasTime)
 
 @dataclass(frozen=True)
 class Aggregation:
-    """`function` of `field` over the last `window_ms` of a group. `field` None: it counts; `unique` is for UNIQUE_COUNT only.
+    """`function` of `field` over the last `window_ms` of a group. `field` None: it counts; `unique` is for UNIQUE_COUNT only, `steps` for SEQUENCE.
 
     `where`: which events of the group count for it, all if None. `exclude_current`: the event that is judged does not.
     `last_events`: only so many events of the group in the window may count, those at its end; all if 0.
@@ -62,6 +62,7 @@ class Aggregation:
     last_events: int = 0
     ends_before_ms: int = 0
     session_gap_ms: int = 0
+    steps: Steps | None = None
 
     @property
     def has_window(self) -> bool:
@@ -90,25 +91,43 @@ class Aggregation:
         return AGGREGATES[self.function].is_root
 
     @cached_property
+    def needed_names(self) -> tuple[str, ...]:
+        """What an event must have to count for it: fields, and under its own name that `where` is true."""
+        return tuple(filter(None, (*self.unique, self.field, self.where_result_name)))
+
+    @cached_property
     def stored_field_names(self) -> tuple[str, ...]:
-        """What an event keeps for it, sorted: fields, and under its own name whether `where` is true."""
-        return tuple(sorted(filter(None, {*self.unique, self.field, self.where_result_name})))
+        """What an event keeps for it, sorted: what it needs, and which steps the event is."""
+        return tuple(sorted({*self.needed_names, *filter(None, self.step_names)}))
 
     @cached_property
     def where_result_name(self) -> str | None:
         """The name under which an event keeps whether `where` is true of it."""
-        return WHERE + when_text(self.where) if self.where else None
+        return _name_of(self.where)
+
+    @cached_property
+    def step_names(self) -> tuple[str | None, ...]:
+        """The names under which an event keeps whether it ends a sequence, and which steps it is; none without steps."""
+        return tuple(map(_name_of, (self.steps.without, *self.steps.conditions))) if self.steps else ()
+
+    @cached_property
+    def event_conditions(self) -> dict[str, When]:
+        """The conditions of which an event keeps whether they are true, under these names."""
+        steps = (self.steps.without, *self.steps.conditions) if self.steps else ()
+        return {name: of for of in (self.where, *steps) if of and (name := _name_of(of))}
 
     def fields_to_store(self, event: dict[str, Any]) -> dict[str, Any]:
-        """What it needs of an event; None where `where` is not true, as of a null, does not count."""
-        fields = {name: event[name] for name in self.stored_field_names if name != self.where_result_name}
-        if self.where and self.where_result_name:
-            fields[self.where_result_name] = is_true(self.where, event) or None
-        return fields
+        """What it needs of an event; None where a condition is not true, as of a null."""
+        conditions = self.event_conditions
+        return {
+            name: (is_true(conditions[name], event) or None) if name in conditions else event[name]
+            for name in self.stored_field_names
+        }
 
     def is_counted(self, event: dict[str, Any]) -> bool:
         """Whether an event counts for it, as far as the event itself says."""
-        return all(value is not None for value in self.fields_to_store(event).values())
+        fields = self.fields_to_store(event)
+        return all(fields[name] is not None for name in self.needed_names)
 
     def window_of(self, current: TimedEvent, stored: Sequence[TimedEvent]) -> list[TimedEvent]:
         """Of the stored events of a group, in order of arrival, those in the window of `current`, in order of time."""
@@ -131,6 +150,10 @@ class Aggregation:
             if not self.field or len(events) <= aggregate.of_pair:
                 return None
             return aggregate.measure([event[self.field] for event in events])
+        if self.steps:
+            return aggregate.measure(
+                [[event.get(name or "") for name in self.step_names] for event in events]
+            )
         return aggregate.measure([tuple(event[name] for name in self.unique) for event in events])
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,6 +162,7 @@ class Aggregation:
             "aggregateFieldName": self.field,
             "aggregatorFunctionType": self.function,
             "unique": list(self.unique) or None,
+            "steps": self.steps and self.steps.text,
             "window": duration_text(self.window_ms),
             "where": when_text(self.where) if self.where else None,
             "excludeCurrent": self.says_without_current or None,
@@ -163,9 +187,14 @@ class Aggregation:
     def describe_arguments(self) -> str:
         """What it is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event."""
         field = self.field and (quote_text(self.field) if self.field.lower() == "events" else self.field)
-        of = ", ".join(self.unique) or field or "events"
+        of = self.steps.text if self.steps else ", ".join(self.unique) or field or "events"
         where = f" where {when_text(self.where)}" if self.where else ""
         return f"({of}{where})"
+
+
+def _name_of(condition: When | None) -> str | None:
+    """The name under which an event keeps whether a condition is true of it."""
+    return WHERE + when_text(condition) if condition else None
 
 
 @dataclass(frozen=True)

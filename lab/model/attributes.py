@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lab.model.aggregates import AGGREGATES, aggregates_of
+from lab.model.aggregates import AGGREGATES, MAX_STEPS, aggregates_of
 from lab.model.aggregation import FUNCTIONS, OPERATORS, SYMBOLS
 from lab.model.jsontext import compact_json
 from lab.model.kinds import (
@@ -107,6 +107,13 @@ ATTRIBUTES = rows_by_name(
             "a list of fields whose distinct combinations are counted. `aggregateFieldName` may name a single field instead",
             needed="for `UNIQUE_COUNT`",
             column="unique_fields",
+        ),
+        Attribute(
+            "steps",
+            ConditionText("the steps of a sequence: action = reset, action = pay without action = login"),
+            f'two to {MAX_STEPS} conditions in the language of `when`, and perhaps what must not come in between: `"action = reset, action = pay without action = login"`; see *Sequences*',
+            needed=f"for {', '.join(f'`{name}`' for name in aggregates_of('steps'))}",
+            column="steps",
         ),
         Attribute(
             "aggregateFieldName",

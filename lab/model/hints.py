@@ -77,6 +77,9 @@ def _range(rule: Rule) -> tuple[float, float, str]:
             inf,
             "" if aggregate.least == -inf else f"{aggregate.name} is never below {aggregate.least}",
         )
+    if steps := rule.aggregation.steps:
+        count = len(steps.conditions)
+        return 0, count, f"{aggregate.name} is the number of steps that were taken, from 0 to {count}"
     values = {name: len(values) for name, values in required_values(rule.filter)} | dict.fromkeys(
         rule.keys, 1
     )
@@ -109,11 +112,7 @@ def step_of_values(rule: Rule, schema: Schema) -> Decimal | None:
 
 
 def _of_values(rule: Rule, schema: Schema) -> Iterator[str]:
-    for condition in (
-        rule.filter,
-        rule.when,
-        *(each.where for each in rule.aggregations),
-    ):
+    for condition in rule.event_conditions:
         yield from _of_fields(condition, schema)
     yield from _of_required(required_values(rule.filter), "no event passes the filter")
     wheres = ((each.where, "no event counts") for each in rule.aggregations)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from lab.model import jsontext
-from lab.model.aggregates import AGGREGATES
+from lab.model.aggregates import AGGREGATES, aggregates_of
 from lab.model.aggregation import FUNCTIONS, OPERATORS, Aggregation, Condition, Multiple
 from lab.model.attributes import (
     ATTRIBUTES,
@@ -49,14 +49,14 @@ from lab.model.sentence import (
     two_roots_message,
 )
 from lab.model.times import parse_duration_ms
-from lab.model.when import When, filter_of_values
-from lab.model.whenreader import parse_filter, parse_when
+from lab.model.when import Steps, When, filter_of_values
+from lab.model.whenreader import parse_filter, parse_steps, parse_when
 
 MAX_MESSAGE_BYTES = 64 << 10
 REMEMBERED, REMEMBERED_BYTES = 4096, 4096  # messages, and the longest of them
 GROWS = 16  # times that a rule, as it is written, may be as long as its message
 AGGREGATION = (
-    *("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent"),
+    *("aggregateFieldName", "aggregatorFunctionType", "unique", "steps", "window", "where", "excludeCurrent"),
     *("lastEvents", "endsBefore", "sessionGap"),
 )
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
@@ -70,6 +70,7 @@ OTHER_WINDOWS = (
 )  # that make a window another one than the time up to the event
 WINDOWS, SHORTEST_MS = ("windowMinutes", "window"), 1_000
 MAX_MULTIPLE, MAX_DIVIDED_BY = 1_000_000, 1_000_000
+STEPS_EXAMPLE = "action = reset, action = pay"
 ABSENCE = {"aggregatorFunctionType": "COUNT", "limitOperatorType": "EQUAL", "limit": 0}
 AT_MOST = ("alerts", "per")
 MAX_ALERTS = 1_000_000  # that a rule gives at most in some time
@@ -264,8 +265,10 @@ def _window_ms(function: str, given: dict) -> int:
     return SHORTEST_MS
 
 
-def _which_events(function: str, given: dict, schema: Schema) -> tuple[When | None, bool, int, int, int]:
-    """Which events count: `where`, `excludeCurrent`, `lastEvents`, `endsBefore`, `sessionGap`."""
+def _which_events(
+    function: str, given: dict, schema: Schema
+) -> tuple[When | None, bool, int, int, int, Steps | None]:
+    """Which events count: `where`, `excludeCurrent`, `lastEvents`, `endsBefore`, `sessionGap`; and which are `steps`."""
     before_ms, gap_ms = (
         0 if given.get(name) is None else 1000 * read_duration_seconds(name, given[name])
         for name in ("endsBefore", "sessionGap")
@@ -282,7 +285,21 @@ def _which_events(function: str, given: dict, schema: Schema) -> tuple[When | No
             raise BadRule(f"{name}: not for {function}, which is of the event and the one before it")
     if last is not None and (type(last) is not int or not 0 < last <= MAX_LAST_EVENTS):
         raise BadRule(expected_message("lastEvents", last, f"a whole number from 1 to {MAX_LAST_EVENTS:,}"))
-    return read_condition("where", given, schema), excluded, last or 0, before_ms, gap_ms
+    where = read_condition("where", given, schema)
+    return where, excluded, last or 0, before_ms, gap_ms, _steps(function, given, schema)
+
+
+def _steps(function: str, given: dict, schema: Schema) -> Steps | None:
+    steps = given.get("steps")
+    if AGGREGATES[function].argument_kind != "steps":
+        if steps is not None:
+            raise BadRule(f"steps: not for {function}: only {', '.join(aggregates_of('steps'))} has steps")
+        return None
+    if steps is None:
+        raise BadRule(
+            expected_message("steps", steps, f"the steps of {function}: {short_json(STEPS_EXAMPLE)}")
+        )
+    return _in_words("steps", steps, Steps, parse_steps, STEPS_EXAMPLE, schema)
 
 
 def _of_absence(given: dict) -> dict:
@@ -398,6 +415,10 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
                 expected_message("unique", given.get("unique"), "the fields whose distinct values to count")
             )
         return function, None, unique
+    if AGGREGATES[function].argument_kind == "steps":
+        if field:
+            raise BadRule(f"aggregateFieldName: not for {function}, which has steps: leave it out")
+        return function, None, ()
     if AGGREGATES[function].argument_kind == "field" and not (field and field.is_number_or_time):
         numeric = ", ".join(schema.number_names)
         raise BadRule(
@@ -475,12 +496,18 @@ def read_filter(given: dict, schema: Schema) -> When | None:
 def read_condition(name: str, given: dict, schema: Schema) -> When | None:
     """`when` or `where`, in words, or as a sentence has read it."""
     words = given.get(name)
-    if words is None or isinstance(words, When):
+    return None if words is None else _in_words(name, words, When, parse_when, "amount > 500", schema)
+
+
+def _in_words(
+    name: str, words: Any, of: Any, parse: Callable[[str, Schema], T], example: str, schema: Schema
+) -> T:
+    if isinstance(words, of):
         return words
     if not isinstance(words, str):
-        raise BadRule(expected_message(name, words, f"a text such as {short_json('amount > 500')}"))
+        raise BadRule(expected_message(name, words, f"a text such as {short_json(example)}"))
     try:
-        return parse_when(words, schema)
+        return parse(words, schema)
     except BadConditions as error:
         raise BadRule(f"{name}: {error}") from None
 

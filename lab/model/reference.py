@@ -295,7 +295,7 @@ class Reference:
 
     def _counts(self, rule: Rule, of: Aggregation, group: tuple, event: StoredEvent) -> bool:
         """An event with a null that an aggregation needs does not count for it, nor one from before the rule's last reset."""
-        if event.taken_back or any(event.fields.get(name) is None for name in of.stored_field_names):
+        if event.taken_back or any(event.fields.get(name) is None for name in of.needed_names):
             return False
         return not of.resets or event.arrival > self.reset.get((rule.rule_id, group), -1)
 

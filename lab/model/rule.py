@@ -163,19 +163,23 @@ class Rule(Carries):
         """What an event keeps for its conditions, sorted."""
         return tuple(sorted({name for each in self.aggregations for name in each.stored_field_names}))
 
+    @property
+    def event_conditions(self) -> tuple[When | None, ...]:
+        """All its conditions on an event: of what it sees, counts, and may alert at."""
+        counted = (of for each in self.aggregations for of in each.event_conditions.values())
+        return self.filter, *counted, self.when
+
     @cached_property
     def field_names(self) -> tuple[str, ...]:
         """The fields of an event that decide whether it alerts, each once: those of its aggregates first."""
         kept = (name for name in self.stored_field_names if not name.startswith(WHERE))
-        conditions = (self.filter, *(each.where for each in self.aggregations), self.when)
-        looked_at = (name for each in conditions for name in condition_fields(each))
+        looked_at = (name for each in self.event_conditions for name in condition_fields(each))
         return tuple(dict.fromkeys((*kept, *self.keys, *looked_at)))
 
     @cached_property
     def list_names(self) -> frozenset[str]:
         """The named lists that its conditions look at."""
-        conditions = (self.filter, self.when, *(each.where for each in self.aggregations))
-        return frozenset().union(*map(list_names, conditions))
+        return frozenset().union(*map(list_names, self.event_conditions))
 
     def with_lists(self, lists: Mapping[str, NamedList]) -> "Rule":
         """The same rule, whose conditions see what is in these lists."""

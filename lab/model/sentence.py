@@ -11,7 +11,7 @@ clause:      "when" when | "at" "most" number "per" duration | "then" action "fo
 joined:      "and" condition {"and" condition} | "or" condition {"or" condition}
 condition:   aggregation operator limit          limit: number | multiple ["+" | "-" multiple] ["+" | "-" number]
 multiple:    [number "×"] aggregation ["÷" number]
-aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
+aggregation: function "(" ("events" | field {"," field} | steps) ["where" when] ")" ["where" filter] ["per" field {"," field}]
              ["over" window ["without the current event"]]        filter and per: of the first condition
              VALUE, the event's own value, has no window; every other function has one
 window:      [number "events" "within"] duration ["ending" duration "before"]
@@ -456,6 +456,8 @@ class SentenceReader(WhenReader):
         if AGGREGATES[function].argument_kind == "events" and self.upcoming_token.is_word("events"):
             self.take_token()
             return {}
+        if AGGREGATES[function].argument_kind == "steps":
+            return {"steps": self.read_steps()}
         self._refuse_foreign_argument(function)
         first = self.upcoming_token
         names = self._names()

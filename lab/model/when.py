@@ -95,6 +95,20 @@ class AnyOf:
 When = Comparison | AllOf | AnyOf
 
 
+@dataclass(frozen=True)
+class Steps:
+    """Conditions on events that come one after the other. An event of which `without` is true ends what has begun."""
+
+    conditions: tuple[When, ...]
+    without: When | None = None
+
+    @property
+    def text(self) -> str:
+        """The steps in words; `parse_steps` reads them back."""
+        without = f" without {when_text(self.without)}" if self.without else ""
+        return f"{', '.join(map(when_text, self.conditions))}{without}"
+
+
 def flat_parts(of: type[AllOf] | type[AnyOf], parts: Iterable[When]) -> list[When]:
     """The parts without brackets that change nothing."""
     flat: list[When] = []

@@ -4,6 +4,7 @@ any:   all {"or" all}            all: term {"and" term}            term: "(" any
 comparison:  field ("=" | "!=" | "<" | "<=" | ">" | ">=") (value | field)     field "is" ["not"] "null"
              field ["not"] "in" (network | "@" list | "(" value {"," value} ")")
              field ["not"] ("startsWith" | "contains" | "endsWith" | "matches") (value | "(" value {"," value} ")")
+steps: any "," any {"," any} ["without" any]
 field: name | ("hour" | "weekday") "(" name of a time ["," zone] ")", which is compared with numbers
 
 hour(eventTime) between 22 and 6   ──►   write (hour(eventTime) >= 22 or hour(eventTime) <= 6)
@@ -18,6 +19,7 @@ from functools import lru_cache
 from ipaddress import ip_network
 from typing import Any, NoReturn
 
+from lab.model.aggregates import MAX_STEPS
 from lab.model.attributes import clause_attributes
 from lab.model.conditions import BadConditions, Token, TokenReader, parse_token_value, quote_if_needed
 from lab.model.field import Field, Value
@@ -40,6 +42,7 @@ from lab.model.when import (
     Comparison,
     LocalTimePart,
     OtherField,
+    Steps,
     When,
     canonical_filter,
     field_values,
@@ -58,6 +61,7 @@ AFTER_CONDITION = (
     "per",
     "over",
     "within",
+    "without",
 )  # words of a rule's sentence, beside those of its clauses
 EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null'
 _LIKE_NETWORK = re.compile(r"[0-9A-Fa-f:.]{0,60}[:.][0-9A-Fa-f:.]{0,60}/[0-9.]{1,20}")
@@ -78,6 +82,20 @@ def parse_when(text: str, schema: Schema) -> When:
     if reader.upcoming_token.kind != "end":
         reader.raise_for_rest()
     return when
+
+
+def parse_steps(text: str, schema: Schema) -> Steps:
+    """The steps that a text means. Raises BadConditions.
+
+    >>> from lab.model.schema import LOGINS
+    >>> parse_steps("action = reset, amount > 5 without action = login", LOGINS).text
+    'action = "reset", amount > 5.00 without action = "login"'
+    """
+    reader = WhenReader(text, schema)
+    steps = reader.read_steps()
+    if reader.upcoming_token.kind != "end":
+        reader.raise_for_rest()
+    return steps
 
 
 def parse_filter(text: str, schema: Schema) -> When | None:
@@ -116,6 +134,28 @@ class WhenReader(TokenReader):
         if self.too_many:
             raise self.error_at(f"expected at most {MAX_COMPARISONS} comparisons", self.too_many)
         return when
+
+    def read_steps(self) -> Steps:
+        """Conditions with commas between them, and perhaps what must not come in between."""
+        conditions, without = [self._step()], None
+        while self.upcoming_token.is_sign(","):
+            self.take_token()
+            conditions.append(self._step())
+        if not 2 <= len(conditions) <= MAX_STEPS:
+            raise self.error_at(f"expected 2 to {MAX_STEPS} steps, with commas between them")
+        if self.upcoming_token.is_word("without"):
+            self.take_token()
+            without = self.read_event_condition()
+        return Steps(tuple(conditions), without)
+
+    def _step(self) -> When:
+        if not (
+            self.is_comparison_ahead() or self.token_ahead(1).is_sign("(") or self.upcoming_token.is_sign("(")
+        ):
+            raise self.error_at(
+                "a step is a condition on an event, as in SEQUENCE(action = reset, action = pay)"
+            )
+        return self.read_event_condition()
 
     def _any_size(self) -> When:
         self.comparisons = 0

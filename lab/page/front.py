@@ -38,6 +38,7 @@ MESSAGE = re.compile(
 
 NO_SHADOW = "the page keeps no shadow log; lab run and lab replay do"
 NO_LISTS = "the page keeps no lists; lab run and lab replay do"
+NO_SEQUENCES = "the page follows no sequences of steps; lab run and lab replay do"
 
 
 class Book:
@@ -145,6 +146,8 @@ def reason_of_page(message: Message) -> str:
     rule = message.rule
     if message.state == "SHADOW":
         return NO_SHADOW
+    if rule and any(each.steps for each in rule.aggregations):
+        return NO_SEQUENCES
     return NO_LISTS if message.list_change or rule and rule.list_names else ""
 
 

@@ -381,15 +381,15 @@ class Replay(FastReference):
         """
         group = group_of(self._route, at.fields_if_own_group or {})
         stored = [event for event in self.stored_events[self._route, group] if not event.taken_back]
-        needed = set(rule.aggregation.stored_field_names)
+        of = rule.aggregation
         of_it = [event for event in stored if event.arrival == at.number]
         current = of_it[0] if of_it else StoredEvent(at.number, at.event_time, -1, {})
         found = [*rule.aggregation.window_of(current, stored), *of_it]
         return sorted(
             {
-                (event.arrival, all(event.fields[name] is not None for name in needed))
+                (event.arrival, all(event.fields[name] is not None for name in of.needed_names))
                 for event in found
-                if event.fields.keys() >= needed
+                if event.fields.keys() >= {*of.stored_field_names}
             }
         )
 

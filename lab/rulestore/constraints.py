@@ -34,6 +34,11 @@ def checks() -> Iterator[Check]:
         f"filter_condition: at most {MAX_STORED} characters, and no filter",
         f"filter_condition IS NULL OR length(filter_condition) <= {MAX_STORED} AND filter IS NULL",
     )
+    of_steps = aggregates_of("steps")
+    yield check(
+        f"steps: needed by {', '.join(of_steps)}, and by no other function",
+        f"(aggregator_function_type IN ({_texts(of_steps)})) = (steps IS NOT NULL)",
+    )
     of_unique = aggregates_of("unique")
     needed = f"aggregator_function_type NOT IN ({_texts(of_unique)}) OR unique_fields IS NOT NULL AND "
     name = f"unique_fields is needed by {', '.join(of_unique)}"

@@ -35,7 +35,7 @@ from lab.model.sentence import (
 )
 from lab.model.times import duration_text
 from lab.model.when import filter_json_value, filter_text, when_text
-from lab.model.whenreader import parse_filter, parse_when
+from lab.model.whenreader import parse_filter, parse_steps, parse_when
 from lab.widgets.orderedtoggles import OrderedToggles
 
 CONTEXT = 80  # characters shown around a mistake
@@ -45,6 +45,7 @@ ONLY = "only events with {examples}"
 ABSENCE = "such as no payment within 15 min after an order: the function is COUNT of events, alert if = 0"
 COUNTING = "which events count for the aggregate, all if this is empty; “{filter}” keeps events from the rule altogether"
 MORE = "further conditions: {example}, {other}"
+STEPS = "conditions in their order, and perhaps “without” and what must not come in between: {examples}"
 AT_MOST = "how many alerts of a group the rule gives at events within how long; the others are counted as suppressed"
 MULTIPLE = "a number, or what another aggregate says: {example}, {other}"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
@@ -112,6 +113,9 @@ class RuleForm(widgets.VBox):
     def _make_limit(self, schema: Schema) -> None:
         self.function = widgets.Dropdown(options=FUNCTIONS, description=say("function"))
         self.field = widgets.Dropdown(options=[(say("events"), EVENTS)], description=say("of"))
+        examples = example_when(schema)
+        self.steps = widgets.Text(description=say("steps"), placeholder=examples)
+        self.steps.tooltip, self.steps_said = say(STEPS, examples=examples), widgets.HTML()
         self.operator = widgets.Dropdown(options=SYMBOLS, description=say("alert if"))
         multiple, and_more = example_limits(schema)
         self.limit = widgets.Text(
@@ -143,6 +147,7 @@ class RuleForm(widgets.VBox):
             self.function,
             self.field,
             self.unique,
+            self.steps,
         )
         conditions = (
             self.where,
@@ -183,7 +188,8 @@ class RuleForm(widgets.VBox):
             "which events count, further conditions, how often it alerts, what its alerts carry"
         )
         self.say_more.observe(self._open, "value")
-        rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique, when, self.limit_said]
+        rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique]
+        rows += [self.steps, self.steps_said, when, self.limit_said]
         rows += [within, self.ttl, self.when, self.when_said, self.say_more, self.rare]
         super().__init__(rows)
         self.add_class("lab-form")
@@ -200,8 +206,10 @@ class RuleForm(widgets.VBox):
         if tuple(options) != tuple(self.field.options):
             self.field.options = options
         for control, shown in (
-            (self.field, kind != "unique"),
+            (self.field, kind in ("events", "field")),
             (self.unique, kind == "unique"),
+            (self.steps, kind == "steps"),
+            (self.steps_said, kind == "steps"),
             (self.ttl, self.action.value != NO_ACTION),
         ):
             control.layout.display = "" if shown else "none"
@@ -221,7 +229,7 @@ class RuleForm(widgets.VBox):
         if self._means(rule) and self.is_new == is_new:
             return
         for said in (
-            *(self.filter_said, self.where_said, self.limit_said, self.more_said),
+            *(self.filter_said, self.steps_said, self.where_said, self.limit_said, self.more_said),
             *(self.when_said, self.at_most_said, *self.carried_said.values()),
         ):
             said.value = ""
@@ -235,6 +243,7 @@ class RuleForm(widgets.VBox):
                 self.field.options[0][1] if rule.aggregation.unique else rule.aggregation.field or EVENTS
             )
             self.filter.value = filter_text(rule.filter)
+            self.steps.value = attributes.get("steps", "")
             self.when.value = attributes.get("when", "")
             first, *more = rule.conditions
             self.where.value, self.exclude.value = (
@@ -279,6 +288,7 @@ class RuleForm(widgets.VBox):
         filter = self._read(self.filter, self.filter_said, parse_filter)
         for control, said in ((self.when, self.when_said), (self.where, self.where_said)):
             self._read(control, said, parse_when)
+        self._read(self.steps, self.steps_said, parse_steps)
         more = self._read(self.more, self.more_said, parse_further_conditions)
         if more is None:  # for `parse_message` to refuse, unless it is empty
             more = {"and": self.more.value.strip() or None}
@@ -304,6 +314,7 @@ class RuleForm(widgets.VBox):
             "aggregateFieldName": self.field.value or None,
             "aggregatorFunctionType": self.function.value,
             "unique": list(self.unique.value) or None,
+            "steps": self.steps.value.strip() or None if TYPES[self.function.value] == "steps" else None,
             "limitOperatorType": self.operator.value,
             **limit,
             **(self._window() if AGGREGATES[self.function.value].has_window else {}),
@@ -318,7 +329,7 @@ class RuleForm(widgets.VBox):
             **carried,
             "eventFields": list(self.event_fields.value) or None,
         }
-        if TYPES[self.function.value] == "unique":
+        if TYPES[self.function.value] in ("unique", "steps"):
             message["aggregateFieldName"] = None
         return json.dumps(
             {name: value for name, value in message.items() if value is not None}, indent=1, default=when_text

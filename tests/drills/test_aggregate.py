@@ -56,7 +56,7 @@ def check_sentences_and_refusals() -> None:
         "1: LATEST(amount) over 1 h > 5": "here it is called LAST",
         "1: LAST(ip) over 1 h > 5": "expected a numeric field for LAST",
         "1: LAST(amount, userId) over 1 h > 5": "LAST takes one field",
-        "1: FIRST(amount) over 1 h > 5": "UNIQUE_COUNT, LAST",
+        "1: FIRST(amount) over 1 h > 5": "SEQUENCE, LAST",
     }.items():
         try:
             parse_message(text, LOGINS)

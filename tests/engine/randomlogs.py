@@ -211,7 +211,9 @@ def random_log(rng: random.Random, short: bool) -> list[Entry]:
 def crowded_log(rng: random.Random) -> list[Entry]:
     """A few seconds, one group, values that are often null, every third event late: what queues find hard."""
     hard = [
-        each for each in AGGREGATES.values() if each.beats or each.argument_kind == "unique" or each.percent
+        each
+        for each in AGGREGATES.values()
+        if each.beats or each.argument_kind in ("unique", "steps") or each.percent
     ]
     functions = [each.name for each in hard if each.name in FUNCTIONS]
     log: list[Entry] = [("control", random_rule(rng, [([], None)], functions)) for _ in range(4)]
@@ -372,6 +374,8 @@ def with_lists(rng: random.Random, log: list[Entry]) -> list[Entry]:
 
 def looking_at_lists(rng: random.Random, rule: dict) -> dict:
     """The rule with conditions on named lists in place of others."""
+    if rule.get("steps"):
+        rule = rule | {"steps": f"{rng.choice(LIST_WHENS)}, {rng.choice(LIST_WHENS)}"}
     return rule | {name: rng.choice(LIST_WHENS) for name in ("when", "where", "filter") if rng.random() < 0.3}
 
 

@@ -52,7 +52,8 @@ def test_lines_are_those_of_each_alert_by_itself(monkeypatch, worth, log, data):
     functions = data.draw(st.lists(st.sampled_from(list(AGGREGATES)), min_size=1, max_size=6))
     rules = []
     for number, function in enumerate(functions, 1):
-        of = "ip, country" if function == "UNIQUE_COUNT" else data.draw(st.sampled_from(["amount", "userId"]))
+        texts = {"UNIQUE_COUNT": "ip, country", "SEQUENCE": "ip = a, action = pay"}
+        of = texts.get(function) or data.draw(st.sampled_from(["amount", "userId"]))
         per = f" per {', '.join(orders[number % 2])}" if keys else ""
         limit = data.draw(st.sampled_from(["-100000000000000000000", "0.5"]))
         rules.append(("control", f"{number}: {function}({of}){per} over 1 h > {limit}".encode()))

@@ -222,6 +222,56 @@ def test_a_change_is_the_value_less_that_of_the_last_other_event_and_both_must_c
     ]
 
 
+def sequence(steps: str, *events: tuple[int, float, str], **given: Any) -> list[tuple]:
+    """At which events how many of the steps were taken, if at least one; events are (id, minute, actions)."""
+    log = [login(n, minute, action=action, country="KR") for n, minute, action in events]
+    of_steps = rule(1, "SEQUENCE", steps=steps, **({"limitOperatorType": ">="} | given | {"limit": 1}))
+    return aggregates([of_steps, *log])
+
+
+ABC = "action contains a, action contains b, action contains c"
+
+
+def test_a_sequence_is_as_many_of_its_steps_as_were_taken_in_their_order():
+    in_order = [(1, 20, "b"), (2, 21, "a"), (3, 22, "c"), (4, 23, "b"), (5, 24, "x"), (6, 25, "c")]
+    assert sequence(ABC, *in_order) == [(2, 1), (3, 1), (4, 2), (5, 2), (6, 3)]
+    # one event is one step, also if it could be two; a window begins with the newest sequence that it has room for
+    assert sequence(ABC, (1, 20, "ab"), (2, 20, "ab"), (3, 29, "c"), (4, 30, "x"), (5, 30.1, "x")) == [
+        *((1, 1), (2, 2), (3, 3), (4, 3)),
+    ]
+    again = [
+        (1, 20, "a"),
+        (2, 21, "b"),
+        (3, 22, "a"),
+        (4, 30, "c"),
+        (5, 31, "b"),
+        (6, 32, "c"),
+        (7, 32.1, "x"),
+    ]
+    assert sequence(ABC, *again) == [(1, 1), (2, 2), (3, 2), (4, 3), (5, 2), (6, 3)]
+
+
+def test_what_ends_a_sequence_is_no_step_and_leaves_nothing_of_what_came_before():
+    ended = [
+        (1, 20, "a"),
+        (2, 21, "b"),
+        (3, 22, "ax"),
+        (4, 23, "b"),
+        (5, 24, "c"),
+        (6, 25, "a"),
+        (7, 26, "b"),
+    ]
+    assert sequence(f"{ABC} without action contains x", *ended) == [(1, 1), (2, 2), (6, 1), (7, 2)]
+
+
+def test_a_sequence_is_in_order_of_time_and_a_late_event_sees_what_is_before_it():
+    late = [(1, 24, "c"), (2, 20, "a"), (3, 22, "b"), (4, 21, "c"), (5, 22, "c"), (6, 25, "x")]
+    assert sequence(ABC, *late) == [(2, 1), (3, 2), (4, 1), (5, 3), (6, 3)]
+    assert sequence(ABC, *late, excludeCurrent=True) == [(3, 1), (4, 1), (5, 2), (6, 3)]
+    assert sequence(ABC, *late, where="action != b") == [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1)]
+    assert sequence(ABC, *late, lastEvents=4) == [(2, 1), (3, 2), (4, 1), (5, 3)]
+
+
 def test_a_deviation_is_compared_by_the_variance_and_told_rounded():
     two = [login(1, 20, amount="0"), login(2, 21, amount="2"), login(3, 22, amount="2")]
     limit: dict[str, Any] = {"limitOperatorType": ">", "limit": "0.942809"}  # the deviation is 0.94280904…

@@ -28,7 +28,10 @@ RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "win
 def of(function: str, operator: str, limit: object) -> dict:
     """A rule on an aggregate."""
     rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
-    rule |= {} if AGGREGATES[function].argument_kind == "events" else {"aggregateFieldName": "amount"}
+    rule |= {
+        "events": {},
+        "steps": {"steps": "action = a, action = b, action = c"},
+    }.get(AGGREGATES[function].argument_kind, {"aggregateFieldName": "amount"})
     return rule | ({} if AGGREGATES[function].has_window else {"window": "1s"})
 
 
@@ -55,6 +58,14 @@ def hinted(function: str, operator: str, limit: object, schema=LOGINS, **changed
         ("STDDEV", ">=", 0, "is always true"),
         ("SUM", "=", "10.005", "is never true: SUM is a multiple of 0.01"),
         ("AVG", "=", 10, "is almost never true: did you mean >= or <=?"),
+        (
+            "SEQUENCE",
+            ">",
+            3,
+            "SEQUENCE > 3 is never true: SEQUENCE is the number of steps that were taken, from 0 to 3",
+        ),
+        ("SEQUENCE", ">=", 0, "is always true"),
+        ("SEQUENCE", "=", 3, ""),
         ("COUNT", "=", 1, ""),
         ("COUNT", ">", 1, ""),
         ("COUNT", "<", 2, ""),
@@ -175,6 +186,8 @@ AMOUNTS = st.lists(st.integers(-300, 300).map(lambda cents: Decimal(cents) / 100
 def test_what_never_holds_does_not_and_what_always_holds_does(function, operator, limit, values):
     """Over windows of any values, as the reference aggregates them."""
     hint, row = hinted(function, operator, limit), AGGREGATES[function]
+    if row.argument_kind == "steps":  # each of a, b and c is one of the values
+        values = [(False, *(value * 100 % 4 == step for step in (1, 2, 3))) for value in values]
     measure = row.measure(values) if len(values) > row.of_pair else None
     holds = parse_message(json.dumps(of(function, operator, limit)), LOGINS).rule.first.holds(measure)
     assert not ("never holds" in hint or "is never true" in hint) or not holds

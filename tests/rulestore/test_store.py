@@ -122,6 +122,8 @@ WRONG = [
     {"aggregator_function_type": "UNIQUE_COUNT", "unique_fields": None},
     {"aggregator_function_type": "UNIQUE_COUNT", "unique_fields": []},
     {"unique_fields": "payeeId"},
+    {"aggregator_function_type": "SEQUENCE"},
+    {"steps": "paymentType = CSH, paymentType = CRD"},
     {"grouping_key_names": {"payeeId": 1}},
     {"grouping_key_names": None},
     {"filter": ["paymentType"]},

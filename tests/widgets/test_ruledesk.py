@@ -410,6 +410,7 @@ def logins_rule(**changed) -> str:
 @example(logins_rule(aggregateFieldName="ip", aggregatorFunctionType="COUNT_WITH_RESET"))
 @example(logins_rule(groupingKeyNames=["eventTime", "userId", "eventId"]))
 @example(logins_rule(aggregatorFunctionType="UNIQUE_COUNT", unique=["eventTime", "ip"]))
+@example(logins_rule(aggregatorFunctionType="SEQUENCE", steps="action = a, amount > 5 without action = b"))
 @example(logins_rule(ruleId=(1 << 63) - 1))
 @example(logins_rule(severity="high", title="a, b = c", labels={"team": 'x, "y" = z', "q": ""}))
 @example(logins_rule(limit="123456789012345678901234.123456789012".removeprefix("1")))
@@ -493,12 +494,26 @@ def test_a_mistake_in_and_when_is_marked_and_a_condition_stays_as_it_is_typed():
     assert ', when country = "KR" and amount > 500.00' in desk.text.value
 
 
+def test_steps_are_typed_as_they_are_in_a_sentence():
+    desk = RuleDesk(LOGINS)
+    desk.form.function.value = "SEQUENCE"
+    assert "steps: nothing, expected the steps of SEQUENCE" in desk.said.value and desk.publish.disabled
+    desk.form.steps.value = "action = reset, contry = KR"
+    assert "<mark>contry</mark>" in desk.form.steps_said.value and desk.publish.disabled
+    desk.form.steps.value = "action = reset, country = KR"
+    assert 'SEQUENCE(action = "reset", country = "KR")' in desk.text.value and not desk.publish.disabled
+
+
 def test_only_what_a_function_takes_is_offered():
     form = RuleDesk(PAYMENTS).form
     form.function.value = "SUM"
     assert form.field.value == "paymentAmount" and "paymentType" not in dict(form.field.options)
     form.function.value = "UNIQUE_COUNT"
     assert form.field.layout.display == "none" and form.unique.layout.display == ""
+    form.function.value = "SEQUENCE"
+    assert (
+        form.unique.layout.display == form.field.layout.display == "none" and form.steps.layout.display == ""
+    )
     assert form.ttl.layout.display == "none"
     form.action.value = "notify"
     assert form.ttl.layout.display == ""

@@ -146,7 +146,8 @@ class Rules(NamedTuple):
 
     # [aggregates] AGGREGATE_ROW; `limits`: its first row of `limits`, `positions`: its first row of `firing_bounds`
     aggregates: np.ndarray
-    # [n, 2] int64: a column of Store.events, and the bits that must be set there; of an aggregate from `needs` up to `needs_end`
+    # [n, 2] int64: a column of Store.events, and the bits that must be set there; of an aggregate from `needs` up to `needs_end`. Of steps from
+    # `first` up to `last`: what ends a sequence, no bit if nothing does, then each step
     required_bits: np.ndarray
     # columns of Store.events whose distinct combinations are counted, each from `first` up to `last`
     distinct_columns: np.ndarray

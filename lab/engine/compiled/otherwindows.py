@@ -12,7 +12,7 @@
 The running window of a group has the events from the one in lane START up to that in lane END, which is its first event after the window.
 With an event in order both move on. A late event that belongs into it enters; where the window cannot simply be changed, also by an event
 that is taken back, it is dropped and filled anew. The window of a late event is added up apart; but a table or a tree of values has
-no second copy, and no total tells which events are the last, so there it is filled with the window of the late event, and dropped.
+no second copy, sequences do not add up, and no total tells which events are the last, so there it is filled with the window of the late event, and dropped.
 """
 
 import numpy as np
@@ -22,6 +22,7 @@ from lab.engine.compiled.aggregates.forms import (
     DISTINCT,
     ORDERED,
     OTHER_WINDOW_LANES,
+    STEPS,
     clear_accumulator,
     enter_window,
     leave_window,
@@ -77,7 +78,8 @@ def find_or_allocate_accumulator(store, rules, aggregate, group):
 @njit_without_allocation
 def adds_up(rules, aggregate):
     """Whether an aggregate of such a window can be added up apart from the running window, by time."""
-    is_copied = rules.aggregates[aggregate].kind != DISTINCT and rules.aggregates[aggregate].kind != ORDERED
+    kind = rules.aggregates[aggregate].kind
+    is_copied = kind != DISTINCT and kind != ORDERED and kind != STEPS
     return is_copied and rules.aggregates[aggregate].last_events == 0
 
 

@@ -45,6 +45,7 @@ class AggregateKey(NamedTuple):
     last_events: int = 0
     ends_before_ms: int = 0
     session_gap_ms: int = 0
+    steps: tuple[str | None, ...] = ()
 
     @classmethod
     def for_aggregation(cls, of: Aggregation, rule_id: int) -> "AggregateKey":
@@ -57,7 +58,7 @@ class AggregateKey(NamedTuple):
         # the event of a pair is added to what came before
         excludes = of.exclude_current or accumulator.pair > 0
         events = of.window_ms, of.where_result_name, excludes
-        return cls(accumulator, of.field, unique, *events, own, *other)
+        return cls(accumulator, of.field, unique, *events, own, *other, of.step_names)
 
     @classmethod
     def for_alert_count(cls, rule: Rule, fields: Sequence[str]) -> "AggregateKey | None":
@@ -70,8 +71,9 @@ class AggregateKey(NamedTuple):
     @classmethod
     def from_json(cls, saved: list) -> "AggregateKey":
         """Out of what JSON makes of one."""
-        accumulator, field, unique, *others = saved
-        return cls(AccumulatorLayout(*accumulator), field, tuple(unique), *others)
+        accumulator, field, unique, *others, steps = saved
+        key = cls(AccumulatorLayout(*accumulator), field, tuple(unique), *others)
+        return key._replace(steps=tuple(steps))
 
 
 def int64_columns(schema: Schema, field_name: str) -> list[str]:
@@ -168,13 +170,16 @@ def rules_to_arrays(
         if key.field:
             aggregate.column = layout.VALUES + columns.index(int64_columns(schema, key.field)[0])
         aggregate.needs, aggregate.needs_end = len(needs), len(needs) + len(needed)
-        aggregate.first, aggregate.last = len(unique), len(unique) + len(compared)
+        steps = [not_null_bit(fields.index(name)) if name else ("", 0) for name in key.steps]
+        aggregate.first = aggregate.needs_end if steps else len(unique)
+        aggregate.last = aggregate.first + len(compared) + len(steps)
         aggregate.queue = queues
         aggregate.width = key.accumulator.lanes
         aggregate.limits, aggregate.positions = len(limits), len(upto)
         aggregate.compared, aggregate.excludes = key in compared_keys, key.excludes_current
         queues += key.accumulator.queues
-        needs += [(layout.VALUES + columns.index(column), bits) for column, bits in needed.items()]
+        bits = [*needed.items(), *steps]
+        needs += [(layout.VALUES + columns.index(column) if column else 0, bit) for column, bit in bits]
         unique += compared
         ascending = sorted(rows_at)
         limits += map(limit_to_int64s, ascending)

@@ -18,6 +18,7 @@ from lab.engine.compiled.aggregates.distinct import find_or_add_distinct_slot
 from lab.engine.compiled.aggregates.forms import (
     DISTINCT,
     ORDERED,
+    STEPS,
     add_or_subtract,
     clear_accumulator,
     enter_window,
@@ -30,6 +31,7 @@ from lab.engine.compiled.aggregates.queues import (
     has_queue,
     insert_in_queue_and_count_steps,
 )
+from lab.engine.compiled.aggregates.sequences import is_step_or_end
 from lab.engine.compiled.aggregates.sums import LIMBS
 from lab.engine.compiled.blocks import (
     HALF,
@@ -102,7 +104,11 @@ def add_late_event(store, rules, aggregate, accumulator, event, start_ms):
     time_ms = store.events[event, TIME]
     first = time_ms < store.events[accumulator[START], TIME]
     is_in_window = not first or time_ms >= start_ms
-    if has_queue(rules, aggregate):
+    if is_in_window and rules.aggregates[aggregate].kind == STEPS:
+        if is_step_or_end(store, rules, aggregate, event):
+            group = store.links[event, GROUP]
+            rebuild_window(store, rules, aggregate, accumulator, group, start_ms, start_ms)
+    elif has_queue(rules, aggregate):
         group = store.links[event, GROUP]
         if has_blocks(store, group):
             if is_in_window:
@@ -141,6 +147,10 @@ def take_back_event(store, rules, group, event):
         was_counted = is_counted(store, rules, aggregate, accumulator, event)
         store.events[event, VALUES] = before & ~COUNTS
         if not was_counted:
+            continue
+        if rules.aggregates[aggregate].kind == STEPS:
+            if is_step_or_end(store, rules, aggregate, event):
+                accumulator[START] = NOTHING
             continue
         if not has_queue(rules, aggregate):
             add_or_subtract(store, rules, aggregate, accumulator, event, -1)
@@ -198,6 +208,8 @@ def measure_at_event(store, rules, aggregate, accumulator, group, event, horizon
         return measure_without_copy_at_event(
             store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved
         )
+    if rules.aggregates[aggregate].kind == STEPS:
+        return measure_steps_at_event(store, rules, aggregate, event, start_ms, skipped, moved)
     if has_queue(rules, aggregate):
         return measure_queue_at_event(
             store, rules, aggregate, accumulator, group, event, start_ms, skipped, moved, horizon_ms
@@ -220,6 +232,20 @@ def measure_without_copy_at_event(
     for lane in range(N, len(accumulator)):
         accumulator[lane] = moved[lane]
     return measure
+
+
+@njit_without_allocation
+def measure_steps_at_event(store, rules, aggregate, event, start_ms, skipped, moved):
+    """Goes through the window again, from its start: sequences cannot be taken back step by step."""
+    each = event
+    while store.links[each, PREV] != NOTHING and store.events[store.links[each, PREV], TIME] >= start_ms:
+        each = store.links[each, PREV]
+    clear_accumulator(rules, aggregate, moved)
+    while each != store.links[event, NEXT]:
+        if each != skipped:
+            enter_window(store, rules, aggregate, moved, each)
+        each = store.links[each, NEXT]
+    return measure_of_accumulator(store, rules, aggregate, moved)
 
 
 @njit_without_allocation

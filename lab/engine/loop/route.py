@@ -220,7 +220,7 @@ def routed_columns(
         if not schema.field(name).is_number_or_time:
             columns[f"text:{name}"] = values
     measured = [of for rule in rules for of in rule.aggregations]
-    wheres = {of.where_result_name: of.where for of in measured if of.where}
+    wheres = {name: where for of in measured for name, where in of.event_conditions.items()}
     for name in sorted({name for of in measured for name in of.stored_field_names}):
         if where := wheres.get(name):
             true = ConditionEvaluator(events, rows, schema).true_mask(where)

@@ -20,6 +20,7 @@ from lab.engine.compiled.aggregates.queues import (
     link_in_queue,
     measure_of_head,
 )
+from lab.engine.compiled.aggregates.sequences import LANES_OF_STEPS, measure_of_steps, take_step
 from lab.engine.compiled.aggregates.sums import (
     LIMBS,
     add_value,
@@ -61,10 +62,11 @@ FORMS = (
     Form("squares", 8, add_value_and_square, measure_of_squares),
     Form("distinct", 2, count_value, measure_of_count),
     Form("ordered", 3, add_to_tree, measure_of_tree),
+    Form("steps", LANES_OF_STEPS, take_step, measure_of_steps),
 )
 QUEUE_LANES, OTHER_WINDOW_LANES = 4, 3  # the latter are at the end: see `lab.engine.compiled.otherwindows`
 KINDS = {form.name: kind for kind, form in enumerate(FORMS)}
-DISTINCT, ORDERED = KINDS["distinct"], KINDS["ordered"]
+DISTINCT, ORDERED, STEPS = KINDS["distinct"], KINDS["ordered"], KINDS["steps"]
 assert len(FORMS) == FIRST_QUEUE and KINDS["count since"] == COUNT_SINCE
 LANES = max(QUEUE_LANES, *(form.lanes for form in FORMS)) + OTHER_WINDOW_LANES
 HUGE = LIMBS + LANES  # where in the scratch numbers of many limbs are, see `lab.engine.compiled.conditions`

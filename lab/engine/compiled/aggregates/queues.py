@@ -26,7 +26,7 @@ from lab.model.aggregates import AGGREGATES
 
 # what an event's value and an older one's are compared by; each is a kind from FIRST_QUEUE on
 BEATS = tuple(dict.fromkeys(each.beats for each in AGGREGATES.values() if each.beats))
-FIRST_QUEUE = 7
+FIRST_QUEUE = 8
 TOO_FAR = -2  # no event's row
 
 _beats = choose_compiled([compiled_inline(beats) for beats in BEATS])
