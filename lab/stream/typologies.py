@@ -246,6 +246,62 @@ TYPOLOGIES = (
             for hour in (0, 1, 2, 7 + n)
         ],
     ),
+    Typology(
+        "takeover step by step",
+        "a wrong password, a reset, a login, and then a payment within an hour",
+        "SEQUENCE(action = login_failed, action = reset, action = login) per account over 1 h = 3, "
+        "when action = pay and amount > 500",
+        lambda w, a, n: _then(
+            w.repeated_events(3_000 + n, "login_failed", 1 + n, MINUTE_MS),
+            (2 * MINUTE_MS, w.event(3_000 + n, "reset")),
+            (5 * MINUTE_MS, w.event(3_000 + n, "login")),
+            ((9 + n) * MINUTE_MS, w.event(3_000 + n, "pay", 900, payee=970)),
+        ),
+    ),
+    Typology(
+        "far above one's own average",
+        "a payment is twenty times what the account pays on average",
+        "VALUE(amount where action = pay) per account > 20 × AVG(amount where action = pay) over 20 d "
+        "without the current event and COUNT(events where action = pay) over 20 d >= 10",
+        lambda w, a, n: w.payments(
+            3_100 + n, [30 + 2 * i for i in range(12)] + [1_200 + 300 * n], DAY_MS, payee=971
+        ),
+    ),
+    Typology(
+        "browser without a window",
+        "a program instead of a person logs in",
+        "COUNT(events where device contains headless) per ip over 1 h >= 3",
+        lambda w, a, n: [
+            (
+                i * MINUTE_MS,
+                w.event(3_200 + i, "login", ip=f"203.0.113.{90 + n}", device=f"headless-{n}.{i}"),
+            )
+            for i in range(4)
+        ],
+    ),
+    Typology(
+        "rising withdrawals",
+        "a withdrawal is much larger than the one before",
+        "CHANGE(amount where action = withdraw) per account over 7 d > 500",
+        lambda w, a, n: [(i * HOUR_MS, w.event(3_300 + n, "withdraw", 300 + 700 * i)) for i in range(3)],
+    ),
+    Typology(
+        "withdrawals in one go",
+        "many withdrawals with no pause between them, however long that takes",
+        "COUNT(events where action = withdraw) per account over a session with gaps up to 15 min within 1 d >= 5, "
+        "when action = withdraw",
+        lambda w, a, n: [(i * (8 + n) * MINUTE_MS, w.event(3_400 + n, "withdraw", 200)) for i in range(7)],
+    ),
+    Typology(
+        "money that rested",
+        "a large sum came in, lay there for half a day, and leaves",
+        "SUM(amount where action = deposit) per account over 3 d ending 12 h before > 6000, "
+        "when action = withdraw and amount > 5000",
+        lambda w, a, n: [
+            (0, w.event(3_500 + n, "deposit", 7_500)),
+            ((14 + 6 * n) * HOUR_MS, w.event(3_500 + n, "withdraw", 7_000)),
+        ],
+    ),
 )
 
 
