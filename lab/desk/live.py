@@ -25,7 +25,7 @@ POLL_S = 0.02
 WAIT_S = 0.5  # for a cut that is being taken over
 MOST_STORED = 20_000  # events of the windows that one request looks at
 SWEEP_EVERY = 100_000  # records
-LOST = {  # what became of an event that no rule judges
+LOST = {  # what becomes of an event that no rule judges
     "duplicates": "the engine has an event with this id and time",
     "droppedLate": "the event would come too late, and be dropped",
     "storedLate": "the event would come late, and raise no alert",
@@ -194,7 +194,7 @@ class LiveWorld(BackgroundTask):
         for event in events:
             asked.evaluate_event(event, now)
         for fate, reason in LOST.items():
-            if asked.counts[fate]:
+            if asked.counts[fate] and not asked.counts["evaluated"]:  # on no route
                 raise BadRecord(reason)
         return [json.loads(each.to_json()) for each in asked.alerts], looked_at
 
