@@ -1,6 +1,6 @@
 """Sixty accounts and some sensors: a month of ordinary days, and the steps of which unusual ones are made."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -87,7 +87,7 @@ class SimulatedAccounts:
         amount = Decimal(round(value * 100)).scaleb(-2)
         return {"action": "reading", "device": f"sensor-{sensor}", "amount": str(amount)}
 
-    def payments(self, account: int, amounts: list[float], interval_ms: int, payee: int = 900) -> Steps:
+    def payments(self, account: int, amounts: Sequence[float], interval_ms: int, payee: int = 900) -> Steps:
         """Payments one after the other."""
         return [
             (n * interval_ms, self.event(account, "pay", amount, payee=payee))
