@@ -38,7 +38,6 @@ MESSAGE = re.compile(
 
 NO_SHADOW = "the page keeps no shadow log; lab run and lab replay do"
 NO_LISTS = "the page keeps no lists; lab run and lab replay do"
-NO_SEQUENCES = "the page follows no sequences of steps; lab run and lab replay do"
 
 
 class Book:
@@ -146,8 +145,6 @@ def reason_of_page(message: Message) -> str:
     rule = message.rule
     if message.state == "SHADOW":
         return NO_SHADOW
-    if rule and any(each.steps for each in rule.aggregations):
-        return NO_SEQUENCES
     return NO_LISTS if message.list_change or rule and rule.list_names else ""
 
 
@@ -189,7 +186,12 @@ def _aggregation(of: Aggregation, schema: Schema) -> dict[str, Any]:
         "windowMs": of.window_ms,
         "window": duration_words(of.window_ms),
         "where": condition_for_page(of.where, schema),
-        "whereName": of.where_result_name,
+        "steps": of.steps
+        and {
+            "taken": [condition_for_page(step, schema) for step in of.steps.conditions],
+            "without": condition_for_page(of.steps.without, schema),
+        },
+        "truths": {name: condition_for_page(each, schema) for name, each in of.event_conditions.items()},
         "excludes": of.exclude_current,
         "lastEvents": of.last_events,
         "endsBeforeMs": of.ends_before_ms,

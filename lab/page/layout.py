@@ -5,7 +5,7 @@ from typing import Any
 from lab.engine.compiled import blocks, groups, layout, scan
 from lab.engine.compiled.aggregates import forms
 from lab.model import horizon
-from lab.model.aggregates import AGGREGATES, aggregates_of
+from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SPOKE, SYMBOLS, WHERE
 from lab.model.jsontext import MAX_DEPTH
 from lab.page import loop
@@ -31,7 +31,7 @@ def page_layout() -> dict[str, Any]:
         "places": {name: getattr(layout, name) for name in PLACES}
         | {name.upper(): place for place, name in enumerate(layout.AGGREGATE_FIELDS)},
         "aggregateFields": len(layout.AGGREGATE_FIELDS),
-        "running": {name: _aggregate(name) for name in AGGREGATES if name not in aggregates_of("steps")},
+        "running": {name: _aggregate(name) for name in AGGREGATES},
         "symbols": SYMBOLS,
         "where": WHERE,
         "spoke": SPOKE,

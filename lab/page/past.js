@@ -105,12 +105,13 @@ function highest(bars, step) {
 /** The aggregate over the first event, the first two, …, of many events only about MOST_POINTS of these; `total`: over all, as an alert shows it. */
 function buildingUp(of, events, counts, past, book) {
   const { power } = LAYOUT.running[of.function], { columns } = past, { byName } = columns.schema, field = byName.get(of.field), step = Math.ceil(events.length / MOST_POINTS);
-  const different = new Set(), times = [], measured = [];
+  const different = new Set(), times = [], measured = [], takeStep = of.steps && stepsTaken(of.steps, columns);
   let n = 0n, sum = 0n, squares = 0n, low = null, high = null;
   events.forEach(({ number, ms }, place) => {
     const row = past.rowOf(number);
     if (counts(number)) {
       n++;
+      takeStep?.(row);
       if (of.unique.length) different.add(JSON.stringify(of.unique.map((name) => columns.text(byName.get(name), row))));
       if (power) {
         const value = columns.value(field, row);
@@ -122,13 +123,23 @@ function buildingUp(of, events, counts, past, book) {
     }
     if ((events.length - 1 - place) % step || n === 0n) return;
     const measures = {
-      SUM: [sum, 1n], AVG: [sum, n], MIN: [low, 1n], MAX: [high, 1n], VARIANCE: [n * squares - sum * sum, n * n], STDDEV: [n * squares - sum * sum, n * n], UNIQUE_COUNT: [BigInt(different.size), 1n],
+      SUM: [sum, 1n], AVG: [sum, n], MIN: [low, 1n], MAX: [high, 1n], VARIANCE: [n * squares - sum * sum, n * n], STDDEV: [n * squares - sum * sum, n * n], UNIQUE_COUNT: [BigInt(different.size), 1n], SEQUENCE: [BigInt(takeStep?.() ?? 0), 1n],
     };
     measured.push(measures[of.function] ?? [n, 1n]);
     times.push(ms);
   });
   const values = book.reported(of, measured);
   return { soFar: values.map((value, place) => ({ ms: times[place], value: Number(value) })), total: values.at(-1) ?? (power ? null : "0") };
+}
+
+/** Follows a sequence: takes an event in, and gives how many steps have been taken. */
+function stepsTaken({ taken, without }, columns) {
+  const isStep = taken.map((step) => truthOf(step, columns)), ends = without ? truthOf(without, columns) : () => false, reached = taken.map(() => false);
+  return (row) => {
+    if (row !== undefined && ends(row)) reached.fill(false);
+    else if (row !== undefined) for (let step = taken.length - 1; step >= 0; step--) if (isStep[step](row) && (step === 0 || reached[step - 1])) reached[step] = true;
+    return reached.filter(Boolean).length;
+  };
 }
 
 /** Events as rows of a table, with the columns' names: what the rule looks at comes first. */

@@ -87,7 +87,7 @@ class Route {
     for (const rule of rules) for (const name of [...rule.needs, ...(rule.spoke ? [rule.spoke] : [])]) if (!this.fields.includes(name)) this.fields.push(name);
     this.needed = new Set(rules.flatMap((rule) => rule.needs));
     this.keptSince = new Map([...this.needed].map((name) => [name, this.keptSince.get(name) ?? this.engine.past.end]));
-    this.wheres = new Map(rules.flatMap((rule) => rule.aggregations).filter((of) => of.where).map((of) => [of.whereName, of.where]));
+    this.truths = new Map(rules.flatMap((rule) => rule.aggregations).flatMap((of) => Object.entries(of.truths)));
     this.widestMs = Math.max(...rules.map((rule) => rule.widestMs));
     this.numbers = engine.book.numbers(this.route.id, this.fields);
     const { aggregateCount, arrays, columns, whens } = this.numbers, width = (name, size) => [8, arrays[name].length / size, size];
@@ -253,7 +253,7 @@ class Route {
     value.fill(0, 0, 2 * size * rows.length);
     this.fields.forEach((name, number) => {
       if (!this.needed.has(name)) return;
-      const field = schema.byName.get(name), valid = columns.valid[field?.number], isThere = this.wheres.has(name) ? truthOf(this.wheres.get(name), columns) : (row) => valid[row] === 1;
+      const field = schema.byName.get(name), valid = columns.valid[field?.number], isThere = this.truths.has(name) ? truthOf(this.truths.get(name), columns) : (row) => valid[row] === 1;
       if (field) this._copyField(columns, field, rows, value, this.columns.get(halves(name, schema)[0]), size);
       setBits(value, rows, isThere, size, this.columns.get(notNull(number)[0]), number % 63);
     });
