@@ -113,9 +113,9 @@ class RouteStore(StoreArrays):
         latest = min(int(self.arrays["newest"][:, 0].max()), self.reached_log_ms)
         unexpired = event[:, layout.TIME] >= latest - reach_ms
         old = np.flatnonzero(~unexpired)
-        if len(old):
-            of_old, place = np.unique(event.view(np.int32)[old, layout.GROUP], return_inverse=True)
-            unexpired[old] = event[old, layout.TIME] >= (self._times_reached(of_old) - reach_ms)[place]
+        groups = event.view(np.int32)[old, layout.GROUP].astype(np.int64)
+        of_old, place = np.unique(groups, return_inverse=True)
+        unexpired[old] = event[old, layout.TIME] >= (self._times_reached(of_old) - reach_ms)[place]
         return unexpired
 
     def _times_reached(self, of: np.ndarray) -> np.ndarray:
