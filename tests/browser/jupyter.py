@@ -148,6 +148,7 @@ class Watched:
         """Chooses an entry of the menu *Run* and waits until no cell runs any more."""
         page = self.page
         for _ in range(10):  # the kernel says that it is idle a little before it takes anything
+            self._choose_kernel()
             page.get_by_role("menuitem", name="Run", exact=True).click()
             page.get_by_role("menuitem", name=menu, exact=True).click()
             with suppress(TimeoutError):
@@ -160,6 +161,12 @@ class Watched:
             " document.querySelector('.jp-Notebook-ExecutionIndicator').dataset.status === 'idle'",
             timeout=timeout_s * 1000,
         )
+
+    def _choose_kernel(self) -> None:
+        """Answers JupyterLab, which asks for a kernel if a busy machine has not started one yet."""
+        if (select := self.page.locator(".jp-Dialog button", has_text="Select").last).is_visible():
+            select.click()
+            self.page.wait_for_timeout(2_000)
 
     def run_all(self, address: str, token: str, notebook: str, timeout_s: float = 180) -> None:
         """Opens a notebook, and runs all its cells; each has a number then."""
