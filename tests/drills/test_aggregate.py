@@ -29,7 +29,7 @@ LAST = Aggregate(
 )
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_an_aggregate_from_one_object_is_known_everywhere(tmp_path, compiled):
     env = os.environ | {"NUMBA_DISABLE_JIT": str(int(not compiled)), "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-W", "ignore", "-m", __name__, "300" if compiled else "60"]

@@ -98,7 +98,14 @@ def test_without_derived_fields_nothing_more_is_done():
         decode_records(LooseLines(b'{"id": 1, "ts": "2024-03-31T01:30:00Z"}'), BASE)
 
 
-@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 2_000), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(40),
+        pytest.param(range(40, 800), marks=pytest.mark.slow),
+        pytest.param(range(800, 2_000), marks=pytest.mark.soak),
+    ],
+)
 def test_the_engine_gives_the_alerts_of_the_reference_with_derived_fields(seeds):
     assert not (different := first_difference(each for each in seeds if drawn(each, True).schema.derived)), (
         different

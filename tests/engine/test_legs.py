@@ -6,7 +6,14 @@ from lab.model.reference import evaluate_log
 from tests.engine.drawn import drawn, first_difference
 
 
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 2_000), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(60),
+        pytest.param(range(60, 800), marks=pytest.mark.slow),
+        pytest.param(range(800, 2_000), marks=pytest.mark.soak),
+    ],
+)
 def test_the_engine_gives_the_alerts_of_the_reference_with_legs(seeds):
     assert not (different := first_difference(each for each in seeds if drawn(each, True).schema.legs)), (
         different
