@@ -21,6 +21,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
 from lab.model.alerts import Alert, parse_alert_line
 from lab.model.formatting import expected_message
+from lab.model.jsontext import parse_json_object
 from lab.model.language import say
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
@@ -34,7 +35,6 @@ BALANCE = Decimal(5_000)  # of a stolen account, when the round begins
 CLAIM_S = 15  # after which the owner of an account claims a payment that was stolen
 THEFTS_A_SECOND = 2
 HURT = Decimal(500)  # what a customer of whom a payment is refused costs the defenders
-MAX_LINE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,8 @@ class DuelRound:
     def claims(self) -> list[dict[str, Any]]:
         """The stolen payments that owners have claimed by now: what defenders know of thefts."""
         known = self._time_ms - 1000 * CLAIM_S
-        return [
-            event
-            for event in self.events
-            if event["eventTime"] <= known and event["transactionId"] in self._thefts.keys() - self.refused
-        ]
+        paid = (self.events[number - 1] for number in self._thefts if number not in self.refused)
+        return [event for event in paid if event["eventTime"] <= known]
 
     @property
     def score(self) -> DuelScore:
@@ -273,8 +270,11 @@ def _read_thefts(file: Path) -> dict[int, int]:
     thefts = {}
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines() if file.exists() else (), 1):
         try:
-            theft = json.loads(line[:MAX_LINE])
-            thefts[int(theft["transactionId"])] = int(theft["account"])
+            theft = parse_json_object(line)
+            number_of, account = theft["transactionId"], theft["account"]
+            if not type(number_of) is type(account) is int:
+                raise TypeError
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{file}:{number}: expected transactionId and account") from None
+        thefts[number_of] = account
     return thefts

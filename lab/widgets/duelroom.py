@@ -127,7 +127,7 @@ class DuelRoom(widgets.VBox):
 
     def _refresh(self) -> None:
         duel = self.duel
-        if duel is None or self.start.disabled is False:
+        if duel is None or duel.is_over:
             return
         self._players.advance(min(self._clock() - self._began, self.seconds))
         self._show()

@@ -104,9 +104,10 @@ def test_a_folder_holds_one_round_and_a_forged_theft_is_named(tmp_path):
         played.advance(2)
     with pytest.raises(ValueError, match="holds a round already"):
         DuelRound(folder=tmp_path)
-    (tmp_path / "thefts.jsonl").write_text(json.dumps({"transactionId": [1]}) + "\n")
-    with pytest.raises(ValueError, match=r"thefts.jsonl:1: expected transactionId and account"):
-        judge(tmp_path)
+    for line in (json.dumps({"transactionId": [1]}), "[" * 100_000, '{"transactionId": 1e999, "account": 1}'):
+        (tmp_path / "thefts.jsonl").write_text(line + "\n")
+        with pytest.raises(ValueError, match=r"thefts.jsonl:1: expected transactionId and account"):
+            judge(tmp_path)
 
 
 def test_an_unknown_program_is_named():
