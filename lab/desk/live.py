@@ -7,10 +7,12 @@ import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
+from operator import itemgetter
 from threading import Lock
 from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import cut_records, mark_positions
 from lab.engine.loop.ends import READ, Logs
 from lab.model.jsontext import BadRecord
 from lab.model.routestats import RouteTallies
@@ -92,7 +94,7 @@ class LiveWorld(BackgroundTask):
                 self.current_at = now
             return False
         stats = self._cuts[0]
-        cut, positions = stats["cut"], {name: _positions(stats["cut"][name]) for name in READ}
+        cut, positions = stats["cut"], {name: mark_positions(stats["cut"][name]) for name in READ}
         if stats["batch"] > self.cut:
             records = self._records(positions, cut["from"])
             with self._lock:
@@ -108,20 +110,14 @@ class LiveWorld(BackgroundTask):
         return True
 
     def _records(self, upto: dict[str, dict[int, int]], floor: int) -> list[tuple[int, str, bytes]]:
-        """(log time, log, record) of a cut in its order: by log time, control before events, then by source and place."""
+        """(log time, log, record) of a cut in its order: as `cut_records`, and control before events of one log time."""
         found: list[tuple[int, str, bytes]] = []
         for name in ("control", "events"):
             feed, before = self._feeds[name], self._positions[name]
             begun = before if before.keys() >= upto[name].keys() else feed.starts() | before
-            ranges = {source: (begun.get(source, 0), end) for source, end in sorted(upto[name].items())}
-            for some in feed.read(
-                {source: each for source, each in ranges.items() if each[0] < each[1]}, floor
-            ):
-                lines = [line for line in some.data.split(b"\n") if line.strip()]  # without their places
-                if len(lines) != len(some.log_time):
-                    lines = [line for _, line in some.lines()]
-                found += ((at, name, line) for at, line in zip(some.log_time.tolist(), lines, strict=True))
-        return sorted(found, key=lambda each: each[0])
+            records = cut_records(feed, begun, upto[name], floor)
+            found += ((each.log_time, name, each.record) for each in records)
+        return sorted(found, key=itemgetter(0))
 
     def _take_over(self, records: Sequence[tuple[int, str, bytes]]) -> None:
         reference = self._reference
@@ -212,7 +208,3 @@ class LiveWorld(BackgroundTask):
                 f"its windows have {looked_at:,} events, expected at most {MOST_STORED:,} for a request"
             )
         return reference.fork(groups), looked_at
-
-
-def _positions(of: dict[str, int]) -> dict[int, int]:
-    return {int(source): position for source, position in of.items()}

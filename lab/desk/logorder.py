@@ -8,7 +8,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
-from heapq import merge
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
@@ -21,14 +20,14 @@ def ordered_records(logs: Logs, name: str, before: int = MAX_TIME) -> Iterator[t
     cuts, log = _cuts(logs), logs.log(name)
     starts, ends = log.bounds()
 
-    def of_source(source: int) -> Iterator[tuple[int, int, int, bytes]]:
-        newest, read_up_to = 0, [cut.get(name, {}).get(str(source), 0) for cut in cuts]
-        for log_time, position, value in log.values(source, starts.get(source, 0), ends[source]):
-            batch = bisect_right(read_up_to, position)
-            newest = max(newest, log_time, cuts[batch].get("from", 0) if batch < len(cuts) else 0)
-            yield newest, source, position, value
+    read_up_to = {source: [cut.get(name, {}).get(str(source), 0) for cut in cuts] for source in ends}
 
-    for log_time, _, _, value in merge(*map(of_source, sorted(ends))):
+    def begun_at(source: int, position: int) -> int:
+        """When the cut with a record began."""
+        batch = bisect_right(read_up_to[source], position)
+        return cuts[batch].get("from", 0) if batch < len(cuts) else 0
+
+    for log_time, _, _, value in log.values_in_order(starts, ends, begun_at):
         if log_time >= before:
             return
         yield log_time, value

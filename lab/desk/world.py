@@ -13,6 +13,7 @@ from decimal import Decimal
 from functools import cached_property, partial
 from heapq import merge
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -279,7 +280,7 @@ class World:
         check_rules(messages, self.schema)
         control = ((log_time, True, message) for log_time, message in self._control())
         events = ((log_time, False, line) for log_time, line, _ in self._lines() if line.strip())
-        entries = merge(control, events, key=lambda entry: (entry[0], not entry[1]))
+        entries = merge(control, events, key=itemgetter(0))  # control first among equal times
         return branch_of(
             *(self.settings, entries, at, messages, lambda alert: self._said_of(alert.rule_id, alert)),
             *(top, self.reached),

@@ -6,8 +6,9 @@ A kind of log is one file with four classes: its `Log`, its `Tail`, a `Feed` for
 the `Logs` of an engine (`lab.engine.loop.ends`), whose registry names it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from heapq import merge
 from typing import Protocol
 
 from lab.logs.positions import Positions, Record
@@ -101,6 +102,25 @@ class Log(Protocol):
         with closing(self.tail(at={source: start})) as tail:
             for position, record in enumerate(tail.records(upto={source: end}), start):
                 yield record.log_time_ms, position, record.line.encode()
+
+    def values_in_order(
+        self,
+        starts: Positions,
+        ends: Positions,
+        floor: Callable[[int, int], int] = lambda source, position: 0,
+    ) -> Iterator[tuple[int, int, int, bytes]]:
+        """(log time, source, position, value) of the records between positions of all sources, in this order.
+
+        A log time is never less than those before it in its source, nor than `floor` of source and position.
+        """
+
+        def of_source(source: int) -> Iterator[tuple[int, int, int, bytes]]:
+            newest = 0
+            for log_time, position, value in self.values(source, starts.get(source, 0), ends[source]):
+                newest = max(newest, log_time, floor(source, position))
+                yield newest, source, position, value
+
+        return merge(*map(of_source, sorted(ends)))
 
     def check_topic_id(self, topic_id: str, remedy: str) -> None:
         """Raises TopicMadeAnew, with a remedy, if the log is not the one that had this id; "" is any."""

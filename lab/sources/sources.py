@@ -4,7 +4,6 @@ partition 0   ──a───────c──────e──►     of a
 partition 1   ──────b───────d─────►     never less than those before it in its partition
 """
 
-import heapq
 import json
 from abc import ABC, abstractmethod
 from array import array
@@ -139,18 +138,11 @@ class TopicSource(EventSource):
 
     def __iter__(self) -> Iterator[bytes]:
         self._partitions, self._offsets = array("q"), array("q")
-        for _, number, offset, value in heapq.merge(*map(self._partition, self._starts)):
+        for _, number, offset, value in self._log.values_in_order(self._starts, self._ends):
             self._partitions.append(number)
             self._offsets.append(offset)
             # a blank line would not count; to JSON a carriage return is what a line feed is
             yield value.replace(b"\n", b"\r") if value.strip() else b"null"
-
-    def _partition(self, number: int) -> Iterator[tuple[int, int, int, bytes]]:
-        """(log time, partition, offset, value) of each record."""
-        newest = 0
-        for log_time, offset, value in self._log.values(number, self._starts[number], self._ends[number]):
-            newest = max(newest, log_time)
-            yield newest, number, offset, value
 
     def place(self, index: int) -> str:
         """`events/3:17`."""

@@ -9,7 +9,7 @@ from lab.engine.checkpoint import ledger
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import cut
-from lab.engine.loop.cut import Mark, Planner
+from lab.engine.loop.cut import Mark, Planner, cut_records
 from lab.engine.records.decode import decode
 from lab.engine.records.feeds import FileFeed, LogLost
 from lab.logs.files import FileLog
@@ -52,6 +52,14 @@ class Planned:
                     of = records[start[log].get(str(source), 0) : end[log].get(str(source), 0)]
                     batches[-1] += [(log, source, record.log_time) for record in of]
         return batches
+
+
+def test_the_records_of_a_cut_are_in_log_order_in_whatever_order_a_feed_hands_them_over(tmp_path):
+    feed = Planned(tmp_path, [[1, 3, 3, 9], [3, 1, 4]]).logs.feed("events")
+    read = feed.read
+    feed.read = lambda ranges, floor: reversed([*read(ranges, floor)])
+    records = cut_records(feed, {0: 1}, {0: 3, 1: 3}, 2)
+    assert [(each.log_time, each.source) for each in records] == [(3, 0), (3, 0), (3, 1), (3, 1), (4, 1)]
 
 
 @pytest.mark.parametrize("name", ["events", "control"])

@@ -6,7 +6,7 @@ import pytest
 
 from lab.engine.checkpoint import ledger
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.checkpoint.ledger import Change, Ledger, load_ledger, save_ledger
+from lab.engine.checkpoint.ledger import CutRecord, Ledger, load_ledger, save_ledger
 from lab.model.deadletters import BEGINNING
 from lab.model.jsontext import LongLine
 from lab.model.rules import RuleBook
@@ -42,7 +42,7 @@ def test_a_rule_that_comes_back_joins_anew_and_the_others_stay():
 
 
 def test_it_comes_back_from_a_file_as_it_was(tmp_path):
-    folder, change = CheckpointFolder(tmp_path), Change(17, 0, "control/0:1", RULE)
+    folder, change = CheckpointFolder(tmp_path), CutRecord(17, 0, "control/0:1", RULE)
     name = save_ledger(folder, "", [change], after(RULE))
     found, changes = load_ledger(folder, name, LOGINS)
     assert (found.to_dict(), changes) == (after(RULE).to_dict(), [change])
@@ -51,7 +51,7 @@ def test_it_comes_back_from_a_file_as_it_was(tmp_path):
 def test_a_file_with_any_byte_changed_is_damaged_and_says_so(tmp_path):
     """A limit with another digit would raise other alerts."""
     folder = CheckpointFolder(tmp_path)
-    name = save_ledger(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE))
+    name = save_ledger(folder, "", [CutRecord(17, 0, "control/0:1", RULE)], after(RULE))
     whole = (folder / "rules").read(name)
     for at in range(len(whole)):
         (folder / "rules").write(name, whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
@@ -63,9 +63,9 @@ def test_a_file_with_any_byte_changed_is_damaged_and_says_so(tmp_path):
 def test_a_message_that_is_too_long_to_be_in_memory_is_answered_as_one_that_is_not(tmp_path, unit):
     raw = (unit * 10_000).encode() + b"x" * 100_000
     long = LongLine.of(len(raw), sha256(raw).hexdigest(), raw[:BEGINNING])
-    name = save_ledger(CheckpointFolder(tmp_path), "", [Change(17, 0, "control/a:1", long)], after(RULE))
+    name = save_ledger(CheckpointFolder(tmp_path), "", [CutRecord(17, 0, "control/a:1", long)], after(RULE))
     ((change,),) = load_ledger(CheckpointFolder(tmp_path), name, LOGINS)[1:]
-    answers = [RuleBook(LOGINS).apply(message) for message in (raw, long, change.message)]
+    answers = [RuleBook(LOGINS).apply(message) for message in (raw, long, change.record)]
     assert answers == answers[:1] * 3
     assert answers[0]["reason"] == f"message of {len(raw)} bytes, at most 65536 are allowed"
     assert answers[0]["bytes"] == len(raw)
@@ -73,14 +73,16 @@ def test_a_message_that_is_too_long_to_be_in_memory_is_answered_as_one_that_is_n
 
 def test_other_changes_have_another_name_so_a_plan_that_was_given_up_does_no_harm(tmp_path):
     folder = CheckpointFolder(tmp_path)
-    names = [save_ledger(folder, "", [Change(17, 0, "control/0:1", of)], after(of)) for of in (RULE, OTHER)]
+    names = [
+        save_ledger(folder, "", [CutRecord(17, 0, "control/0:1", of)], after(of)) for of in (RULE, OTHER)
+    ]
     assert len(set(names)) == 2
-    assert save_ledger(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE)) == names[0]
+    assert save_ledger(folder, "", [CutRecord(17, 0, "control/0:1", RULE)], after(RULE)) == names[0]
 
 
 def test_a_copy_goes_on_by_itself(tmp_path):
     folder = CheckpointFolder(tmp_path)
-    name = save_ledger(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE))
+    name = save_ledger(folder, "", [CutRecord(17, 0, "control/0:1", RULE)], after(RULE))
     load_ledger(folder, name, LOGINS).ledger.copy().apply(DELETE)
     assert len(load_ledger(folder, name, LOGINS).ledger.plans) == 1
 
@@ -89,7 +91,7 @@ def test_old_files_go_but_not_those_of_the_last_two_changes(tmp_path, monkeypatc
     monkeypatch.setattr(ledger, "KEPT", 2)
     folder, names = CheckpointFolder(tmp_path), [""]
     for number in range(9):
-        names.append(save_ledger(folder, names[-1], [Change(number, 0, "", RULE)], after(RULE)))
+        names.append(save_ledger(folder, names[-1], [CutRecord(number, 0, "", RULE)], after(RULE)))
         assert set(names[-2:]) - {""} <= set((folder / ledger.FOLDER).names())
     assert len((folder / ledger.FOLDER).names()) <= 4
 
@@ -122,7 +124,7 @@ def test_a_list_is_written_only_when_it_changes_and_as_long_as_a_ledger_names_it
         nonlocal name
         after = load_ledger(folder, name, LOGINS).ledger.copy()
         assert after.apply(message)["status"] == "accepted"
-        name = save_ledger(folder, name, [Change(17, 0, "", message)], after)
+        name = save_ledger(folder, name, [CutRecord(17, 0, "", message)], after)
         return set((folder / ledger.LISTS).names())
 
     first = save(b"add KR to @highrisk")

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lab.engine.checkpoint import ledger
 from lab.engine.checkpoint.ledger import Ledger
-from lab.engine.loop import task
+from lab.engine.loop import cut, task
 from lab.engine.loop.cut import Ends, Planner
 from lab.engine.records import decode
 from lab.engine.records.columns import concat_columns
@@ -76,12 +76,12 @@ def log_times_begin_anew_with_each_run_of_records():
 
 @mutant
 def changes_are_sorted_without_their_source():
-    changes = Planner._changes
+    records = cut.cut_records
 
-    def mutated(self, begun, ends, floor):
-        return sorted(changes(self, begun, ends, floor), key=lambda change: (change.log_time, -change.source))
+    def mutated(*planned):
+        return sorted(records(*planned), key=lambda change: (change.log_time, -change.source))
 
-    with patch.object(Planner, "_changes", mutated):
+    with patch.object(cut, "cut_records", mutated):
         yield
 
 

@@ -199,19 +199,19 @@ def _alerted_fields(rule: Rule, joined: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A control message as a cut has it: its effective log time in ms, its source and place, and its bytes."""
+class CutRecord:
+    """A record as a cut has it: its effective log time in ms, its source and place, and its bytes."""
 
     log_time: int
     source: int
     place: str
-    message: bytes
+    record: bytes
 
 
 def save_ledger(
     folder: CheckpointFolder,
     previous_name: str,
-    changes: list[Change],
+    changes: list[CutRecord],
     ledger: Ledger,
     oldest_needed: str | None = None,
 ) -> str:
@@ -220,7 +220,7 @@ def save_ledger(
     From time to time it removes old files, except the newest KEPT and those from `oldest_needed` on.
     """
     messages = [
-        [change.log_time, change.source, change.place, *_to_saved(change.message)] for change in changes
+        [change.log_time, change.source, change.place, *_to_saved(change.record)] for change in changes
     ]
     number = _number(previous_name) + 1
     lists = {name: _save_list(folder / LISTS, number, name, ledger) for name in ledger.book.lists}
@@ -292,7 +292,7 @@ class SavedLedger(NamedTuple):
     """A ledger, and the changes that led to it from the one before."""
 
     ledger: Ledger
-    changes: list[Change]
+    changes: list[CutRecord]
 
 
 def load_ledger(folder: CheckpointFolder, name: str, schema: Schema) -> SavedLedger:
@@ -304,7 +304,7 @@ def load_ledger(folder: CheckpointFolder, name: str, schema: Schema) -> SavedLed
 def _load(where: str, name: str, schema: Schema) -> SavedLedger:
     saved = json.loads(_read_named(where, FOLDER, name))
     changes = [
-        Change(time, source, place, _from_saved(*message))
+        CutRecord(time, source, place, _from_saved(*message))
         for time, source, place, *message in saved["messages"]
     ]
     lists = {of: SavedList(_load_list(where, file), file) for of, file in saved["lists"].items()}

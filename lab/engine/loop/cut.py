@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from lab.engine.checkpoint import lease, ledger
 from lab.engine.checkpoint.durable import CheckpointFolder
-from lab.engine.checkpoint.ledger import Change
+from lab.engine.checkpoint.ledger import CutRecord
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.records.feeds import Feed, LogLost, Positions
@@ -220,25 +220,13 @@ class Planner:
         return part
 
     def _mark(self, start: Mark, cut: int, begun: Ends, ends: Ends) -> Mark:
-        name, changes = start["ledger"], self._changes(begun.control, ends.control, start["cut"])
+        name, changes = start["ledger"], cut_records(self.control, begun.control, ends.control, start["cut"])
         if changes:
             after = ledger.load_ledger(self.checkpoint, name, self.settings.schema).ledger.copy()
             for change in changes:
-                after.apply(change.message)
+                after.apply(change.record)
             name = ledger.save_ledger(self.checkpoint, name, changes, after, self.oldest_needed_ledger)
         return _mark(cut, now_ms(), *ends, name)
-
-    def _changes(self, begun: Positions, ends: Positions, floor: int) -> list[Change]:
-        """The control messages of a cut, in log order."""
-        ranges = {
-            number: (begun.get(number, 0), end) for number, end in ends.items() if end > begun.get(number, 0)
-        }
-        changes = [
-            Change(log_time, records.source, place, message)
-            for records in (self.control.read(ranges, floor) if ranges else ())
-            for log_time, (place, message) in zip(records.log_time.tolist(), records.lines(), strict=True)
-        ]
-        return sorted(changes, key=lambda change: (change.log_time, change.source))
 
     def _check(self, begun: Ends, there: Ends, cut: int) -> None:
         """Raises LogLost if the next records of a source are gone. Readers notice records that expire later."""
@@ -320,6 +308,19 @@ class Planner:
 def mark_positions(saved: Mapping[str, int]) -> Positions:
     """The positions of a log in a mark, with integers as the numbers of the sources."""
     return {int(number): position for number, position in saved.items()}
+
+
+def cut_records(feed: Feed, begun: Positions, ends: Positions, floor: int) -> list[CutRecord]:
+    """The records of a log that a cut takes, by effective log time, then by source and place. `floor`: the cut before."""
+    ranges = {
+        source: (begun.get(source, 0), end) for source, end in ends.items() if end > begun.get(source, 0)
+    }
+    found = [
+        CutRecord(log_time, records.source, place, record)
+        for records in (feed.read(ranges, floor) if ranges else ())
+        for log_time, (place, record) in zip(records.log_time.tolist(), records.lines(), strict=True)
+    ]
+    return sorted(found, key=lambda each: (each.log_time, each.source))
 
 
 def _with_new_sources(begun: Ends, there: Ends) -> Ends:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.checkpoint.ledger import Change, Ledger
+from lab.engine.checkpoint.ledger import CutRecord, Ledger
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import COUNTS, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, distinct_whens, when_bit
@@ -53,7 +53,7 @@ class RoutedEvents(NamedTuple):
 
 
 def route_events(
-    batch: DecodedBatch, ledger: Ledger, changes: list[Change], settings: Settings
+    batch: DecodedBatch, ledger: Ledger, changes: list[CutRecord], settings: Settings
 ) -> RoutedEvents:
     """Routes a micro-batch under the rules of `ledger`; applies each change at its place in the log."""
     counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
@@ -70,7 +70,7 @@ def route_events(
             envelopes += _between(part, ledger, after, counts, settings)
             first = end
         if after < len(changes):
-            ledger.apply(changes[after].message)
+            ledger.apply(changes[after].record)
     return RoutedEvents(envelopes, counts, newest[1:])
 
 

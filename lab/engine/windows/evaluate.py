@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.engine.checkpoint.ledger import Change, Ledger, RoutePlan
+from lab.engine.checkpoint.ledger import CutRecord, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout
 from lab.engine.compiled.layout import ROW, code_stamp
@@ -138,7 +138,7 @@ class Windows:
     def evaluate(
         self,
         envelopes: Iterable[Envelope],
-        changes: Sequence[Change],
+        changes: Sequence[CutRecord],
         newest_times_ms: Sequence[Sequence[int]],
         reached_log_ms: int,
     ) -> BatchResult:
@@ -255,7 +255,7 @@ class Windows:
         return given
 
     def _change(
-        self, changes: Sequence[tuple[Change, Sequence[int]]], never: list[DueAlert]
+        self, changes: Sequence[tuple[CutRecord, Sequence[int]]], never: list[DueAlert]
     ) -> list[Acknowledgement]:
         """Carries out control messages that have no event of these stores between them; returns their acknowledgements.
 
@@ -271,7 +271,7 @@ class Windows:
         for change, newest in changes:
             never += self._advance_to(change.log_time, max(newest, default=BEFORE_ALL))
             reached_ms = min(time_reached(newest), change.log_time or layout.NO_LOG_TIME)
-            ack = self.ledger.apply(change.message)
+            ack = self.ledger.apply(change.record)
             self._end_waits(ack)
             acks.append(ack | {"place": change.place, "logTime": change.log_time})
             for kept in self.ledger.entries.values() if widest else ():
