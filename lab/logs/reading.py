@@ -1,12 +1,14 @@
 """Reads logs that others can write to: an invalid line is named and skipped."""
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from lab.logs.positions import Record
 from lab.logs.protocol import Tail
 from lab.model.formatting import escape_control_characters
+from lab.model.statuslines import parse_ack
 
 T = TypeVar("T")
 NAMED = 20
@@ -25,6 +27,24 @@ def parse_records(
             bad(record, str(error))
         else:
             yield record, value
+
+
+def new_answers(
+    acks: Tail,
+    places: Iterable[str],
+    timeout_s: float,
+    left_out: "SkippedLines",
+    check: Callable[[], object] = bool,
+) -> Iterator[dict]:
+    """The engine's answers to the control messages at some places, until each has one or the time is over. `check`: called at each look."""
+    waiting, deadline = set(places), time.monotonic() + timeout_s
+    while waiting and time.monotonic() < deadline:
+        check()
+        for _, ack in parse_records(acks.records(), parse_ack, left_out):
+            if ack.get("place") in waiting:
+                waiting.remove(ack["place"])
+                yield ack
+        time.sleep(POLL_S)
 
 
 def new_records(tail: Tail) -> Iterator[list[Record]]:

@@ -8,7 +8,6 @@ Spark numbers its micro-batches, and the log takes each number once, so a batch 
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
@@ -26,13 +25,12 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.spark.pipeline import Engine, check_spark_is_running, start
 from lab.logs.files import FileLog, join_lines
-from lab.logs.reading import POLL_S, SkippedLines, parse_records
+from lab.logs.reading import SkippedLines, new_answers, parse_records
 from lab.machine.leftovers import check_worker_python
 from lab.model.aggregates import PLACES
 from lab.model.alerts import Alert, Withdrawal, event_id_text, parse_alert_line
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import Schema
-from lab.model.statuslines import parse_ack
 from lab.model.times import EPOCH
 from lab.past.replay import check_rules
 from lab.past.rulemessages import messages_of, rule_messages
@@ -87,20 +85,14 @@ class AlertStream:
         messages = messages_of(rules)
         for message in messages:
             parse_message(message, self._schema)
-        left_out = SkippedLines()
         with closing(self.logs.log("acks").tail(new=True)) as acks:
             places = self.logs.log("control").publish(messages, [""] * len(messages))
-            answers: dict[str, dict] = {}
-            deadline = time.monotonic() + timeout_s
-            while not answers.keys() >= set(places):
-                self.check()
-                if time.monotonic() > deadline:
-                    raise TimeoutError(
-                        f"no answer within {timeout_s:g} s; the rules are queued, and the engine takes them when it reads on"
-                    )
-                found = parse_records(acks.records(), parse_ack, left_out)
-                answers |= {ack["place"]: ack for _, ack in found if "place" in ack}
-                time.sleep(POLL_S)
+            coming = new_answers(acks, places, timeout_s, SkippedLines(), self.check)
+            answers = {ack["place"]: ack for ack in coming}
+        if len(answers) < len(places):
+            raise TimeoutError(
+                f"no answer within {timeout_s:g} s; the rules are queued, and the engine takes them when it reads on"
+            )
         given = [answers[place] for place in places]
         if refused := [ack["reason"] for ack in given if ack["status"] == "rejected"]:
             raise BadRule(refused[0])

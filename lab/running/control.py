@@ -11,14 +11,13 @@ from typing import TextIO
 
 from lab.engine.loop.ends import Logs
 from lab.logs.protocol import NoLog, Tail
-from lab.logs.reading import POLL_S, SkippedLines, parse_records
+from lab.logs.reading import POLL_S, SkippedLines, new_answers, parse_records
 from lab.model.alerts import Alert, utc_text
 from lab.model.formatting import escape_control_characters, plain_text, unknown_name_message
 from lab.model.hints import condition_hints
 from lab.model.lists import EMPTY, FOREVER, MUTED
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
-from lab.model.statuslines import parse_ack
 from lab.running.target import Target
 
 SHOWN_MUTES = 5  # of a rule, beside it
@@ -138,20 +137,16 @@ def publish_and_wait_for_answers(
     acks = _tail_of_answers(logs) if timeout_s else None
     alerts = logs.existing("alerts").tail(new=True) if first_alert else None
     started, left_out = time.monotonic(), SkippedLines()
-    waiting, answers = set(control.publish(messages, keys)), []
-    while waiting and acks and time.monotonic() < started + timeout_s:
-        for _, ack in parse_records(acks.records(), parse_ack, left_out):
-            if ack.get("place") in waiting:
-                waiting.remove(ack["place"])
-                answers.append(ack)
-                print(escape_control_characters(_answer(ack)), f"({time.monotonic() - started:.2f} s)")
-                new = str(ack.get("hint", ""))  # about what only the engine knows, such as lists
-                for hint in printed_hints:
-                    new = new.replace(hint, "").strip("; ")
-                if new:
-                    print(f"hint for rule {ack.get('ruleId')}: {escape_control_characters(new)}")
-        time.sleep(POLL_S)
-    if waiting:
+    places, answers = control.publish(messages, keys), list[dict]()
+    for ack in new_answers(acks, places, timeout_s, left_out) if acks else ():
+        answers.append(ack)
+        print(escape_control_characters(_answer(ack)), f"({time.monotonic() - started:.2f} s)")
+        new = str(ack.get("hint", ""))  # about what only the engine knows, such as lists
+        for hint in printed_hints:
+            new = new.replace(hint, "").strip("; ")
+        if new:
+            print(f"hint for rule {ack.get('ruleId')}: {escape_control_characters(new)}")
+    if len(answers) < len(places):
         why = f"no answer within {timeout_s:g} s" if acks or not timeout_s else "nobody can answer yet"
         print(
             f"queued in {control}: {why}; the engine reads it once it has started, or the next `lab run` does"
