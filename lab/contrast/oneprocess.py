@@ -27,6 +27,7 @@ from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.store import RouteStore
 from lab.model.field import Id
+from lab.model.language import say
 from lab.model.reference import evaluate_log
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
@@ -56,7 +57,14 @@ class StepTiming:
         return self.events / self.seconds
 
     def __str__(self) -> str:
-        return f"{self.name}, {self.where}: {self.events:,} events in {self.seconds:.2f} s, {self.events_per_second:,.0f} a second"
+        return say(
+            "{step}, {place}: {events} events in {seconds} s, {rate} a second",
+            step=self.name,
+            place=say("one process") if self.where == "one process" else self.where,
+            events=f"{self.events:,}",
+            seconds=f"{self.seconds:.2f}",
+            rate=f"{self.events_per_second:,.0f}",
+        )
 
 
 def message(window: str = "1h", limit: int = 350) -> str:

@@ -37,6 +37,7 @@ LESSONS = [
     "03-custom-windows",
     "04-latency-of-sliding-windows",
     "05-rescaling-keyed-state",
+    "06-making-it-fast",
     "07-live",
     "08-from-data-to-policy",
     "09-attack-my-engine",

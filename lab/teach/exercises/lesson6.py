@@ -3,6 +3,7 @@
 from itertools import accumulate
 from random import Random
 
+from lab.model.language import say
 from lab.teach.judge import FunctionExercise, Mistake
 
 LONG = 2_000  # events of which one window holds half
@@ -62,9 +63,11 @@ def _walks(function) -> str:
     each = AdditionCountingInt.additions / LONG
     if each <= 8:
         return ""
-    return (
-        f"The sums are right, but each window is added up from scratch: with {LONG:,} events, half of them in a window, that took {each:,.0f} additions per event. "
-        "Each amount needs to be added once and taken away once."
+    return say(
+        "The sums are right, but each window is added up from scratch: with {events} events, half of them in a window, that took {additions} additions per event. "
+        "Each amount needs to be added once and taken away once.",
+        events=f"{LONG:,}",
+        additions=f"{each:,.0f}",
     )
 
 
@@ -160,9 +163,11 @@ EXERCISES = {
         ),
     ),
     "6.3": FunctionExercise(
-        cases=tuple(
-            ((n,), sum(map(int, oct(n)[2:])), f"{n} is {oct(n)[2:]} in base 8")
-            for n in (1, 7, 8, 9, 63, 64, 100, 128, 511, 512, 513, 2**40)
+        cases=(
+            *(((1,), 1), ((7,), 7), ((9,), 2), ((63,), 14), ((100,), 9), ((128,), 2), ((511,), 21)),
+            ((8,), 1, "eight files of the same size become one"),
+            ((64,), 1, "eight merged files become one, too"),
+            *(((512,), 1), ((513,), 2), ((2**40,), 2)),
         ),
         right=lambda n: sum(map(int, oct(n)[2:])),
         draw=lambda random, size: (random.randint(0, size * size),),
