@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from lab.model.formatting import html_with_code
-from lab.model.language import say
+from lab.model.language import current_language, say
 from lab.teach.comparing import (
     KINDS,
     correct_slips,
@@ -220,9 +220,15 @@ class FunctionExercise:
         return [*self.cases, *((arguments, self.right(*deepcopy(arguments))) for arguments in drawn)]
 
     @cached_property
-    def _known(self) -> list[list]:
-        """The answers of each typical mistake."""
-        return [self._answers(mistake.answer) for mistake in self.mistakes]
+    def _known(self) -> dict[str, list[list]]:
+        """The answers of each typical mistake, by language: an error is one, in words."""
+        return {}
+
+    def _known_answers(self) -> list[list]:
+        language = current_language()
+        if language not in self._known:
+            self._known[language] = [self._answers(mistake.answer) for mistake in self.mistakes]
+        return self._known[language]
 
     def judge(self, function: object) -> Verdict:
         """Judges a function; no function makes it raise. The first case that differs is shown."""
@@ -267,7 +273,7 @@ class FunctionExercise:
         arguments, expected, *why = case
         call = f"{name}({', '.join(map(answer_text, arguments))})"
         shown = f"{call} {describe_difference(answer, expected)}"
-        for mistake, its_answers in zip(self.mistakes, self._known):
+        for mistake, its_answers in zip(self.mistakes, self._known_answers()):
             if all(map(equal_answers, its_answers, answers)):
                 return Verdict(WRONG, f"{say(mistake.says)}\n{shown}")
         return Verdict(WRONG, shown + (f" ({say(why[0])})" if why else ""))

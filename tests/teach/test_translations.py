@@ -330,6 +330,14 @@ def test_a_verdict_on_an_unusual_answer_is_in_the_readers_language_alone(
         assert re.search(script, text) and not re.search("[A-Za-z]{2,} [A-Za-z]{2,}", text), text
 
 
+def test_a_typical_mistake_that_raises_is_known_again_in_another_language(monkeypatch):
+    exercise = exercise_of("8.3")
+    raises = next(mistake for mistake in exercise.mistakes if mistake.says.startswith("Without alerts"))
+    for language in ("ko", "zh", "en"):
+        monkeypatch.setattr(speaking, "_chosen", [language])
+        assert exercise.judge(raises.answer).text.startswith(speaking.say(raises.says))
+
+
 @pytest.mark.parametrize("name", ["3.9", "33.1"])
 def test_an_exercise_that_does_not_exist_is_named_in_the_readers_language(monkeypatch, name):
     with pytest.raises(NoExercise, match="no lesson has it") as refused:
