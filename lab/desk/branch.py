@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from lab.desk.compare import Comparison, comparison_of
 from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import Alert, parse_alert_line, utc_text
+from lab.model.colours import BLUE, GREY, ORANGE
 from lab.model.jsontext import BadRecord
 from lab.model.language import say
 from lab.model.rules import BadRule, Rule, RuleBook, parse_message
@@ -17,7 +18,6 @@ from lab.past.alertframe import withdrawn_flags
 from lab.past.fastreference import FastReference
 
 Entry = tuple[int, bool, bytes | str]  # log time, whether it is a control message, and the record
-GREY, BLUE, ORANGE = "#8A8A8A", "#0072B2", "#E69F00"  # those of the widgets
 WIDTH, TOP, GAP = 640, 30, 50  # of the picture
 MOST_DRAWN = 2_000  # alerts
 

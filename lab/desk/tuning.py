@@ -16,6 +16,7 @@ from math import floor, isqrt
 from lab.desk.labels import Labelled, RunningScore, Score
 from lab.desk.scores import EXAMPLES, examples_text, score_cells, score_header
 from lab.model.aggregates import AGGREGATES, Exact
+from lab.model.colours import GREY, PALETTE
 from lab.model.formatting import escape_control_characters, html_table, plain_text, text_table
 from lab.model.language import say
 from lab.model.operators import RELATIONS
@@ -26,7 +27,6 @@ from lab.past.backtest import Past
 FINEST, COARSEST = -12, 23  # powers of ten: of the digits that a limit may have
 SHOWN_POINTS = 12  # of the Pareto edge, in a table
 WIDTH, HEIGHT, MARGIN = 560, 280, 34  # px of the picture
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # those of the widgets
 Value = tuple[Exact, str, int]  # at an event: its id, its time
 
 
@@ -208,8 +208,8 @@ class Tuning:
             return f"{MARGIN + (WIDTH - 2 * MARGIN) * right:.1f} {HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * up:.1f}"
 
         paths = ["M" + " L".join(place(of) for _, _, of in self.edge)] if self.edge else []
-        lines = [f'<path d="{path}" stroke="#8A8A8A" stroke-width="2"/>' for path in paths]
-        for window, (rule, colour) in enumerate(zip(self.rules, COLOURS * len(self.rules))):
+        lines = [f'<path d="{path}" stroke="{GREY}" stroke-width="2"/>' for path in paths]
+        for window, (rule, colour) in enumerate(zip(self.rules, PALETTE[:6] * len(self.rules))):
             dots = dict.fromkeys(f"M{place(of)}h0" for n, _, of in self.points if n == window)
             style = f'stroke="{colour}" stroke-width="6" stroke-linecap="round"'
             lines.append(f'<path d="{"".join(dots)}" {style}/>')

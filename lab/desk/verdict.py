@@ -11,6 +11,7 @@ from typing import Any
 
 from lab.model.aggregation import Condition, MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert, utc_text
+from lab.model.colours import BLUE, GREY, ORANGE
 from lab.model.field import Id
 from lab.model.formatting import escape_control_characters, html_table, plain_text, shorten, text_table
 from lab.model.language import say
@@ -33,7 +34,6 @@ OUTCOMES = (
 )
 SHOWN_EVENTS, SHOWN_CELL, SHOWN_FIELDS = 12, 30, 4
 CHANGES = "The smallest change of each kind that gives the other verdict:"
-GREY, BLUE, ORANGE = "#8A8A8A", "#0072B2", "#E69F00"  # those of the widgets
 
 
 @dataclass(frozen=True)

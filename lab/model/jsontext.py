@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import lru_cache
@@ -47,6 +48,14 @@ class LongLine(bytes):
 def too_long(what: str, size: int, max_bytes: int) -> str:
     """The message about text of too many bytes."""
     return f"{what} of {size} bytes, at most {max_bytes} are allowed"
+
+
+def text_of_bytes(value: bytes) -> str:
+    """A value of bytes as JSON can have it: as UTF-8 if it is that, or else in base 64."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return b64encode(value).decode()
 
 
 def refuse_non_json_number(literal: str) -> None:

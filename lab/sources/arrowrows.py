@@ -6,7 +6,6 @@ Columns of numbers, texts and times are written by Arrow's own functions, all ro
 """
 
 import json
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import islice, repeat
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.model.field import Field
-from lab.model.jsontext import MAX_LINE_BYTES
+from lab.model.jsontext import MAX_LINE_BYTES, text_of_bytes
 from lab.model.schema import Schema
 from lab.model.times import NUMBERS
 
@@ -253,10 +252,7 @@ def _text(value: object) -> str:
         case Decimal():
             return f"{value:f}"
         case bytes():
-            try:
-                return json.dumps(value.decode(), ensure_ascii=False)
-            except UnicodeDecodeError:
-                return json.dumps(b64encode(value).decode())
+            return json.dumps(text_of_bytes(value), ensure_ascii=False)
         case int():
             return str(value)
     return json.dumps(value, default=str, ensure_ascii=False)

@@ -5,7 +5,6 @@ pandas, polars, pyarrow, Spark     ──► Arrow's columns ───┴──�
 """
 
 import json
-from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -15,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from lab.model.field import Field
+from lab.model.jsontext import text_of_bytes
 from lab.model.schema import Schema
 from lab.model.times import EPOCH, NUMBERS
 from lab.sources.records import TAKEN
@@ -159,10 +159,7 @@ def plain_value(value: Any) -> Any:
         case UUID():
             return str(value)
         case bytes():
-            try:
-                return value.decode()
-            except UnicodeDecodeError:
-                return b64encode(value).decode()
+            return text_of_bytes(value)
     library, name = type(value).__module__.partition(".")[0], type(value).__name__
     if _is_gap(value):
         return None

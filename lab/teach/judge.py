@@ -16,6 +16,7 @@ from html import escape
 from random import Random
 from typing import Any
 
+from lab.model.colours import GREEN, ORANGE, RED
 from lab.model.formatting import html_with_code
 from lab.model.language import current_language, say
 from lab.teach.comparing import (
@@ -46,7 +47,7 @@ from lab.teach.shrinking import shrink
 RIGHT, OPEN, WRONG = "right", "open", "wrong"
 MARKS = {RIGHT: "✓", OPEN: "…", WRONG: "✗"}
 
-COLOURS = {RIGHT: "#009E73", OPEN: "#E69F00", WRONG: "#D55E00"}
+COLOURS = {RIGHT: GREEN, OPEN: ORANGE, WRONG: RED}
 
 CODE = ";font-family:var(--jp-code-font-family,monospace)"
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from lab.model.colours import BLUE
 from lab.model.language import ENGLISH, say, speak
 
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -22,7 +23,7 @@ FIGURE = "application/vnd.plotly.v1+json"
 SAID = "This cell needs Spark or compiled packages, which a browser does not have. This is what it gave on a computer:"
 SILENT = "This cell needs Spark or compiled packages, which a browser does not have. Cells that use its names show what they gave on a computer."
 CHECK = "This exercise needs results of Spark or of compiled packages: only the lesson on a computer can check it."
-STYLE = "border-left:3px solid #0072B2;padding:2px 10px;margin:4px 0;opacity:.85"
+STYLE = f"border-left:3px solid {BLUE};padding:2px 10px;margin:4px 0;opacity:.85"
 
 
 def use_recorded_outputs(lesson: str, language: str = ENGLISH) -> None:

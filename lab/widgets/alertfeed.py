@@ -11,6 +11,7 @@ import ipywidgets as widgets
 
 from lab.model.alerts import Alert, Withdrawals, event_id_text, utc_text
 from lab.model.attributes import carried_attributes
+from lab.model.colours import PALETTE
 from lab.model.formatting import spreadsheet_cell
 from lab.model.jsontext import compact_json
 from lab.model.language import say
@@ -20,7 +21,7 @@ from lab.model.times import duration_words
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import shown, value_text
 from lab.widgets.alertwindow import AlertWindow
-from lab.widgets.look import PALETTE, figure, hide_axes_if_empty
+from lab.widgets.look import figure, hide_axes_if_empty
 from lab.widgets.panel import Panel
 from lab.widgets.table import SelectableTable
 

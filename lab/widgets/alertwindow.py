@@ -9,6 +9,7 @@ from lab.desk.world import NotFound, World
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, event_id_text, utc_text
+from lab.model.colours import BLUE, FAINT, GREY, ORANGE, PURPLE
 from lab.model.formatting import escape_control_characters
 from lab.model.group import sorted_group
 from lab.model.language import say
@@ -18,7 +19,7 @@ from lab.model.schema import Schema
 from lab.model.times import duration_words, now_ms
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import alert_facts_html, value_text
-from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence_html
+from lab.widgets.look import figure, sentence_html
 from lab.widgets.table import SelectableTable
 
 WINDOW = "{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}."

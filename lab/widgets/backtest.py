@@ -8,6 +8,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from lab.model.colours import BLUE, ORANGE
 from lab.model.hints import step_of_values
 from lab.model.language import say
 from lab.model.quantiles import percentiles
@@ -15,7 +16,7 @@ from lab.model.rules import Rule
 from lab.model.times import DAY_MS, duration_words, rounded_duration_words
 from lab.past.backtest import Aggregates, Past
 from lab.past.limits import multiples, nearest, round_limits, without_limit
-from lab.widgets.look import BLUE, ORANGE, StylesAndAccessibility, figure, hide_axes_if_empty, sentence_html
+from lab.widgets.look import StylesAndAccessibility, figure, hide_axes_if_empty, sentence_html
 from lab.widgets.slider import TextSlider
 
 WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))

@@ -10,10 +10,11 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from lab.model.colours import GREEN, GREY, ORANGE, PURPLE, RED
 from lab.model.language import say
 from lab.studio.drill import STEPS, Drill
 from lab.studio.traffic import BEGIN_MS
-from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, RED, StylesAndAccessibility, sentence_html
+from lab.widgets.look import StylesAndAccessibility, sentence_html
 
 SHOWN, STORY, ALERTS, FILES = 12, 3, 6, 8  # records of each partition, sentences, alerts, short names
 LEFT, CELL, LANE = 90, 72, 62

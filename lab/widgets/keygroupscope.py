@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import ipywidgets as widgets
 
+from lab.model.colours import ORANGE, SKY
 from lab.model.language import say
 from lab.state.placement import PLACEMENTS, Move, moves
-from lab.widgets.look import ORANGE, SKY, StylesAndAccessibility, figure, sentence_html
+from lab.widgets.look import StylesAndAccessibility, figure, sentence_html
 
 if TYPE_CHECKING:
     from lab.studio.studio import Studio

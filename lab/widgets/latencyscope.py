@@ -8,21 +8,11 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.followers.latency import PERCENTILES, STAGES
+from lab.model.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.times import now_ms
-from lab.widgets.look import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    facts_html,
-    figure,
-    hide_axes_if_empty,
-)
+from lab.widgets.look import facts_html, figure, hide_axes_if_empty
 from lab.widgets.panel import Panel
 
 if TYPE_CHECKING:

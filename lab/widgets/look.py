@@ -7,15 +7,11 @@ from pathlib import Path
 import anywidget
 import traitlets
 
+from lab.model.colours import FAINT, PALETTE
 from lab.model.formatting import escape_control_characters
 from lab.model.language import say
 from lab.widgets.figures import Figure
 
-# Okabe and Ito's palette, "Color Universal Design", 2008
-BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-SKY, PURPLE, YELLOW, GREY = "#56B4E9", "#CC79A7", "#F0E442", "#8A8A8A"
-PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)
-FAINT = "rgba(138, 138, 138, 0.25)"
 CSS = "".join(Path(__file__).with_name(name).read_text() for name in ("figure.css", "lab.css"))
 
 

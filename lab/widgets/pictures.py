@@ -10,9 +10,10 @@ from typing import Any
 
 from ipywidgets import FloatSlider, IntSlider, VBox
 
+from lab.model.colours import GREY, PALETTE, RED
 from lab.model.language import say
 from lab.widgets.figures import Figure
-from lab.widgets.look import GREY, PALETTE, RED, StylesAndAccessibility, figure
+from lab.widgets.look import StylesAndAccessibility, figure
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "x")

@@ -11,12 +11,13 @@ import ipywidgets as widgets
 
 from lab.desk.tuning import pareto
 from lab.model.alerts import event_id_text
+from lab.model.colours import BLUE, GREEN, ORANGE, PURPLE
 from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration_words
 from lab.past.typologies import DetectionCounts, LabelledPast
 from lab.stream.accounts import CASES
 from lab.widgets.figures import Figure
-from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, StylesAndAccessibility, facts_html, figure
+from lab.widgets.look import StylesAndAccessibility, facts_html, figure
 from lab.widgets.pictures import lanes
 from lab.widgets.slider import TextSlider
 

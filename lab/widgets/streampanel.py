@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
+from lab.model.colours import BLUE, ORANGE
 from lab.model.formatting import html_table
 from lab.model.language import say, translated
 from lab.model.routestats import WARNINGS, RouteTallies, bounded_route_id
-from lab.widgets.look import BLUE, ORANGE, facts_html, figure, hide_axes_if_empty, sentence_html
+from lab.widgets.look import facts_html, figure, hide_axes_if_empty, sentence_html
 from lab.widgets.panel import Panel
 from lab.widgets.slider import TextSlider
 

@@ -16,9 +16,10 @@ from lab.contrast.windows import (
     compare_window_types,
     crossing,
 )
+from lab.model.colours import BLUE, FAINT, ORANGE, RED
 from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration_words
-from lab.widgets.look import BLUE, FAINT, ORANGE, RED, StylesAndAccessibility, figure, sentence_html
+from lab.widgets.look import StylesAndAccessibility, figure, sentence_html
 
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
 # events are below 0, the lanes one above the other

@@ -105,6 +105,19 @@ def _server(command: Sequence[str], token_option: str) -> Iterator[tuple[str, st
 
 
 @contextmanager
+def room(browser: Browser, starts: bool = True, theme: str = "", **window: Any) -> Iterator["Watched"]:
+    """The control room in a page of its own, as `make room` serves it; with `starts`, its stream and engine are started."""
+    with voila() as (address, token):
+        watched = Watched(browser, **window)
+        assert "login" in watched.page.goto(address).url
+        watched.page.goto(f"{address}/?token={token}{theme and f'&theme={theme}'}")
+        if starts:
+            watched.page.locator("button:has-text('Start')").click()
+        yield watched
+        watched.page.close()
+
+
+@contextmanager
 def chromium() -> Iterator[Browser]:
     """A browser without a window. Raises RuntimeError if there is none on this machine."""
     if CHROMIUM is None:

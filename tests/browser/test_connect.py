@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from lab.engine.loop.filelogs import FileLogs
-from tests.browser.jupyter import ROOT, Watched, voila
+from tests.browser.jupyter import ROOT, room
 from tests.browser.test_pages import LATER, PROJECTOR, beside, nothing_went_wrong, panel
 
 pytestmark = pytest.mark.browser
@@ -74,10 +74,8 @@ def running(tmp_path) -> Iterator[FileLogs]:
 
 
 def test_the_room_watches_and_steers_an_engine_on_own_events(browser, running, tmp_path):
-    with voila() as (address, token):
-        watched = Watched(browser, **PROJECTOR)
+    with room(browser, starts=False, **PROJECTOR) as watched:
         page = watched.page
-        page.goto(f"{address}/?token={token}")
         page.locator("button:has-text('Connect to a running engine')").click(timeout=LATER)
         where = page.get_by_label("logs")
         where.fill(str(tmp_path / "log"))
@@ -106,4 +104,3 @@ def test_the_room_watches_and_steers_an_engine_on_own_events(browser, running, t
             "> 200", timeout=LATER
         )
         nothing_went_wrong(watched)
-        page.close()

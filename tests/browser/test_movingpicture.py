@@ -6,7 +6,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.jupyter import Watched, voila
+from tests.browser.jupyter import room
 from tests.browser.test_pages import LATER, PICTURES, PROJECTOR, beside, panel
 from tools.movingpicture import MovingPicture
 
@@ -15,11 +15,8 @@ RULE = "SUM(paymentAmount) per beneficiaryId over 10 s > 5000000"
 
 @pytest.mark.browser
 def test_a_sentence_becomes_a_rule_and_its_alert_appears(browser):
-    with voila() as (address, token):
-        watched = Watched(browser, **PROJECTOR)
+    with room(browser, **PROJECTOR) as watched:
         page = watched.page
-        page.goto(f"{address}/?token={token}")
-        page.locator("button:has-text('Start')").click(timeout=LATER)
         expect(page.locator(".lab-pulse.good")).to_be_visible(timeout=LATER)
         time.sleep(15 if PICTURES else 0)  # until the charts show something
         picture, rules, side = MovingPicture(page), panel(page, "Rules"), beside(page)
@@ -49,4 +46,3 @@ def test_a_sentence_becomes_a_rule_and_its_alert_appears(browser):
         if PICTURES:
             picture.save(PICTURES / "control-room.gif")
             assert (PICTURES / "control-room.gif").stat().st_size <= 2_000_000
-        page.close()

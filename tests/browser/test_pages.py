@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Dialog, Locator, Page, expect
 
 from tests.browser.access import grave, of_lesson
-from tests.browser.jupyter import ROOT, Watched, lab, voila
+from tests.browser.jupyter import ROOT, Watched, lab, room
 
 pytestmark = pytest.mark.browser
 PICTURES = Path(os.environ["LAB_PICTURES"]) if "LAB_PICTURES" in os.environ else None
@@ -361,13 +361,8 @@ def test_the_launcher_opens_the_room_in_jupyterlab_too(browser, jupyter):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
-    with voila() as (address, token):
-        watched = Watched(browser, **PROJECTOR)
+    with room(browser, theme="dark" if dark else "", **PROJECTOR) as watched:
         page = watched.page
-        assert "login" in page.goto(address).url
-        theme = "&theme=dark" if dark else ""
-        page.goto(f"{address}/?token={token}{theme}")
-        page.locator("button:has-text('Start')").click(timeout=LATER)
         expect(page.locator(".lab-pulse.good")).to_be_visible(timeout=LATER)
         expect(page.locator("button:has-text('Start')")).not_to_be_visible()  # folded away
         nothing_is_scrolled_for(page)
@@ -381,16 +376,12 @@ def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
         assert grave(page) == []
         the_scope_moves(page)
         nothing_went_wrong(watched)
-        page.close()
 
 
 def test_an_alert_tells_why_and_a_form_why_not(browser):
     """By keyboard; the same words as on the command line, and nothing that is typed becomes a part of the page."""
-    with voila() as (address, token):
-        watched = Watched(browser, **PROJECTOR)
+    with room(browser, **PROJECTOR) as watched:
         page = watched.page
-        page.goto(f"{address}/?token={token}")
-        page.locator("button:has-text('Start')").click(timeout=LATER)
         alerts, side = panel(page, "Alerts"), beside(page)
         fired = alerts.locator(".lab-table tr[data-key]").first
         expect(fired).to_be_visible(timeout=LATER)
@@ -420,15 +411,11 @@ def test_an_alert_tells_why_and_a_form_why_not(browser):
         assert page.locator(".lab-why b").count() == 0
         page.keyboard.press("Escape")
         nothing_went_wrong(watched)
-        page.close()
 
 
 def test_on_a_phone_the_room_is_one_column_and_what_is_chosen_takes_its_place(browser):
-    with voila() as (address, token):
-        watched = Watched(browser, **PHONE)
+    with room(browser, **PHONE) as watched:
         page = watched.page
-        page.goto(f"{address}/?token={token}")
-        page.locator("button:has-text('Start')").click(timeout=LATER)
         expect(page.locator(".lab-pulse.good")).to_be_visible(timeout=LATER)
         lefts = {panel(page, name).bounding_box()["x"] for name in ("Stream", "Rules", "Alerts", "Latency")}
         assert len(lefts) == 1 and page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -439,4 +426,3 @@ def test_on_a_phone_the_room_is_one_column_and_what_is_chosen_takes_its_place(br
         beside(page).locator(".lab-close").click()
         expect(panel(page, "Stream")).to_be_visible()
         nothing_went_wrong(watched)
-        page.close()

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
-from tests.browser.jupyter import Watched, voila
+from tests.browser.jupyter import room
 from tests.browser.test_pages import LATER, PROJECTOR, beside, panel
 
 MINUTES = float(os.environ.get("LAB_SMOOTH_MINUTES", "10"))
@@ -61,10 +61,8 @@ def a_hundred_alerts_a_second(page: Page) -> None:
 @pytest.mark.soak
 def test_the_room_stays_smooth_and_small_at_a_hundred_alerts_a_second(browser):
     me = psutil.Process()
-    with voila() as (address, token):
-        watched = Watched(browser, **PROJECTOR)
+    with room(browser, starts=False, **PROJECTOR) as watched:
         page = watched.page
-        page.goto(f"{address}/?token={token}")
         a_hundred_alerts_a_second(page)
         session = page.context.new_cdp_session(page)
         page.evaluate(WATCH)
@@ -88,4 +86,3 @@ def test_the_room_stays_smooth_and_small_at_a_hundred_alerts_a_second(browser):
         assert watched.errors == []
         assert last < first * 1.5 + 10, heaps  # nothing piles up
         assert nodes < 6_000
-        page.close()

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from lab.engine.loop.inprocess import InProcessEngine, compile_kernels
 from lab.engine.windows import shared
-from lab.engine.windows.room import memory_left_bytes
+from lab.engine.windows.memoryleft import memory_left_bytes
 from tools.bench.against import ENGINE
 from tools.bench.data import Payments, logs_of, same_window_rules
 from tools.bench.drive import Json

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lab.engine.windows.room import memory_left_bytes
+from lab.engine.windows.memoryleft import memory_left_bytes
 from lab.logs.access import file_lock, lock_file
 from lab.model.formatting import file_named_in_errors
 

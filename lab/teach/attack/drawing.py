@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import cast
 
+from lab.model.colours import BLUE, GREEN, ORANGE, RED
 from lab.model.language import say
 from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, WidthChange
-from lab.widgets.look import BLUE, GREEN, ORANGE, RED
 
 LEFT, WIDTH, ROW, TOP = 150, 560, 30, 34
 LINE = f"var(--jp-brand-color1,{BLUE})"

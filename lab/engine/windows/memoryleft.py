@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 CGROUPS = Path("/sys/fs/cgroup")
 # of a cgroup of version 2 and of version 1: the limit, what is used, and of this the pages of files, which make way
 ACCOUNTS = (
@@ -12,12 +14,8 @@ ACCOUNTS = (
 
 
 def memory_left_bytes() -> int:
-    """What processes here can still take. Where nothing says it, as on other systems than Linux: more than any machine has."""
-    try:
-        left = 1024 * _numbers(Path("/proc/meminfo"))["MemAvailable:"]
-    except (OSError, KeyError):
-        return 1 << 62
-    return min([left, *_left_in_cgroups()])
+    """What processes here can still take."""
+    return min([psutil.virtual_memory().available, *_left_in_cgroups()])
 
 
 def _left_in_cgroups() -> Iterator[int]:
