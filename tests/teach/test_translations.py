@@ -45,6 +45,7 @@ LESSONS = [
 NUMBERS = {str(int(name.partition("-")[0])) for name in LESSONS}
 COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]
 COMPLETE = {"ko": COMPLETED, "zh": COMPLETED}
+DOUBLE_PARTICLE = re.compile(r"(을\(를|를\(을|은\(는|는\(은|이\(가|가\(이|와\(과|과\(와|\(으|\(이)\)")
 HAN, WIDE = "[\u4e00-\u9fff]", "[\uff01-\uff1f\u3001\u3002]"
 kinds_of = cache(kinds_of_translatable_texts)
 UNCHINESE = re.compile(
@@ -92,6 +93,15 @@ def test_chinese_has_a_space_beside_latin_letters_and_its_own_punctuation(name):
         else:
             parts = [translations.FENCED.sub("", translation)]
         assert not [found[0] for part in parts for found in UNCHINESE.finditer(part)]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((translations.FOLDER / "ko").glob("*.po")), ids=lambda path: path.stem
+)
+def test_no_korean_sentence_leaves_the_choice_of_a_particle_to_the_reader(path):
+    """Where a value stands, no 을(를): a noun after it, or a sentence without."""
+    said = translations.read_translations("ko", path.stem).values()
+    assert not [text for text in said if DOUBLE_PARTICLE.search(text)]
 
 
 def test_what_must_be_translated_is():
