@@ -36,9 +36,11 @@ from lab.teach.learner import (
     limited_output,
     plain_value,
 )
+from lab.teach.progress import record_result
 from lab.teach.shrinking import shrink
 
 FILE = "my_engine.py"
+NAME, TITLE = "my_engine", "An engine of one's own"  # of its steps, among the exercises
 KEY_GROUPS = 16
 LOGS, LONGEST = 100, 24  # how many are tried, and the entries of the last ones
 FEWER, FEWEST = 40, 10  # of the steps that run a log several times
@@ -80,7 +82,21 @@ def check_engine(step: int, file: str | Path = FILE) -> Verdict:
     >>> check_engine(1, "nowhere.py").state
     'open'
     """
-    part, path = PARTS[step], Path(file)
+    verdict = _compare_with_reference(step, PARTS[step], Path(file))
+    record_result(f"{NAME}.{step}", verdict, "")
+    return verdict
+
+
+def engine_step_titles() -> dict[str, str]:
+    """The steps, named and described as exercises are.
+
+    >>> engine_step_titles()["my_engine.4"]
+    'What no window can reach is gone.'
+    """
+    return {NAME: TITLE} | {f"{NAME}.{step}": because for step, because in BECAUSE.items()}
+
+
+def _compare_with_reference(step: int, part: Part, path: Path) -> Verdict:
     if not path.exists():
         text = say(
             "there is no {file} in {folder}: make it (File, New, Python File) and write what this section says",
@@ -238,7 +254,8 @@ def _copies(load: Load, log: list[Entry]) -> str:
         routes = [route for route in book.routes() if passes_filter(route.filter, entry)]
         right = [{name: entry[name] for name in route.keys} for route in routes]
         if sorted(map(_in_order, got)) != sorted(map(_in_order, right)):
-            return _differs(f"copies(…{entry['transactionId']}…, {rules})", got, right)
+            shown = ", ".join(f"{rule_id}: …" for rule_id in rules)
+            return _differs(f"copies(…{entry['transactionId']}…, {{{shown}}})", got, right)
     return ""
 
 

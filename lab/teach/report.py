@@ -31,6 +31,7 @@ from lab.running.outputfile import write_output
 from lab.teach import lesson_and_exercise_titles, prediction_in_language
 from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins
 from lab.teach.judge import RIGHT, WRONG
+from lab.teach.myengine import engine_step_titles
 from lab.teach.progress import REVEAL, TRANSFER, VOTE
 from lab.teach.transfer import what_a_class_learned
 
@@ -39,6 +40,7 @@ WORST = 5  # exercises that are listed below the table
 OFTEN = 5  # wrong answers that are shown, of each exercise
 LAST = 3  # wrong answers that are shown, of a learner in an exercise
 LONGEST_NAME, LONGEST_TEXT = 60, 200  # characters
+LAST_PLACE = 10**9  # among exercises, of what has no number
 SHADES = 6
 CELL_VALUES = {"tries": attrgetter("failed_tries"), "minutes": attrgetter("minutes")}
 
@@ -155,18 +157,18 @@ def read_class_report(folder: Path) -> ClassReport:
 
 
 def tried_exercises(learners: Sequence[Learner]) -> list[str]:
-    """All exercises with an answer that somebody had checked, in the order of the lessons."""
+    """All exercises with an answer that somebody had checked, in the order of the lessons; then the steps of engines of their own."""
     return sorted({name for learner in learners for name in learner.exercises}, key=_place)
 
 
 def _place(name: str) -> tuple[tuple[int, ...], str]:
     parts = name.split(".")
-    return tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else 0 for part in parts), name
+    return tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else LAST_PLACE for part in parts), name
 
 
 def print_class_report(folder: Path, page_file: Path) -> None:
     """Prints what a class handed in as a table with its hardest exercises, and writes the page. Raises as `read_class_report`."""
-    report, titles = read_class_report(folder), lesson_and_exercise_titles()
+    report, titles = read_class_report(folder), lesson_and_exercise_titles() | engine_step_titles()
     columns, rows = class_table(report.learners)
     table = Table(title="Wrong answers and errors by lesson (–: not all solved)")
     for name in columns:

@@ -8,6 +8,7 @@ import time
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ from lab.model.language import speak
 from lab.teach import classlink, progress
 from lab.teach.classboard import board_content, board_serving
 from lab.teach.classroom import BURST, LINES, LONGEST_LINE, QUIET_S, Classroom, Refused, advice
-from lab.teach.judge import RIGHT, WRONG
+from lab.teach.judge import OPEN, RIGHT, WRONG
 
 MARKUP = '<img src=x onerror="alert(1)">\x1b[31m\u202e'
 JSON = {"Content-Type": "application/json"}
@@ -86,6 +87,37 @@ def test_what_a_notebook_checks_and_votes_is_on_the_board(board):
     lab.check("3.4", 5)
     classlink.wait_until_sent()
     assert board.room.learners()[1].exercises["3.4"].wrong_count == 1
+
+
+def test_how_far_a_learner_s_own_engine_has_got_is_on_the_board_with_what_its_last_check_said(
+    board, tmp_path
+):
+    file = tmp_path / "my_engine.py"
+    lab.join_class(board.address, board.room.code, name="Ada")
+    file.write_text("def copies(event, rules):\n    return []\n")
+    assert lab.check_engine(1, file).state == WRONG
+    assert lab.check_engine(3, file).state == OPEN
+    file.write_text((Path(__file__).with_name("my_engine.py")).read_text())
+    assert lab.check_engine(2, file).state == RIGHT
+    classlink.wait_until_sent()
+    [learner] = board.room.learners().values()
+    assert [(name, each.is_solved) for name, each in sorted(learner.exercises.items())] == [
+        *(("my_engine.1", False), ("my_engine.2", True), ("my_engine.3", False))
+    ]
+    page = shown(board)
+    assert ">my_engine An engine of one&#x27;s own</th>" in page
+    assert "gave [], expected [{&#x27;" in page and "A rejected message changes nothing." in page
+
+
+def test_learners_who_are_stuck_in_a_step_of_their_engine_are_told_of_without_a_hint(board):
+    for name in ("Ada", "Ben", "Cem"):
+        said = MARKUP if name == "Cem" else "take(payment 4) gave [], expected [[1, 4, 51]]"
+        assert sent(board, joined(board, name), state=WRONG, exercise="my_engine.3", said=said) == 200
+    assert sent(board, joined(board, "Eve"), state=WRONG, exercise="my_engine.6", said="?") == 422
+    told = [each.text for each in advice(list(board.room.learners().values()))]
+    assert len(told) == 2 and told[0].startswith("Exercise my_engine.3 Each payment has a window of its own")
+    assert told[1] == "Seen most often, 2 times: take(payment 4) gave [], expected [[1, 4, 51]]"
+    assert "<img" not in shown(board)
 
 
 def test_without_a_class_nothing_is_sent_and_a_board_that_is_gone_delays_no_cell():
