@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from lab.engine.loop.ends import LOGS
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.logs.cluster import Cluster, UnusableTopic
 from lab.logs.kafka import KafkaLog
 from lab.logs.offsets import PartitionOffsets
 from lab.logs.positions import Record
+from lab.model.enginelogs import LOGS
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import payments, to_json

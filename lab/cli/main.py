@@ -42,6 +42,7 @@ from lab.cli.options import (
 )
 from lab.logs.config import BadConfig
 from lab.machine.signals import ENDING, STOPPED
+from lab.model.enginelogs import LOGS, READ, WRITTEN
 from lab.model.formatting import escape_control_characters
 from lab.model.rules import BadRule
 from lab.running.errormessage import error_message
@@ -209,9 +210,9 @@ def _run(commands: Subparsers) -> None:
         "run",
         run,
         "run the engine on live logs until Ctrl-C",
-        """\
+        f"""\
 examples:
-  lab run --logs logs                               in logs/: events, control, alerts, shadow, acks, deadLetters, stats
+  lab run --logs logs                               in logs/: {", ".join(LOGS)}
   lab run --events in/events --rules in/rules --alerts out/alerts          the other logs go to out/
   lab run --logs kafka://127.0.0.1:9092             topics of a broker (lab broker start); missing topics are created
   lab run --events kafka://127.0.0.1:9092/transactions --alerts kafka://127.0.0.1:9092/alerts
@@ -225,13 +226,9 @@ Started again with the same checkpoint, the engine continues where it stopped: n
     add_logs_options(
         command,
         {
-            "--events": "log to read: the events",
-            "--rules": "log to read: the control messages",
-            "--alerts": "log to write: the alerts",
-            "--shadow": "log to write: the alerts of rules in state SHADOW (next to the alerts)",
-            "--acks": "log to write: an answer to each control message (next to the alerts)",
-            "--dead-letters": "log to write: bad records and what is wrong with them (next to the alerts)",
-            "--stats": "log to write: counts of each micro-batch (next to the alerts)",
+            f"--{kind.option}": f"log to {'read' if name in READ else 'write'}: {kind.holds}"
+            + " (next to the alerts)" * (name in WRITTEN and name != "alerts")
+            for name, kind in LOGS.items()
         },
     )
     command.add_argument(

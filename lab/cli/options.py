@@ -12,6 +12,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import kind_of
 from lab.logs.places import MAX_PORT
 from lab.model import schemafile
+from lab.model.enginelogs import ALL_LOGS
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import MAX_TIME, PAYMENTS, SCHEMAS, Schema
 from lab.model.times import expected_time, parse_duration_ms, time_ms
@@ -20,18 +21,6 @@ from lab.running.target import Target, Usage, locate
 Subparsers = argparse._SubParsersAction  # the object to which commands are added
 SETTINGS = Settings()
 MAX_DIGITS = 18
-LOG_OPTIONS = {
-    "events": "events",
-    "rules": "control",
-    "alerts": "alerts",
-    "shadow": "shadow",
-}  # option -> log
-LOG_OPTIONS |= {
-    "acks": "acks",
-    "dead_letters": "deadLetters",
-    "stats": "stats",
-    "restrictions": "restrictions",
-}
 RULES_FORMAT = """\
 A rule is JSON, a sentence, or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
 
@@ -275,7 +264,8 @@ def parse_log_place(text: str) -> str:
 def target_from_options(options: argparse.Namespace) -> Target:
     """The engine that the options for logs name; `--checkpoint` and `--schema` too, where a command has them."""
     given = vars(options)
-    places = {log: given[option] for option, log in LOG_OPTIONS.items() if given.get(option)}
+    named = {log: kind.option.replace("-", "_") for log, kind in ALL_LOGS.items()}
+    places = {log: given[option] for log, option in named.items() if given.get(option)}
     return locate(options.logs, places, given.get("checkpoint"), given.get("schema"), options.config)
 
 

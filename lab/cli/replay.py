@@ -17,6 +17,7 @@ from lab.cli.options import (
     settings_from_options,
 )
 from lab.logs.config import load_config
+from lab.model.enginelogs import LOGS
 from lab.model.rules import BadRule
 from lab.running.target import schema_of_events
 from lab.sources.sources import source_at
@@ -55,14 +56,12 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
     command.add_argument(
         "--out", type=Path, metavar="ALERTS", help="file to write, one alert per line (a table on the screen)"
     )
-    command.add_argument(
-        "--shadow", type=Path, metavar="FILE", help="file to write: the alerts of rules in state SHADOW"
-    )
+    command.add_argument("--shadow", type=Path, metavar="FILE", help=f"file to write: {LOGS['shadow'].holds}")
     command.add_argument(
         "--dead-letters",
         type=Path,
         metavar="FILE",
-        help="file to write: bad records and what is wrong with them",
+        help=f"file to write: {LOGS['deadLetters'].holds}",
     )
     command.add_argument(
         "--engine",

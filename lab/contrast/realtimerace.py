@@ -24,12 +24,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lab.contrast.delays import plant_bursts
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, session_with_short_batches
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import LOGS
 from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.spark.pipeline import start
 from lab.logs.positions import Record
 from lab.machine import broker
 from lab.model.alerts import Alert
+from lab.model.enginelogs import LOGS
 from lab.model.language import say
 from lab.model.rules import rule_message
 from lab.model.times import now_ms

@@ -13,7 +13,8 @@ from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import cut_records, mark_positions
-from lab.engine.loop.ends import READ, Logs
+from lab.engine.loop.ends import Logs
+from lab.model.enginelogs import READ
 from lab.model.jsontext import BadRecord
 from lab.model.routestats import RouteTallies
 from lab.model.schema import Schema

@@ -17,7 +17,7 @@ import re
 import sys
 import tomllib
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -26,23 +26,13 @@ from urllib.parse import urlsplit
 
 from lab.logs.access import NotTrusted, may_others_read, read_trusted
 from lab.logs.places import check_address
+from lab.model.enginelogs import ALL_LOGS
 from lab.model.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from lab.logs.cluster import Cluster
 
 NAME = "lab.toml"
-LOGS = (
-    "events",
-    "control",
-    "alerts",
-    "shadow",
-    "acks",
-    "deadLetters",
-    "stats",
-    "restrictions",
-    "restrictionDeadLetters",
-)
 KEYS = ("bootstrap", "topics", "client", "group", "replication", "retention")
 PEM = {f"ssl.{what}.location": f"ssl.{what}.pem" for what in ("ca", "certificate", "key")}
 _named: set[Path] = set()  # files that this process has already mentioned
@@ -208,7 +198,7 @@ def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
 
     _only(kafka, KEYS, "kafka.")
     topics = _table(kafka, "topics")
-    _only(topics, LOGS, "kafka.topics.")
+    _only(topics, ALL_LOGS, "kafka.topics.")
     topics = {log: _text(f"kafka.topics.{log}", topic, folder) for log, topic in topics.items()}
     named = kafka.get("bootstrap", [])
     addresses = [
@@ -246,7 +236,7 @@ def _table(tables: dict, name: str, where: str = "kafka.") -> dict:
     return table
 
 
-def _only(table: dict, names: tuple[str, ...], where: str) -> None:
+def _only(table: dict, names: Iterable[str], where: str) -> None:
     for name in table:
         if name not in names:
             raise BadConfig(

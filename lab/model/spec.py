@@ -10,6 +10,7 @@ from typing import Any
 
 from lab.model.alerts import Alert
 from lab.model.attributes import ATTRIBUTES, MAX_EVENT_FIELDS, carried_attributes
+from lab.model.enginelogs import LOGS
 from lab.model.field import MAX_TEXT, Field
 from lab.model.group import MAX_KEY
 from lab.model.jsonschema import (
@@ -23,7 +24,6 @@ from lab.model.jsonschema import (
     closed_object,
     object_of_named_attributes_or_null,
 )
-from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.lists import NAME
 from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_DIVIDED_BY, PLUS_OF
 from lab.model.rules import CONTROLS, MAX_KEYS, OPERATORS, STATES
@@ -31,34 +31,6 @@ from lab.model.schema import MAX_ID, MAX_TIME, Schema
 from lab.model.sentence import MAX_CONDITIONS
 from lab.model.statuslines import ALWAYS, SOMETIMES
 from lab.model.times import PATTERNS, TEXTS, expected_time
-
-LOGS = {  # name -> (does the engine send or receive it, what it is)
-    "events": (
-        "receive",
-        f"One JSON object a record, of at most {MAX_LINE_BYTES:,} bytes. What does not fit becomes a dead letter.",
-    ),
-    "control": (
-        "receive",
-        "Rules, changes of their state, commands, and changes of lists. Each is answered once on acks.",
-    ),
-    "alerts": (
-        "send",
-        "A rule that held at an event; keyed by its group. At least once on Kafka: `alertId` tells repeats.",
-    ),
-    "shadow": (
-        "send",
-        "The alerts of rules in state SHADOW; like those on alerts, for nobody but its author.",
-    ),
-    "acks": (
-        "send",
-        (
-            "The answer to a control message: accepted or rejected, with the place of the message. Also the schema of the events, "
-            "when an engine starts with another one."
-        ),
-    ),
-    "deadLetters": ("send", "A record that could not be read: why, where it stands, and its beginning."),
-    "stats": ("send", "Counts and times of a micro-batch."),
-}
 
 
 def json_schemas_by_log(schema: Schema) -> dict[str, Json]:
@@ -77,7 +49,7 @@ def json_schemas_by_log(schema: Schema) -> dict[str, Json]:
         "deadLetters": dead_letter(),
         "stats": statistics_json_schema(),
     }
-    said = {name: what for name, (_, what) in LOGS.items()}
+    said = {name: kind.said for name, kind in LOGS.items()}
     said["control"] += f" {control_message_texts(schema)}"
     return {name: {"description": said[name], **of} for name, of in made.items()}
 
@@ -90,7 +62,7 @@ def asyncapi_document(schema: Schema, version: str) -> Json:
         "info": {
             "title": f"Rules on {schema.name}",
             "version": version,
-            "description": "Two logs that the engine reads and five that it writes: Kafka topics, or folders of JSON lines.",
+            "description": "The logs that the engine reads and writes: Kafka topics, or folders of JSON lines.",
         },
         "defaultContentType": "application/json",
         "channels": {
@@ -98,8 +70,8 @@ def asyncapi_document(schema: Schema, version: str) -> Json:
             for name in LOGS
         },
         "operations": {
-            name: {"action": action, "channel": {"$ref": f"#/channels/{name}"}}
-            for name, (action, _) in LOGS.items()
+            name: {"action": kind.action, "channel": {"$ref": f"#/channels/{name}"}}
+            for name, kind in LOGS.items()
         },
         "components": {"messages": {name: {"payload": payload} for name, payload in payloads.items()}},
     }

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import READ, WRITTEN
 from lab.engine.loop.filelogs import FileLogs
 from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.deadletters import dead_letter
+from lab.model.enginelogs import READ, WRITTEN
 from lab.model.routestats import COUNTS, RouteTallies
 from lab.model.statuslines import ALERT_COUNTS
 from lab.model.times import now_ms

@@ -13,7 +13,7 @@ import nbformat
 
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import RECORD
-from lab.engine.loop.ends import LOGS
+from lab.model.enginelogs import LOGS
 from lab.teach import progress
 from lab.teach.lessons import FOLDER, build_notebook, lesson_sources, notebook_path
 

@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import WRITTEN
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark.pipeline import start
+from lab.model.enginelogs import WRITTEN
 from lab.model.reference import Reference
 from lab.state.rescale import rescale
 from tests.answers import only_answers

@@ -16,13 +16,13 @@ from lab.engine.checkpoint.ledger import FOLDER as RULES
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import epochs
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry
 from lab.engine.loop.job import Job
 from lab.engine.records.feeds import LogLost
 from lab.engine.windows import shared, statemerge
+from lab.model.enginelogs import READ
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login

@@ -22,7 +22,6 @@ from lab.engine.checkpoint.cuts import CutLog, TakenOver
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import readahead
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import compile_kernels
@@ -30,6 +29,7 @@ from lab.engine.loop.job import Job
 from lab.engine.loop.readahead import ReadAhead
 from lab.engine.windows.statefiles import StaleEpoch
 from lab.logs.index import BatchConflict
+from lab.model.enginelogs import READ
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login

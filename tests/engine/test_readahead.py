@@ -15,7 +15,6 @@ from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import epochs, readahead
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import Epoch, running_epoch
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.job import Job
@@ -23,6 +22,7 @@ from lab.engine.loop.readahead import ReadAhead
 from lab.engine.records.feeds import LogLost
 from lab.engine.spark import runner
 from lab.engine.windows import shared
+from lab.model.enginelogs import READ
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login

@@ -10,12 +10,13 @@ import pytest
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import WRITTEN, Logs
+from lab.engine.loop.ends import Logs
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.loop.restored import CheckpointRestored, check_not_restored
 from lab.engine.spark import pipeline
 from lab.logs.index import Batch, writer_id
+from lab.model.enginelogs import WRITTEN
 from lab.state.reprocess import reprocess
 from tests.studio.test_strangers import STRANGE
 from tests.topics import append, publish, topics

@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
-from lab.engine.loop.ends import LOGS
 from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.loop.kafkaoutlet import KafkaOutlet
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
@@ -20,6 +19,7 @@ from lab.logs.config import Config
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.logs.offsets import PartitionOffsets, topic_end_offsets
 from lab.logs.positions import Record
+from lab.model.enginelogs import LOGS
 from lab.model.times import DAY_MS
 from tests.topics import delete_topic, topics
 from tests.waiting import wait_until

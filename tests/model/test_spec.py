@@ -11,11 +11,12 @@ from lab.cli.main import OK, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.model.deadletters import dead_letter
+from lab.model.enginelogs import LOGS
 from lab.model.field import Field
 from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS, Schema
-from lab.model.spec import LOGS, json_schemas_by_log
+from lab.model.spec import json_schemas_by_log
 from lab.past.replay import read_rules
 from lab.sources.infer import infer
 from lab.sources.sources import source_at

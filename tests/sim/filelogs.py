@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.engine.loop.ends import READ
 from lab.engine.records import feeds
 from lab.logs import index, segments, writer
 from lab.logs.files import FileLog
 from lab.logs.index import SegmentIndex
+from lab.model.enginelogs import READ
 from tests.sim.topics import Logged
 from tests.sim.world import Context, Killed, Suspended, World
 

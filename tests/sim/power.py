@@ -21,8 +21,8 @@ from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.loop import epochs
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ
 from lab.engine.windows.shared import memory_folder
+from lab.model.enginelogs import READ
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.test_inprocess import count_rule, login

@@ -28,7 +28,6 @@ from lab.engine.checkpoint.record import (
 )
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Ends, Mark, Planner
-from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.readahead import ReadAhead
@@ -37,6 +36,7 @@ from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_singl
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.index import Batch, writer_id
+from lab.model.enginelogs import READ
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.topics import SimLogs
 from tests.sim.world import Context, Failed, Killed, Suspended, World

@@ -11,7 +11,6 @@ from lab.engine.checkpoint.record import last_saved_mark, read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import cut
 from lab.engine.loop.cut import Mark
-from lab.engine.loop.ends import READ
 from lab.engine.loop.restored import CheckpointRestored
 from lab.engine.records import decode, feeds
 from lab.engine.records.arrowjson import scan_lines
@@ -20,6 +19,7 @@ from lab.engine.windows import alertlines, arrays, statemerge, waits
 from lab.logs import writer
 from lab.logs.segments import PositionExpired
 from lab.model import horizon
+from lab.model.enginelogs import READ
 from lab.model.schema import LOGINS
 from tests.engine.oddlogs import ROWS
 from tests.engine.randomlogs import MINUTE

@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import WRITTEN
 from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.spark import pipeline
 from lab.logs.cluster import to_cluster
 from lab.logs.partitions import AT_ONCE, READING
 from lab.machine import broker
 from lab.machine.session import session
+from lab.model.enginelogs import WRITTEN
 from lab.running.run import OPTIMISING
 from tests.topics import counted
 from tests.waiting import wait_until

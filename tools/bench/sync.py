@@ -18,12 +18,12 @@ from rich.table import Table
 from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.durable import take_waited_ms
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
 from lab.engine.windows import shared
+from lab.model.enginelogs import READ
 from tools.bench.against import ENGINE
 from tools.bench.data import Payments, three_rules
 

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from lab.engine.windows.evaluate import TaskOutput
     from lab.logs.config import Config
 
-READ = ("events", "control")
-WRITTEN = ("alerts", "shadow", "acks", "deadLetters", "stats")
-LOGS = (*READ, *WRITTEN)
-COMPACTED_LOGS = ("control", "restrictions")  # as topics, they keep the last record of each key
-KEPT_LOGS = (*COMPACTED_LOGS, "acks")  # no record expires: acks say which rule a version is
 # commands that make a log, if that is not `lab run`
 MAKERS = {"events": "", "restrictions": "lab restrict run"}
 CLOCKS_MS = 60_000  # those of two hosts may differ by so much
@@ -47,7 +42,7 @@ class Outlet(Protocol):
 
 
 class Logs(Protocol):
-    """The logs of an engine, each by its name in LOGS. A kind of logs is a subclass that `KINDS` names.
+    """The logs of an engine, each by its name in `enginelogs.LOGS`. A kind of logs is a subclass that `KINDS` names.
 
     `on_this_machine`: no other machine reaches them, and a checkpoint is beside them. `excludes_others`: `lock` keeps every other
     engine from writing them. `has_transactions`: whether `transactional_outlet` delivers each cut whole.
@@ -93,7 +88,7 @@ class Logs(Protocol):
         return Path("checkpoint")
 
     def log(self, name: str) -> Log:
-        """The log `events`, `control`, `alerts`, `shadow`, `acks`, `deadLetters` or `stats`."""
+        """The log of a name in `enginelogs.LOGS`."""
 
     def log_name(self, name: str) -> str:
         """The name that the log has where it is stored."""

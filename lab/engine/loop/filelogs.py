@@ -12,10 +12,11 @@ from lab.engine.checkpoint.cuts import Cut, CutId
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lock import FolderLock, is_locked
 from lab.engine.checkpoint.record import batch_fingerprint, planned_end, runs_loop
-from lab.engine.loop.ends import KEPT_LOGS, LOGS, READ, WRITTEN, Logs, Outlet
+from lab.engine.loop.ends import Logs, Outlet
 from lab.logs.access import make_folder
 from lab.logs.files import WEEK_MS, FileLog
 from lab.logs.index import Batch
+from lab.model.enginelogs import ALL_LOGS, LOGS, READ, WRITTEN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,8 +89,8 @@ class FileLogs(Logs):
         return self.folder / "checkpoint"
 
     def log(self, name: str) -> FileLog:
-        """The log `events`, `control`, `alerts`, `shadow`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.log_folder(name), retention_ms=None if name in KEPT_LOGS else WEEK_MS)
+        """The log of a name in `enginelogs.LOGS`."""
+        return FileLog(self.log_folder(name), retention_ms=None if ALL_LOGS[name].is_kept else WEEK_MS)
 
     def log_folder(self, name: str) -> Path:
         """The folder of a log."""

@@ -15,7 +15,7 @@ from typing import Self
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark, Planner
-from lab.engine.loop.ends import READ, Logs
+from lab.engine.loop.ends import Logs
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
@@ -24,6 +24,7 @@ from lab.engine.windows import shared
 from lab.engine.windows.arrays import ROOM_AT_FIRST
 from lab.engine.windows.evaluate import TaskOutput
 from lab.model.aggregates import aggregates_of
+from lab.model.enginelogs import READ
 from lab.model.schema import LOGINS, MAX_TIME
 from lab.model.times import MINUTE_MS
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Self
 from lab.engine.checkpoint.cuts import Cut, CutId
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint, read_record, write_record
-from lab.engine.loop.ends import CLOCKS_MS, COMPACTED_LOGS, KEPT_LOGS, MAKERS, READ, WRITTEN, Logs
+from lab.engine.loop.ends import CLOCKS_MS, MAKERS, Logs
 from lab.logs.config import load_config
 from lab.logs.index import Batch, writer_id
 from lab.logs.places import KAFKA, split_kafka_place
 from lab.logs.positions import Positions
+from lab.model.enginelogs import ALL_LOGS, READ, WRITTEN
 from lab.model.statuslines import parse_stats
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class KafkaLogs(Logs):
         return self.address
 
     def log(self, name: str) -> "KafkaLog":
-        """The log `events`, `control`, `alerts`, `shadow`, `acks`, `deadLetters` or `stats`."""
+        """The log of a name in `enginelogs.LOGS`."""
         from lab.logs.kafka import KafkaLog
 
         return KafkaLog(self.cluster, self.topic(name))
@@ -142,8 +143,8 @@ class KafkaLogs(Logs):
         """Creates the topic of a log, with one partition, unless it exists. Raises NoBroker, UnusableTopic."""
         from lab.logs.kafka import COMPACTED, KEPT
 
-        config = KEPT | {"retention.ms": "-1"} if name in KEPT_LOGS else KEPT
-        self.log(name).create(1, COMPACTED if name in COMPACTED_LOGS else config)
+        config = KEPT | {"retention.ms": "-1"} if ALL_LOGS[name].is_kept else KEPT
+        self.log(name).create(1, COMPACTED if ALL_LOGS[name].is_compacted else config)
 
     def create_for_commands(self) -> None:
         """Does nothing: a topic may be mistyped."""

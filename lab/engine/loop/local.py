@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
-from lab.engine.loop.ends import READ, Logs, Outlet
+from lab.engine.loop.ends import Logs, Outlet
 from lab.engine.loop.epochs import Epoch, running_epoch
 from lab.engine.loop.job import Job, new_start_id
 from lab.engine.loop.readahead import ReadAhead
 from lab.engine.windows import shared
+from lab.model.enginelogs import READ
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from lab.engine.checkpoint import lease
 from lab.engine.checkpoint.cuts import FOLDER, Cut, CutLog, is_closed_to_tasks
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.loop.cut import Mark, Planner, mark_positions
-from lab.engine.loop.ends import READ, Outlet
+from lab.engine.loop.ends import Outlet
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.readahead import ReadAhead
 from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
 from lab.logs.access import file_lock
+from lab.model.enginelogs import READ
 from lab.model.times import now_ms
 
 BATCH_S = 600.0
