@@ -63,6 +63,7 @@ from lab.stream.datasets import dataset as dataset
 from lab.stream.player import Player as Player
 from lab.studio.demo import first_rules as first_rules
 from lab.studio.duel import judge as judge
+from lab.studio.duelbranch import duel_branch as duel_branch
 from lab.studio.duelists import duel as duel
 from lab.studio.enforcementdemo import EnforcementDemo as EnforcementDemo
 from lab.studio.studio import Studio as Studio

@@ -32,7 +32,7 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "desk": "model engine.checkpoint engine.loop stream sources past",
     "running": "model logs engine stream machine rulestore sources past",
     "followers": "model logs engine.loop machine rulestore restrict desk running",
-    "studio": "model logs engine stream machine rulestore restrict sources past running followers",
+    "studio": "model logs engine stream machine rulestore restrict sources past desk running followers",
     "cli": "model logs engine.checkpoint engine.loop state stream machine rulestore restrict sources past desk running followers studio teach",
     "contrast": "model logs engine state stream machine past running",
     "widgets": "model state stream past desk running followers studio contrast",

@@ -73,11 +73,13 @@ class DuelScore:
 def score_of(events: Sequence[Mapping[str, Any]], thefts: Mapping[int, int], refused: set[int]) -> DuelScore:
     """The score of payments in order. `thefts`: ids of those that thieves made, with the account; `refused`: ids.
 
+    An account cannot pay more than it has, whatever thieves tried.
+
     >>> payments = [{"transactionId": n, "eventTime": n * 1000, "payeeId": 7, "paymentAmount": 10} for n in range(3)]
     >>> score_of(payments, {0: 7, 2: 7}, {2})
     DuelScore(stolen=Decimal('10'), hurt=0, used=1, caught=1, catch_s=2.0)
     """
-    stolen, hurt, owners = Decimal(0), set[int](), set(thefts.values())
+    spent, hurt, owners = dict.fromkeys(thefts.values(), Decimal(0)), set[int](), set(thefts.values())
     first, caught = dict[int, int](), dict[int, float]()
     for event in events:
         number, payer, time = event["transactionId"], event["payeeId"], event["eventTime"]
@@ -88,10 +90,10 @@ def score_of(events: Sequence[Mapping[str, Any]], thefts: Mapping[int, int], ref
         first.setdefault(payer, time)
         if number in refused:
             caught.setdefault(payer, (time - first[payer]) / 1000)
-        else:
-            stolen += event["paymentAmount"]
+        elif spent[payer] + event["paymentAmount"] <= BALANCE:
+            spent[payer] += event["paymentAmount"]
     seconds = median(caught.values()) if caught else None
-    return DuelScore(stolen, len(hurt), len(first), len(caught), seconds)
+    return DuelScore(sum(spent.values(), Decimal(0)), len(hurt), len(first), len(caught), seconds)
 
 
 class DuelRound:
@@ -125,6 +127,7 @@ class DuelRound:
         self._next = next(self._customers, None)
         self.events: list[dict[str, Any]] = []  # every payment, in order
         self.alerts: list[Alert] = []
+        self.shadow_alerts: list[Alert] = []  # of rules in state SHADOW, which refuse nothing
         self.refused: set[int] = set()  # ids of payments
         self._thefts: dict[int, int] = {}  # id -> account
         self._last_thefts: list[int] = []  # their times, ms
@@ -149,6 +152,17 @@ class DuelRound:
         known = self._time_ms - 1000 * CLAIM_S
         paid = (self.events[number - 1] for number in self._thefts if number not in self.refused)
         return [event for event in paid if event["eventTime"] <= known]
+
+    def shadow_trials(self) -> dict[int, tuple[int, int]]:
+        """By rule that alerted in SHADOW: how many payments it would have refused, and how many of them are known as thefts.
+
+        Until the round is over, what owners have claimed is known.
+        """
+        known = {*self._thefts} if self.is_over else {claim["transactionId"] for claim in self.claims}
+        trials: dict[int, set[int]] = {}
+        for alert in self.shadow_alerts:
+            trials.setdefault(alert.rule_id, set()).update(refused_by([alert]))
+        return {rule_id: (len(refused), len(refused & known)) for rule_id, refused in trials.items()}
 
     @property
     def score(self) -> DuelScore:
@@ -215,7 +229,9 @@ class DuelRound:
 
     def _take_alerts(self) -> None:
         new = list(self._reference.alerts)
+        self.shadow_alerts += self._reference.shadow_alerts
         self._reference.alerts_and_withdrawals.clear()
+        self._reference.shadow_alerts.clear()
         self.alerts += new
         self.refused |= refused_by(new)
 
@@ -258,12 +274,18 @@ def judge(folder: str | Path) -> DuelScore:
     from lab.engine.loop.inprocess import InProcessEngine
 
     logs = FileLogs(Path(folder))
-    events = [PAYMENTS.events(line.encode())[0] for line in logs.log("events").read()]
     with InProcessEngine(Settings(PAYMENTS), logs) as engine:
         while engine.step():
             pass
         alerts = [line for line in map(parse_alert_line, engine.out["alerts"]) if isinstance(line, Alert)]
-    return score_of(events, _read_thefts(Path(folder, "thefts.jsonl")), refused_by(alerts))
+    return score_of(*read_round(folder), refused_by(alerts))
+
+
+def read_round(folder: str | Path) -> tuple[list[dict[str, Any]], dict[int, int]]:
+    """The payments of a round, in order, and the ids of the thefts among them, with the account. Raises ValueError, OSError."""
+    lines = FileLogs(Path(folder)).log("events").read()
+    events = [PAYMENTS.events(line.encode())[0] for line in lines]
+    return events, _read_thefts(Path(folder, "thefts.jsonl"))
 
 
 def _read_thefts(file: Path) -> dict[int, int]:

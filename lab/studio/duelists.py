@@ -31,6 +31,7 @@ class DefenderSide:
 
     def __init__(self, duel: DuelRound):
         self.tell, self.events, self.alerts = duel.tell, duel.events, duel.alerts
+        self.shadow_alerts, self.shadow_trials = duel.shadow_alerts, duel.shadow_trials
         self._duel = duel
 
     @property

@@ -20,6 +20,7 @@ from lab.past.backtest import Past
 from lab.stream.background import HAS_THREADS
 from lab.stream.simulate import START_MS, to_json
 from lab.studio.duel import SECONDS, THEFTS_A_SECOND, DuelRound, DuelScore, judge
+from lab.studio.duelbranch import duel_branch
 from lab.studio.duelists import Players, check_names
 from lab.widgets.look import StylesAndAccessibility, facts_html, sentence_html
 from lab.widgets.refreshingstatus import GOOD, WARNING, RefreshingStatus, State
@@ -29,6 +30,7 @@ from lab.widgets.table import SelectableTable
 SHOWN = 50  # of the newest alerts and claims, and answers to thieves
 THIEVES_DO = "Choose an account and a mule, and pay: at most {count} payments a second. You see whether a payment is refused, and nothing of the rules."
 DEFENDERS_DO = "Write rules: a payment at which one alerts is refused. Choose a claim to add who was paid to the list @mules, which a rule may name."
+TRY_FIRST = "A rule in SHADOW, such as 2 SHADOW: SUM(paymentAmount) per payeeId over 1 min > 500, refuses nothing: try it on customers and thieves first, then activate it."
 BY_PROGRAM = "A program plays this side: {name}."
 
 
@@ -70,7 +72,9 @@ class DuelRoom(widgets.VBox):
         self._make_thieves()
         self._make_defenders()
         sides = widgets.Tab([self.thieves, self.defenders], titles=[say("Thieves"), say("Defenders")])
-        super().__init__([head, self.facts, self.said, self.results, sides, StylesAndAccessibility()])
+        self._make_branch()
+        parts = [head, self.facts, self.said, self.results, self.other_rules, sides]
+        super().__init__([*parts, StylesAndAccessibility()])
         self.add_class("lab")
 
     def _make_thieves(self) -> None:
@@ -99,9 +103,23 @@ class DuelRoom(widgets.VBox):
         )
         self.desk = RuleDesk()
         self._desk_box = widgets.VBox([self.desk])
+        self.trials = widgets.HTML()
         known = _beside(_titled("Claims", self.claims), _titled("Alerts", self.alerts))
-        parts = [widgets.HTML(sentence_html(say(DEFENDERS_DO))), known, self._desk_box]
+        told = widgets.HTML(sentence_html(say(DEFENDERS_DO)) + sentence_html(say(TRY_FIRST)))
+        parts = [told, known, self.trials, self._desk_box]
         self.defenders = widgets.VBox(self._of_program(self._names[1]) or parts)
+
+    def _make_branch(self) -> None:
+        """What is asked after a round: the same once more, with other rules."""
+        self.rules = widgets.Textarea(rows=4, layout={"width": "100%"})
+        self.rules.add_class("lab-code")
+        self.from_s = widgets.BoundedIntText(max=self.seconds, description=say("from second"))
+        self.try_rules = widgets.Button(description=say("Try"), icon="code-fork")
+        self.try_rules.on_click(lambda _: self._branch())
+        self.branch = widgets.HTML()
+        told = widgets.HTML(f"<b>{say('The same round with other rules, one on each line')}</b>")
+        form = widgets.HBox([self.from_s, self.try_rules])
+        self.other_rules = widgets.VBox([told, self.rules, form, self.branch], layout={"display": "none"})
 
     def _of_program(self, name: str | None) -> list[widgets.Widget]:
         return [widgets.HTML(sentence_html(say(BY_PROGRAM, name=name)))] if name else []
@@ -120,7 +138,8 @@ class DuelRoom(widgets.VBox):
         self._desk_box.children = [self.desk]
         self.mule.options, self.mule.value = self.duel.mules, self.duel.mules[0]
         self.answers.rows, self.claims.rows, self.alerts.rows, self.claims.selected = [], [], [], ""
-        self.paid.value = self.said.value = self.results.value = ""
+        self.paid.value = self.said.value = self.results.value = self.branch.value = ""
+        self.other_rules.layout.display = "none"
         self.start.disabled, self.pay.disabled = True, False
         self._show_accounts()
         self.status.start()
@@ -151,7 +170,21 @@ class DuelRoom(widgets.VBox):
         items = "".join(f"<li>{escape(score.describe())}</li>" for score in self.scores)
         total = say("The bill of all rounds: {bill}", bill=f"{sum(score.bill for score in self.scores):,}")
         self.results.value = f"<ol>{items}</ol><p><b>{total}</b></p>"
+        judged = [rule for rule in duel.book.sorted() if rule.is_judged]
+        self.rules.value = "\n".join(f"{rule.rule_id}: {rule.describe()}" for rule in judged)
+        self.from_s.value, self.other_rules.layout.display = 0, None
         self.status.stop()
+
+    def _branch(self) -> None:
+        """The round that has ended, with the rules of the field from a second on."""
+        duel = self.duel
+        assert duel is not None
+        # as bytes, which name no file
+        rules = [line.encode() for line in map(str.strip, self.rules.value.splitlines()) if line]
+        try:
+            self.branch.value = duel_branch(duel.folder, rules, self.from_s.value)._repr_html_()
+        except ValueError as error:
+            self.branch.value = sentence_html(translated(str(error)), "bad")
 
     def end(self) -> None:
         """Ends the round and removes its logs, unless they are in a folder that was named."""
@@ -189,12 +222,30 @@ class DuelRoom(widgets.VBox):
             + [str(claim["payeeId"]), str(claim["beneficiaryId"]), f"{claim['paymentAmount']:,}"]
             for claim in reversed(duel.claims[-SHOWN:])
         ]
-        self.alerts.rows = [
-            [alert.alert_id, _second(alert.event_time), str(alert.rule_id)]
-            + [escape_control_characters(alert.key), plain_text(alert.aggregate)]
-            for alert in reversed(duel.alerts[-SHOWN:])
-        ]
+        self._show_alerts(duel)
         self._show_accounts()
+
+    def _show_alerts(self, duel: DuelRound) -> None:
+        """The newest alerts, those of the shadow among them, and what rules in SHADOW would have refused."""
+        rows = [(alert, str(alert.rule_id)) for alert in duel.alerts[-SHOWN:]]
+        rows += [(alert, say("{rule}, shadow", rule=alert.rule_id)) for alert in duel.shadow_alerts[-SHOWN:]]
+        rows.sort(key=lambda row: row[0].event_time)
+        self.alerts.rows = [
+            [alert.alert_id, _second(alert.event_time), rule]
+            + [escape_control_characters(alert.key), plain_text(alert.aggregate)]
+            for alert, rule in rows[: -SHOWN - 1 : -1]
+        ]
+        self.trials.value = "".join(
+            sentence_html(
+                say(
+                    "In SHADOW, rule {rule} would have refused {count} payments; {thefts} of them are known to be thefts.",
+                    rule=rule_id,
+                    count=f"{count:,}",
+                    thefts=f"{thefts:,}",
+                )
+            )
+            for rule_id, (count, thefts) in duel.shadow_trials().items()
+        )
 
     def _show_accounts(self) -> None:
         assert self.duel is not None

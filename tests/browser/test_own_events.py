@@ -87,6 +87,8 @@ def test_a_round_of_a_duel_is_played_on_both_sides_and_judged(browser, folder, s
     expect(room.get_by_text("The engine has judged the logs again: the same.")).to_be_visible(timeout=120_000)
     expect(room.get_by_text("500 stolen")).to_be_visible(timeout=120_000)
     expect(room.locator("button:has-text('Next round')")).to_be_enabled()
+    room.get_by_role("button", name="Try").click()
+    expect(room.get_by_text("With the other rules: 500.00 stolen")).to_be_visible(timeout=120_000)
     assert access.grave(page, access.OURS) == []
     assert watched.errors == [] and watched.elsewhere == []
     page.close()

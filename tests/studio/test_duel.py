@@ -5,7 +5,9 @@ from decimal import Decimal
 
 import pytest
 
+from lab.cli.main import main
 from lab.studio.duel import BALANCE, CLAIM_S, DuelRound, judge
+from lab.studio.duelbranch import duel_branch
 from lab.studio.duelists import DEFENDERS, THIEVES, DefenderSide, Players, ThiefSide, duel
 
 MESSAGES = (
@@ -97,6 +99,53 @@ def test_defenders_know_a_theft_when_it_is_claimed_and_thieves_know_no_rule(star
     assert [(claim["payeeId"], claim["paymentAmount"]) for claim in side.claims] == [(account, 100)]
     seen = {name for name in dir(thief) if not name.startswith("_")}
     assert seen == {"balances", "mules", "random", "steal"}
+
+
+def test_a_rule_in_shadow_refuses_nothing_and_says_what_it_would_have_refused(started):
+    account, mule = min(started.balances), started.mules[0]
+    rule = f"SUM(paymentAmount) per payeeId over 1 min > 100, when beneficiaryId = {mule} and payeeId = {account}"
+    started.tell(f"7 SHADOW: {rule}")
+    assert started.steal(account, mule, 100) and started.steal(account, mule, 1)
+    assert not started.refused and not started.alerts and started.shadow_trials() == {7: (1, 0)}
+    started.advance(CLAIM_S + 2)
+    assert started.shadow_trials() == DefenderSide(started).shadow_trials() == {7: (1, 1)}
+    started.tell(f"7: {rule}")
+    assert not started.steal(account, mule, 1) and started.refused == {started.alerts[-1].event_id}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A round of a program against a rule that became stricter, with a list."""
+    folder = tmp_path_factory.mktemp("duel") / "round-1"
+    with DuelRound(seed=3, seconds=60, folder=folder) as played:
+        players = Players(played, "drip")
+        played.tell(MESSAGES[0].replace("600", "900"))
+        players.advance(30)
+        played.tell(MESSAGES[0])
+        played.tell(f"add {played.mules[0]} to @mules")
+        players.advance(60)
+    return played, folder
+
+
+def test_a_round_with_other_rules_has_the_score_that_they_would_have_had(kept):
+    played, folder = kept
+    same = duel_branch(folder, [MESSAGES[0]], from_s=30.001)
+    assert same.played == same.other == played.score == judge(folder)
+    without = duel_branch(folder, ["1: SUM(paymentAmount) per payeeId over 1 min > 999999"])
+    assert without.played == played.score and without.other.caught == without.other.hurt == 0
+    assert played.score.stolen < without.other.stolen <= BALANCE * len(played.balances)
+    early = duel_branch(folder, [MESSAGES[1]])
+    assert early.other.caught > 0, "the list stays that of the round"
+    assert "With the other rules: " in early.text() and early.other.describe() in early.text()
+    with pytest.raises(ValueError, match="expected \\( after COUNT"):
+        duel_branch(folder, [MESSAGES[-1].encode()])
+
+
+def test_the_thefts_of_a_round_are_labels_for_tuning_a_rule(kept, capsys):
+    _, folder = kept
+    labels = ["--labels", str(folder / "thefts.jsonl"), "--amount", "paymentAmount"]
+    assert main(["rules", "tune", MESSAGES[0], str(folder / "events"), *labels]) == 0
+    assert "The best of these by F1: SUM(paymentAmount) per payeeId" in capsys.readouterr().out
 
 
 def test_a_folder_holds_one_round_and_a_forged_theft_is_named(tmp_path):
