@@ -58,16 +58,9 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
     )
     command.add_argument("--shadow", type=Path, metavar="FILE", help=f"file to write: {LOGS['shadow'].holds}")
     command.add_argument(
-        "--dead-letters",
-        type=Path,
-        metavar="FILE",
-        help=f"file to write: {LOGS['deadLetters'].holds}",
+        "--dead-letters", type=Path, metavar="FILE", help=f"file to write: {LOGS['deadLetters'].holds}"
     )
-    command.add_argument(
-        "--engine",
-        choices=("local", "spark", "reference"),
-        help=ENGINE,
-    )
+    command.add_argument("--engine", choices=("local", "spark", "reference"), help=ENGINE)
     command.add_argument(
         "--batches",
         type=at_least(1),

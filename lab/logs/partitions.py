@@ -6,13 +6,7 @@ from functools import cached_property
 from itertools import filterfalse, groupby
 from typing import cast
 
-from confluent_kafka import (
-    OFFSET_END,
-    Consumer,
-    KafkaError,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
 
 from lab.logs import cluster as clusters
 from lab.logs.cluster import Cluster

@@ -315,11 +315,7 @@ AGGREGATES = {
             maintained="a balanced tree of the values in order, which knows how many are below each",
         ),
         *_percentiles(1, 5, 10, 25, 75, 90, 95, 99),
-        Aggregate(
-            *("COUNT", "events", 0, len, "count"),
-            result="the number of events",
-            maintained="count",
-        ),
+        Aggregate(*("COUNT", "events", 0, len, "count"), result="the number of events", maintained="count"),
         Aggregate(
             *("COUNT_WITH_RESET", "events", 0, len, "count since"),
             resets=True,

@@ -61,12 +61,7 @@ ALL_LOGS = {
         "bad records and what is wrong with them",
         "A record that could not be read: why, where it stands, and its beginning.",
     ),
-    "stats": LogKind(
-        "send",
-        "stats",
-        "counts of each micro-batch",
-        "Counts and times of a micro-batch.",
-    ),
+    "stats": LogKind("send", "stats", "counts of each micro-batch", "Counts and times of a micro-batch."),
     "restrictions": LogKind("", "restrictions", is_kept=True, is_compacted=True),
     "restrictionDeadLetters": LogKind(""),
 }

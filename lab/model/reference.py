@@ -268,10 +268,7 @@ class Reference:
             self.muted[f"{rule.rule_id}.{rule.version}"] += 1
             return
         alert = Alert(
-            *(rule.rule_id, rule.version, key, *compared, *at),
-            group=group,
-            carried=rule.carried,
-            **more,
+            *(rule.rule_id, rule.version, key, *compared, *at), group=group, carried=rule.carried, **more
         )
         in_shadow = self.book.rules.get(rule.rule_id, rule).state == "SHADOW"
         (self.shadow_alerts if in_shadow else self.alerts_and_withdrawals).append(alert)

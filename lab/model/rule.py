@@ -12,14 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from lab.model.aggregates import Exact
-from lab.model.aggregation import (
-    SPOKE,
-    WHERE,
-    Aggregation,
-    Condition,
-    MeasuredCondition,
-    without_none,
-)
+from lab.model.aggregation import SPOKE, WHERE, Aggregation, Condition, MeasuredCondition, without_none
 from lab.model.attributes import Carries, carried_attributes
 from lab.model.conditions import quote_if_needed
 from lab.model.formatting import html_table, plain_text

@@ -15,12 +15,7 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 
 from lab.engine.compiled import layout, scan, window
-from lab.engine.compiled.groups import (
-    add_to_same_time_table,
-    find_group,
-    find_or_add_group,
-    record_reset,
-)
+from lab.engine.compiled.groups import add_to_same_time_table, find_group, find_or_add_group, record_reset
 from lab.engine.compiled.horizon import note_time, time_reached_by_events, time_reached_by_groups
 from lab.engine.compiled.layout import (
     EVENTS,
@@ -227,11 +222,7 @@ RECORDS = (layout.AGGREGATE_ROW, scan.MEMBER, scan.OBJECT, scan.FIELD)
 
 
 def _tuple(of: type, arrays: dict[str, tuple[int, int]], first_slot: int) -> Callable:
-    elements = {
-        8: types.int64,
-        4: types.int32,
-        1: types.uint8,
-    }
+    elements = {8: types.int64, 4: types.int32, 1: types.uint8}
     elements |= {each.itemsize: from_dtype(each) for each in RECORDS}
     slots, found = frame_slots(arrays, first_slot), []
     for name in of._fields:  # type: ignore[attr-defined]

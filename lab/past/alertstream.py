@@ -55,12 +55,7 @@ class AlertStream:
     """
 
     def __init__(
-        self,
-        spark: "SparkSession",
-        feed: "StreamingQuery",
-        engine: Engine,
-        logs: FileLogs,
-        schema: Schema,
+        self, spark: "SparkSession", feed: "StreamingQuery", engine: Engine, logs: FileLogs, schema: Schema
     ):
         self.feed, self.engine, self.logs = feed, engine, logs
         self._spark, self._schema = spark, schema

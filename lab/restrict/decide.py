@@ -147,8 +147,7 @@ class Decider:
             return
         if (subject := subject_of(alert, rule.keys, self._schema)) is None:
             self._bad(
-                record,
-                f"its `group` is not one of its rule, expected values of {', '.join(rule.keys)}",
+                record, f"its `group` is not one of its rule, expected values of {', '.join(rule.keys)}"
             )
             return
         start = alert.event_time if alert.log_time is None else alert.log_time

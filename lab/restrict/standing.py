@@ -237,10 +237,7 @@ def end_of(log) -> Positions:
 
 
 def apply_new_messages(
-    restrictions: Restrictions,
-    tail,
-    bad: Callable[[Record, str], None],
-    upto: Positions | None = None,
+    restrictions: Restrictions, tail, bad: Callable[[Record, str], None], upto: Positions | None = None
 ) -> None:
     """Applies the messages that a restriction log's reader has not read yet, a part of them in memory at a time.
 

@@ -59,12 +59,7 @@ def replay_to_files(
     check_rules(rules, settings.schema)
     print_repeated_rules(rules, settings.schema, sys.stderr)
     result = replay_with_progress(
-        events_place,
-        rules,
-        settings,
-        engine=engine,
-        batches=batches,
-        config_file=config_file,
+        events_place, rules, settings, engine=engine, batches=batches, config_file=config_file
     )
     written = result.alert_lines, result.shadow_lines, map(json.dumps, result.dead_letters)
     for file, lines in zip(outputs, written):
@@ -142,12 +137,7 @@ def replay_with_progress(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingRead)  # `check_not_all_dead_letters` raises an error
             result = replay(
-                source,
-                rules,
-                engine=engine,
-                settings=settings,
-                batches=batches,
-                progress=progress,
+                source, rules, engine=engine, settings=settings, batches=batches, progress=progress
             )
     for sentence in report_sentences(f"{result.events:,} records:", result.counts, result.routes):
         console.print(sentence, markup=False, soft_wrap=True)

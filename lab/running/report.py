@@ -49,10 +49,7 @@ class StatsReport:
     """What an engine did since the report began, read from its stats log; `on_stats` is called once for each line."""
 
     def __init__(
-        self,
-        stats: Log,
-        on_stats: Callable[[dict], None] | None = None,
-        left_out: SkippedLines | None = None,
+        self, stats: Log, on_stats: Callable[[dict], None] | None = None, left_out: SkippedLines | None = None
     ):
         self.left_out = left_out or SkippedLines()
         self._tail, self.total, self._on_stats = stats.tail(new=True), Counter(), on_stats

@@ -272,10 +272,7 @@ TYPOLOGIES = (
         "a program instead of a person logs in",
         "COUNT(events where device contains headless) per ip over 1 h >= 3",
         lambda w, a, n: [
-            (
-                i * MINUTE_MS,
-                w.event(3_200 + i, "login", ip=f"203.0.113.{90 + n}", device=f"headless-{n}.{i}"),
-            )
+            (i * MINUTE_MS, w.event(3_200 + i, "login", ip=f"203.0.113.{90 + n}", device=f"headless-{n}.{i}"))
             for i in range(4)
         ],
     ),

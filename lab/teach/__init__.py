@@ -14,13 +14,7 @@ from lab.model.language import ENGLISH, current_language
 from lab.model.language import say as _say
 from lab.model.language import translated as _translated
 from lab.teach import progress as _progress
-from lab.teach.judge import (
-    OPEN,
-    RIGHT,
-    FunctionExercise,
-    ValueExercise,
-    Verdict,
-)
+from lab.teach.judge import OPEN, RIGHT, FunctionExercise, ValueExercise, Verdict
 from lab.teach.learner import answer_text, function_name, limited_output, plain_value_or_failure
 from lab.teach.unruncells import note_definitions, unrun_definition
 from lab.teach.wrongcalls import describe_wrong_call

@@ -13,12 +13,7 @@ import ipywidgets as widgets
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import ATTRIBUTES, carried_attributes
 from lab.model.conditions import BadConditions
-from lab.model.examples import (
-    example_conditions,
-    example_further_conditions,
-    example_limits,
-    example_when,
-)
+from lab.model.examples import example_conditions, example_further_conditions, example_limits, example_when
 from lab.model.kinds import Carried, Text, Word
 from lab.model.language import say, translated
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
@@ -173,10 +168,7 @@ class RuleForm(widgets.VBox):
         )
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
         rare = [self.where, self.where_said, self.exclude, self.absence, self.more, self.more_said]
-        rare += [
-            self.at_most,
-            self.at_most_said,
-        ]
+        rare += [self.at_most, self.at_most_said]
         rare += [
             each for name, control in self.carried.items() for each in (control, self.carried_said[name])
         ]
@@ -260,13 +252,7 @@ class RuleForm(widgets.VBox):
                 value = rule.carries(name)
                 self.carried[name].value = "" if value is None else kind.to_control(value)
             self.event_fields.value = rule.event_fields
-            texts = (
-                self.where,
-                self.more,
-                self.at_most,
-                *self.carried.values(),
-                self.event_fields,
-            )
+            texts = (self.where, self.more, self.at_most, *self.carried.values(), self.event_fields)
             if self.exclude.value or self.absence.value or any(control.value for control in texts):
                 self.say_more.value = True
         finally:

@@ -20,11 +20,7 @@ AS_JSON = {
 
 @pytest.mark.parametrize(
     "text",
-    [
-        f"8 pause: {PASTED}",
-        json.dumps(AS_JSON),
-        "8,(pause),(beneficiaryId),,,(COUNT),(>=),(9),(10s)",
-    ],
+    [f"8 pause: {PASTED}", json.dumps(AS_JSON), "8,(pause),(beneficiaryId),,,(COUNT),(>=),(9),(10s)"],
     ids=["words", "JSON", "plain"],
 )
 def test_a_whole_rule_may_be_pasted_into_the_field_of_its_sentence(opened, text):

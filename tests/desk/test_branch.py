@@ -77,11 +77,7 @@ def test_of_finished_events_the_other_rules_begin_with_the_first_event_of_the_ti
     ids = [
         [(each.rule_id, each.event_id) for each in lane] for lane in (branch.before, branch.old, branch.new)
     ]
-    assert ids == [
-        [(1, 3), (1, 4), (1, 5)],
-        [(1, 6), (1, 7), (1, 8), (2, 8), (1, 9), (2, 9)],
-        [],
-    ]
+    assert ids == [[(1, 3), (1, 4), (1, 5)], [(1, 6), (1, 7), (1, 8), (2, 8), (1, 9), (2, 9)], []]
     assert branch.comparison.counts == {1: (0, 4, 0), 2: (0, 2, 0)}
     said = {each.alert.rule_id: each.said for each in branch.comparison.telling}
     assert said == {1: "SUM(amount) per card over 3 min > 45", 2: "The new rules have no rule 2."}

@@ -14,10 +14,7 @@ from tests.engine.randomlogs import MINUTE, Entry
 ROWS = replace(
     LOGINS,
     name="rows",
-    fields=(
-        Field("op", "string"),
-        *(replace(field, path=("after", field.name)) for field in LOGINS.fields),
-    ),
+    fields=(Field("op", "string"), *(replace(field, path=("after", field.name)) for field in LOGINS.fields)),
     taken_back="op = d",
     records="json",
 )

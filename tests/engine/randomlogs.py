@@ -301,8 +301,7 @@ def with_patterns(rng: random.Random, log: list[Entry]) -> list[Entry]:
     """The log with regular expressions in conditions of some of its rules."""
     names = ("when", "where", "filter")
     return _with_rules(
-        log,
-        lambda rule: rule | {name: rng.choice(PATTERN_WHENS) for name in names if rng.random() < 0.2},
+        log, lambda rule: rule | {name: rng.choice(PATTERN_WHENS) for name in names if rng.random() < 0.2}
     )
 
 

@@ -9,11 +9,7 @@ from lab.cli.main import FAILED, main
 from lab.engine import compiled as compiled_package
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import codecache
-from lab.engine.compiled.codecache import (
-    CodeCacheNotWritable,
-    is_window_loop_cached,
-    writable_code_cache,
-)
+from lab.engine.compiled.codecache import CodeCacheNotWritable, is_window_loop_cached, writable_code_cache
 from lab.engine.loop.inprocess import compile_kernels
 from tests.machine.test_access import as_stranger, only_root
 

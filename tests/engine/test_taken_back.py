@@ -29,17 +29,7 @@ from tests.engine.randomlogs import with_returns
 from tests.engine.test_absence import Clocked
 from tests.engine.test_statefiles import rescaled
 from tests.model.test_absence import ORDER
-from tests.model.test_taken_back import (
-    MINUTE,
-    RETURNS,
-    ROWS,
-    SUM,
-    T0,
-    event,
-    row,
-    standing,
-    withdrawn,
-)
+from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row, standing, withdrawn
 
 RULES = (
     SUM,

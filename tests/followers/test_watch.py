@@ -126,11 +126,7 @@ def test_what_did_not_come_is_said_with_the_window_of_the_rule_version(logs, tmp
     logs.log("alerts").append([replace(made, rule_version=version).to_json() for version in (1, 2, 3, 9)])
     assert main(["alerts", "--logs", str(tmp_path)]) == OK
     told = [line.split("  ")[3] for line in capsys.readouterr().out.splitlines()]
-    assert told == [
-        "nothing came within 15 min",
-        "nothing that counts came within 1 h",
-        *["0 EQUAL 0"] * 2,
-    ]
+    assert told == ["nothing came within 15 min", "nothing that counts came within 1 h", *["0 EQUAL 0"] * 2]
     # a topic that has let older messages go has fewer versions than the engine counted
     logs.log("control").append([rules[0]])
     assert main(["alerts", "--logs", str(tmp_path)]) == OK

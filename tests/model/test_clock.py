@@ -38,10 +38,7 @@ def test_it_shows_the_hour_and_the_weekday_that_a_calendar_has(time_ms, zone):
     assert (
         LocalTimePart("hour", zone).value_at(time_ms),
         LocalTimePart("weekday", zone).value_at(time_ms),
-    ) == (
-        at.hour,
-        at.isoweekday(),
-    )
+    ) == (at.hour, at.isoweekday())
 
 
 @pytest.mark.parametrize("time_ms", [-(10**13), 2 * 10**14, 253_402_300_799_999])

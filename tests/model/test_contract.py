@@ -237,7 +237,7 @@ def test_a_sequence_is_as_many_of_its_steps_as_were_taken_in_their_order():
     assert sequence(ABC, *in_order) == [(2, 1), (3, 1), (4, 2), (5, 2), (6, 3)]
     # one event is one step, also if it could be two; a window begins with the newest sequence that it has room for
     assert sequence(ABC, (1, 20, "ab"), (2, 20, "ab"), (3, 29, "c"), (4, 30, "x"), (5, 30.1, "x")) == [
-        *((1, 1), (2, 2), (3, 3), (4, 3)),
+        *((1, 1), (2, 2), (3, 3), (4, 3))
     ]
     again = [
         (1, 20, "a"),

@@ -28,10 +28,9 @@ RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "win
 def of(function: str, operator: str, limit: object) -> dict:
     """A rule on an aggregate."""
     rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
-    rule |= {
-        "events": {},
-        "steps": {"steps": "action = a, action = b, action = c"},
-    }.get(AGGREGATES[function].argument_kind, {"aggregateFieldName": "amount"})
+    rule |= {"events": {}, "steps": {"steps": "action = a, action = b, action = c"}}.get(
+        AGGREGATES[function].argument_kind, {"aggregateFieldName": "amount"}
+    )
     return rule | ({} if AGGREGATES[function].has_window else {"window": "1s"})
 
 

@@ -260,18 +260,9 @@ CASES = {
         [*each(1, "click"), *each(1, "login", after=S), *each(1, "install", after=10 * S - 1)],
         [*each(1, "click"), *each(1, "install", after=10 * S)],
     ),
-    48: (
-        each(100, "click", MIN),
-        [*each(2, "install", MIN), *each(120, "click", MIN, H)],
-    ),
-    49: (
-        [*readings(1, *[2] * 10, apart=D)],
-        [*readings(*[2] * 9, 3, *[2] * 9, apart=MIN)],
-    ),
-    50: (
-        [*readings(22.9, 24, 25.1)],
-        [*readings(23, 26, 24, 23, 27)],
-    ),
+    48: (each(100, "click", MIN), [*each(2, "install", MIN), *each(120, "click", MIN, H)]),
+    49: ([*readings(1, *[2] * 10, apart=D)], [*readings(*[2] * 9, 3, *[2] * 9, apart=MIN)]),
+    50: ([*readings(22.9, 24, 25.1)], [*readings(23, 26, 24, 23, 27)]),
     51: (
         [*each(68, "call"), *each(1, "error", after=2 * MIN)],
         [*each(69, "call"), *each(1, "error", after=2 * MIN)],
@@ -298,10 +289,7 @@ CASES = {
         readings(*[-20], *[-9] * 3, apart=5 * MIN),
         [*readings(-9, -9, apart=10 * MIN - 1), *readings(-9, -10, -9, -9, apart=5 * MIN)],
     ),
-    57: (
-        [*each(70, "call", MIN), *each(1, "call", after=77 * MIN)],
-        each(70, "call", MIN),
-    ),
+    57: ([*each(70, "call", MIN), *each(1, "call", after=77 * MIN)], each(70, "call", MIN)),
     58: (each(20, "move", 500), each(40, "move", 600)),
     59: (
         [

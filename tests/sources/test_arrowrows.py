@@ -103,11 +103,7 @@ def test_a_column_of_integers_that_has_become_one_of_doubles_is_integers_where_t
     schema = Schema("s", (Field("id", "long"), Field("at", "long")), ("id",), "at")
     batch = pa.record_batch([pa.array([7.0, None, 0.5])] * 2, ["id", "other"])
     lines = list(ArrowRows(schema, no_long_value).lines(batch))
-    assert lines == [
-        b'{"id": 7, "other": 7.0}',
-        b'{"id": null, "other": null}',
-        b'{"id": 0.5, "other": 0.5}',
-    ]
+    assert lines == [b'{"id": 7, "other": 7.0}', b'{"id": null, "other": null}', b'{"id": 0.5, "other": 0.5}']
 
 
 def test_a_long_text_that_comes_often_is_not_in_memory_once_for_each_row():

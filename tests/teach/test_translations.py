@@ -396,9 +396,4 @@ def test_heads_of_tables_are_in_the_readers_language(monkeypatch):
     assert "not yet" not in tables[5] and not re.search("[0-9] of [0-9]", tables[6])
     assert [
         button.description for button in lab.progress().children[1].children if hasattr(button, "icon")
-    ] == [
-        "새로 고침",
-        "파일 불러오기",
-        "초기화…",
-        "예, 진도를 지웁니다",
-    ]
+    ] == ["새로 고침", "파일 불러오기", "초기화…", "예, 진도를 지웁니다"]

@@ -42,10 +42,7 @@ SHOWN = (
     "annotation_text",
     "value",
 )
-RULES = {
-    "1 per 10 min",
-    'team = fraud, desk = "2, left"',
-}
+RULES = {"1 per 10 min", 'team = fraud, desk = "2, left"'}
 NO_WORDS = {"CSV", "top right", "bottom left", "row wrap"}
 # of a command, of a thread, of the report for an issue, and of a rule that is never refused
 NO_WORDS |= {" -m pip install ", "clock", " is set", "the rule above"}

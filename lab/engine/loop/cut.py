@@ -117,11 +117,7 @@ class Planner:
         return self.events.wait_for_records_of_either(events, self.control, control, timeout_s)
 
     def advance_mark(
-        self,
-        start: Mark,
-        max_records: int | None,
-        upto: Ends | None = None,
-        due_ms: int | None = None,
+        self, start: Mark, max_records: int | None, upto: Ends | None = None, due_ms: int | None = None
     ) -> Mark:
         """The end of the next cut, of about `max_records` events; `start` itself if there is nothing to read. Raises Fenced.
 

@@ -37,9 +37,7 @@ def read_and_route(job: Job, work: ReadingWork, events: Feed) -> tuple[list[Enve
     settings = job.settings
     times = {"start": work.planned_at_ms, "decode": now_ms()}
     batch = decode(
-        events.read(work.event_ranges, work.cut_bounds["from"]),
-        settings.schema,
-        settings.max_future_ms,
+        events.read(work.event_ranges, work.cut_bounds["from"]), settings.schema, settings.max_future_ms
     )
     times["route"] = now_ms()
     rules, changes = ledger.load_ledger(job.folder, work.ledger_before, settings.schema).ledger, []

@@ -53,12 +53,7 @@ SHORT_BATCHES = {
 
 
 def start(
-    spark: SparkSession,
-    logs: Logs,
-    checkpoint: Path | str,
-    settings: Settings,
-    *,
-    once: bool = False,
+    spark: SparkSession, logs: Logs, checkpoint: Path | str, settings: Settings, *, once: bool = False
 ) -> "Engine":
     """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all.
 

@@ -195,13 +195,7 @@ class Windows:
         return BatchResult(alerts, shadow, acks, stats)
 
     def _evaluate(
-        self,
-        stats: BatchStats,
-        after: int,
-        newest: int,
-        number: int,
-        seq: int,
-        envelopes: Sequence[Envelope],
+        self, stats: BatchStats, after: int, newest: int, number: int, seq: int, envelopes: Sequence[Envelope]
     ) -> Steps[tuple[StoreCounts, KeyedLines, KeyedLines, list[DueAlert], np.ndarray]]:
         """Evaluates the events of one store that lie between two control messages.
 

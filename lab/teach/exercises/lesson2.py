@@ -63,13 +63,7 @@ EXERCISES = {
         ),
     ),
     "2.2": ValueExercise(
-        right={
-            "limit": True,
-            "key": False,
-            "function": True,
-            "filter": False,
-            "pause": True,
-        },
+        right={"limit": True, "key": False, "function": True, "filter": False, "pause": True},
         because="Keys and filter define the route, and the history belongs to the route. The events of a paused rule are still stored.",
         hints=(
             "Events are stored per route, that is, per keys and filter. This rule is the only one on its route.",
@@ -77,18 +71,14 @@ EXERCISES = {
         ),
         mistakes=(
             Mistake(
-                {"key": True},
-                "Another key means another route, with other groups: its history is empty.",
+                {"key": True}, "Another key means another route, with other groups: its history is empty."
             ),
             Mistake({"filter": True}, "Adding a filter means another route: it stores different events."),
             Mistake(
                 {"function": False},
                 "The function only says what is computed from the events. The stored events stay.",
             ),
-            Mistake(
-                {"pause": False},
-                "A paused rule does not alert, but its events are still stored.",
-            ),
+            Mistake({"pause": False}, "A paused rule does not alert, but its events are still stored."),
             Mistake({"limit": False}, "The limit is only compared with the sum. The stored events stay."),
         ),
     ),
