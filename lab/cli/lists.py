@@ -13,6 +13,7 @@ from lab.cli.options import (
     add_group,
     add_logs_options,
     at_least,
+    parse_name_and_value,
     target_from_options,
 )
 from lab.model.listmessages import list_messages, mute_sentence
@@ -67,7 +68,7 @@ def add_mutes(group: Subparsers) -> None:
         command.add_argument(
             "group",
             nargs="*",
-            type=_field_and_value,
+            type=parse_name_and_value,
             metavar="FIELD=VALUE",
             help="the group: each grouping field (all groups)",
         )
@@ -82,13 +83,6 @@ def _sends(
     add_logs_options(command, LOGS_OF_LISTS)
     add_answer_timeout(command)
     return command
-
-
-def _field_and_value(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text}: expected FIELD=VALUE")
-    return name, value
 
 
 def _values(options: argparse.Namespace) -> list[str]:

@@ -1,6 +1,6 @@
 """`lab restrict`: alerts become restrictions, a service enforces them, people see and lift them."""
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from pathlib import Path
 
 from lab.cli.options import (
@@ -93,7 +93,7 @@ example:
     command.add_argument(
         "subject",
         nargs="+",
-        type=_subject,
+        type=parse_name_and_value,
         metavar="FIELD=VALUE",
         help="who, as `lab restrict list` shows it",
     )
@@ -134,10 +134,3 @@ def add_token_option(command: ArgumentParser) -> None:
         metavar="FILE",
         help="file with one token per line, one for each client (LAB_RESTRICT_TOKEN, or else the user's own file)",
     )
-
-
-def _subject(text: str) -> tuple[str, str]:
-    try:
-        return parse_name_and_value(text)
-    except ArgumentTypeError:
-        raise ArgumentTypeError(f"{text!r}, expected a field and its value, such as userId=7") from None

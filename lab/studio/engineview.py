@@ -1,8 +1,8 @@
 """An engine seen through its logs: its rules, the newest of what comes out of it, and what became of its records."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
@@ -16,7 +16,6 @@ from lab.model.statuslines import SCHEMA_STATUS, parse_ack, parse_dead_letter, p
 from lab.past.backtest import Past
 from lab.past.routehistory import RouteHistory
 from lab.running.report import StatsReport
-from lab.studio.newest import NewestItems
 
 KEPT_ALERTS, KEPT_ACKS, KEPT_LETTERS = 5_000, 200, 200
 PAST = 20_000  # records of a topic, KiB of a folder, that a room has to try rules on when it connects
@@ -25,6 +24,28 @@ ALL_DEAD = "all {records} records are dead letters: {reasons}"
 DEAD = "{letters} of {records} records are dead letters: {reasons}"
 SCHEMA = "{state}. Does the schema match the events? `lab infer` proposes one"
 REASONS = 2  # of dead letters that are shown
+
+
+class NewestItems(deque):
+    """The newest items of an endless list, for several readers that each know how far they have read.
+
+    >>> newest = NewestItems(maxlen=2)
+    >>> newest.extend("abc")
+    >>> newest.total, newest.since(0), newest.since(2)
+    (3, ['b', 'c'], ['c'])
+    """
+
+    total = 0
+
+    def extend(self, items: Iterable[Any]) -> None:
+        for item in items:
+            self.append(item)
+            self.total += 1
+
+    def since(self, position: int) -> list:
+        """The items after the first `position`, as far as they are kept."""
+        new = min(self.total - position, len(self))
+        return [self[i] for i in range(len(self) - new, len(self))]
 
 
 class EngineView:

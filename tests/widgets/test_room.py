@@ -15,7 +15,7 @@ from lab.model.schema import PAYMENTS
 from lab.past.backtest import Past
 from lab.past.routehistory import RouteHistory
 from lab.sources.infer import infer
-from lab.studio.newest import NewestItems
+from lab.studio.engineview import NewestItems
 from lab.studio.studio import Studio
 from lab.widgets import latencyscope
 from lab.widgets.alertfeed import AlertFeed
