@@ -4,7 +4,6 @@ lines ──► decode ──► columns of the newest events ──► route, e
                                                                           └──► what another limit would have raised
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,7 +16,6 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import (
     CONDITION,
     DENOMINATOR,
@@ -62,14 +60,13 @@ from lab.model.operators import RELATIONS
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
-from lab.model.when import When, filter_of_values, required_values
+from lab.model.when import filter_of_values
 from lab.past.limits import without_limit
 from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, RuleOrRoute
 
 LOW_BITS = (1 << 64) - 1
 BATCH_ROWS = 1 << 14  # that an engine reads at once
 PLACE = ":place"  # the column of row numbers; no field is called so
-RECENT = 2_000  # events in which the frequent values of a field are looked for
 
 
 @dataclass(frozen=True)
@@ -142,10 +139,8 @@ class Past(PastEvents):
     """
 
     def __init__(self, schema: Schema, at_most: int = 200_000, history: RouteHistory | None = None):
-        self.schema, self.at_most = schema, at_most
-        self.history = history or RouteHistory(Settings(schema))
+        super().__init__(schema, at_most, history)
         self._parts: list[Columns] = []
-        self.arrived = 0  # all that ever came
 
     def __len__(self) -> int:
         return sum(len(part[LOG_TIME]) for part in self._parts)
@@ -259,31 +254,14 @@ class Past(PastEvents):
             return columns["id"][rows]
         return take_rows(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
 
-    def absent_filter_values(
-        self, filter: When | None, max_values_checked: int = 20
-    ) -> list[tuple[str, Any, list[Any]]]:
-        """The values of a filter that occur in none of these events, and those that are most frequent there instead.
-
-        Checks only the first `max_values_checked` values.
-        """
-        if not self._parts:
-            return []
+    def _occurs(self, name: str, value: Any) -> bool:
         # without STATE: by it, a record that takes an event back matches every filter
         columns = {name: values for name, values in self._columns().items() if name != STATE}
-        newest = np.arange(len(self))[-RECENT:]
-        wanted = [(name, value) for name, values in required_values(filter) for value in values]
-        missing = [
-            (name, value)
-            for name, value in wanted[:max_values_checked]
-            if not len(matching_rows(columns, Route((), filter_of_values([(name, (value,))])), self.schema))
-        ]
-        frequent = {
-            name: [
-                value for value, _ in Counter(self._values(name, newest)).most_common(3) if value is not None
-            ]
-            for name in {name for name, _ in missing}
-        }
-        return [(name, value, frequent[name]) for name, value in missing]
+        route = Route((), filter_of_values([(name, (value,))]))
+        return len(matching_rows(columns, route, self.schema)) > 0
+
+    def _newest_values(self, name: str, most: int) -> list:
+        return self._values(name, np.arange(len(self))[-most:])
 
     def _routed(self, rule: Rule) -> Columns:
         """The events that come to a rule, each as the named lists were when it was logged."""

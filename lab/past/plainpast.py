@@ -1,7 +1,7 @@
 """Past events to try rules on, without NumPy and Numba: the reference evaluates them, thousands a second."""
 
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -10,7 +10,6 @@ from itertools import accumulate, islice, repeat
 from math import sqrt
 from typing import Any
 
-from lab.engine.checkpoint.settings import Settings
 from lab.model.aggregates import AGGREGATES, Exact, square_root_to_6_places
 from lab.model.aggregation import Aggregation
 from lab.model.field import Id
@@ -19,13 +18,12 @@ from lab.model.jsontext import BadRecord, compact_json
 from lab.model.keygroups import key_group_of
 from lab.model.rules import Route, Rule
 from lab.model.schema import Schema
-from lab.model.when import When, passes_filter, required_values
+from lab.model.when import passes_filter
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 from lab.past.limits import without_limit
 from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, group_of
 
-RECENT = 2_000  # events in which the frequent values of a field are looked for
 MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
 
 
@@ -95,11 +93,9 @@ class Past(PastEvents):
     """
 
     def __init__(self, schema: Schema, at_most: int = 5_000, history: RouteHistory | None = None):
-        self.schema, self.at_most = schema, at_most
-        self.history = history or RouteHistory(Settings(schema))
+        super().__init__(schema, at_most, history)
         self._events: deque[dict] = deque(maxlen=at_most)
         self._log_times: deque[int] = deque(maxlen=at_most)
-        self.arrived = 0  # all that ever came
 
     def __len__(self) -> int:
         return len(self._events)
@@ -173,25 +169,11 @@ class Past(PastEvents):
         dropped = int(len(self._events) * max(0, 1 - MOST_STEPS / max(steps, 1)))
         return list(islice(zip(self._events, self._log_times), dropped, None))
 
-    def absent_filter_values(
-        self, filter: When | None, max_values_checked: int = 20
-    ) -> list[tuple[str, Any, list[Any]]]:
-        """The values of a filter that occur in none of these events, and those that are most frequent there instead.
+    def _occurs(self, name: str, value: Any) -> bool:
+        return any(event[name] == value for event in self._events)
 
-        Checks only the first `max_values_checked` values.
-        """
-        if not self._events:
-            return []
-        wanted = [(name, value) for name, values in required_values(filter) for value in values][
-            :max_values_checked
-        ]
-        missing = [(name, value) for name, value in wanted if all(e[name] != value for e in self._events)]
-        newest = list(self._events)[-RECENT:]
-        frequent = {
-            name: [value for value, _ in Counter(e[name] for e in newest).most_common(3) if value is not None]
-            for name in {name for name, _ in missing}
-        }
-        return [(name, value, frequent[name]) for name, value in missing]
+    def _newest_values(self, name: str, most: int) -> list:
+        return [event[name] for event in self._events][-most:]
 
     def rows_of(self, event_id: Id, event_time: int | None = None) -> list[int]:
         schema = self.schema

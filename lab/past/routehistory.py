@@ -6,7 +6,7 @@ events of a key-group ──► Replay ──► what became of each in its grou
 
 import warnings
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,12 +22,14 @@ from lab.model.lists import MUTED, NamedList
 from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import MAX_TIME, Schema
-from lab.model.when import list_names, passes_filter, with_lists
+from lab.model.when import When, list_names, passes_filter, required_values, with_lists
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 from lab.sources.rows import RowSource, check_rows, is_table, source_of
 
 FORGET_AT = 1_000  # changes of rules
+RECENT = 2_000  # events in which the frequent values of a field are looked for
+MOST_CHECKED = 20  # values of a filter
 RuleOrRoute = TypeVar("RuleOrRoute", Rule, Route)
 
 
@@ -150,8 +152,13 @@ def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> boo
 class PastEvents(ABC):
     """What the two implementations of past events, with and without NumPy, have in common."""
 
-    schema: Schema
-    history: RouteHistory
+    def __init__(self, schema: Schema, at_most: int, history: RouteHistory | None):
+        self.schema, self.at_most = schema, at_most
+        self.history = history or RouteHistory(Settings(schema))
+        self.arrived = 0  # all that ever came
+
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     def add(self, lines: Any, log_times: Sequence[int] | None = None) -> int:
         """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
@@ -198,6 +205,30 @@ class PastEvents(ABC):
     @abstractmethod
     def newest_event_times_before(self, log_time: int) -> list[int]:
         """Those of the whole log before a log time, as `Reference.newest_of_log`."""
+
+    def absent_filter_values(self, filter: When | None) -> list[tuple[str, Any, list[Any]]]:
+        """The values of a filter that occur in none of these events, and those that are most frequent there instead.
+
+        Checks only the first `MOST_CHECKED` values.
+        """
+        if not len(self):
+            return []
+        wanted = [(name, value) for name, values in required_values(filter) for value in values]
+        missing = [each for each in wanted[:MOST_CHECKED] if not self._occurs(*each)]
+        newest = {name: Counter(self._newest_values(name, RECENT)) for name in {name for name, _ in missing}}
+        frequent = {
+            name: [each for each, _ in counted.most_common(3) if each is not None]
+            for name, counted in newest.items()
+        }
+        return [(name, value, frequent[name]) for name, value in missing]
+
+    @abstractmethod
+    def _occurs(self, name: str, value: Any) -> bool:
+        """Whether a field has a value in any of the events in memory, as a filter sees it."""
+
+    @abstractmethod
+    def _newest_values(self, name: str, most: int) -> list:
+        """The values of a field in the newest events."""
 
     def _arrived_in_window(
         self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
