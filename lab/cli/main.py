@@ -320,6 +320,7 @@ def _rules(commands: Subparsers) -> None:
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
 
     listscli.add_mutes(group)
+    rulestorecli.add_approve(group)
     _shows_rules(group)
 
 

@@ -111,6 +111,39 @@ def _db(commands: Subparsers) -> None:
     what = "folder for the users' passwords, one file each (passwords)"
     command.add_argument("--passwords", type=Path, default=Path("passwords"), metavar="FOLDER", help=what)
 
+    help = "ask, or no longer ask, that another user approves each edit of a rule"
+    command = add_command(group, "two-persons", _two_persons, help, schema=False)
+    command.add_argument("required", choices=("on", "off"), help="whether edits wait for approval")
+    add_store_option(command, required=True)
+
+
+def add_approve(group: Subparsers) -> None:
+    """Adds `lab rules approve` to the commands of rules."""
+    command = add_command(
+        group,
+        "approve",
+        lambda options: import_storedrules().approve_proposal(open_rule_store(options), options.proposal),
+        "approve an edit that another user of --store proposed",
+    )
+    command.add_argument(
+        "proposal", type=int, metavar="N", help="the proposal, as `lab rules list --store` numbers it"
+    )
+    add_store_option(command, required=True)
+
+
+def _two_persons(options: Namespace) -> None:
+    from lab.rulestore.store import RuleStore
+
+    RuleStore(options.store, PAYMENTS).require_two_persons(options.required == "on")
+    print(
+        f"two persons: {options.required}; "
+        + (
+            "each edit waits until another user approves it"
+            if options.required == "on"
+            else "edits need no approval"
+        )
+    )
+
 
 def _start(options: Namespace) -> None:
     from lab.rulestore.create import grant_rights

@@ -7,7 +7,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from lab.rulestore.constraints import checks
 from lab.rulestore.databases import check_columns
-from lab.rulestore.tables import METADATA, RULE_STORE, RULES
+from lab.rulestore.tables import METADATA, RULE_CHANGES, RULE_STORE, RULES
 from lab.rulestore.triggers import GRANTS, POSTGRESQL_TRIGGERS, SQLITE_TRIGGERS, STATUS_VIEW
 
 for _check in checks():
@@ -36,7 +36,8 @@ def create_tables(engine: Engine) -> None:
     user, name = engine.url.username, engine.url.database
     owner = "any command with its owner's --store does, say `lab cdc status`"
     if inspect(engine).has_table(RULE_STORE.name):
-        check_columns(engine, RULES, "rule store")
+        for table in (RULES, RULE_CHANGES, RULE_STORE):
+            check_columns(engine, table, "rule store")
         return
     try:
         with engine.begin() as connection:

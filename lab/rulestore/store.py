@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
+from sqlalchemy.exc import DBAPIError
 
 from lab.model.attributes import stored_attributes
 from lab.model.formatting import escape_control_characters, expected_message
@@ -20,7 +21,15 @@ from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.rulestore.create import create_tables
 from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
-from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES
+from lab.rulestore.tables import (
+    RULE_ANSWERS,
+    RULE_CAPTURES,
+    RULE_CHANGES,
+    RULE_PROPOSALS,
+    RULE_STATUS,
+    RULE_STORE,
+    RULES,
+)
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)  # and texts, whose brackets are none
 EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfile=…"
@@ -35,6 +44,8 @@ class RuleChange:
     row: Mapping[str, object]
     changed_by: str = ""
     changed_at: datetime | None = None
+    approved_by: str | None = None
+    approved_at: datetime | None = None
 
 
 class RuleStore:
@@ -102,6 +113,43 @@ class RuleStore:
             if not connection.execute(edit.values(values | {"changed_by": by or getpass.getuser()})).rowcount:
                 raise BadRule(expected_message("ruleId", rule_id, f"a rule of {self} that is not disabled"))
 
+    # -- the approval of edits by another user
+
+    def require_two_persons(self, required: bool) -> None:
+        """Whether each edit, from now on, waits until another user approves it. Only the owner may say so. Raises ValueError for SQLite."""
+        if self.url.get_backend_name() == "sqlite":
+            raise ValueError(
+                "a SQLite file has no users, so it cannot tell two persons apart: keep the rules in PostgreSQL (`lab db start`)"
+            )
+        with self.engine.begin() as connection:
+            connection.execute(update(RULE_STORE).values(two_persons=required))
+
+    def proposals(self, rule_id: int) -> list[RuleChange]:
+        """The edits of a rule that wait for approval, oldest first; their numbers are those of proposals."""
+        columns = RULE_PROPOSALS.c
+        wanted = (
+            columns.proposal_id,
+            columns.rule_id,
+            columns.rule,
+            columns.proposed_by,
+            columns.proposed_at,
+        )
+        query = select(*wanted).where(columns.rule_id == rule_id).order_by(columns.proposal_id)
+        with self.engine.connect() as connection:
+            return [RuleChange(*row) for row in connection.execute(query)]
+
+    def approve(self, proposal_id: int) -> None:
+        """Makes a proposal a change, as the connected user. Raises BadRule if this user may not, or if it does not wait."""
+        if self.url.get_backend_name() == "sqlite":
+            raise BadRule(f"no proposal {proposal_id} waits for approval: edits in SQLite need none")
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(text("SELECT lab_approve(:number)"), {"number": proposal_id})
+        except DBAPIError as error:
+            if getattr(error.orig, "pgcode", "") != "P0001":  # what the function itself raises
+                raise
+            raise BadRule(str(error.orig).splitlines()[0]) from None
+
     # -- what is there
 
     def rows(self) -> list[dict[str, Any]]:
@@ -130,7 +178,12 @@ class RuleStore:
     def _changes(self, condition, at_most: int | None = None) -> list[RuleChange]:
         columns = RULE_CHANGES.c
         wanted = (columns.change_id, columns.rule_id, columns.rule, columns.changed_by, columns.changed_at)
-        query = select(*wanted).where(condition).order_by(columns.change_id).limit(at_most)
+        query = (
+            select(*wanted, columns.approved_by, columns.approved_at)
+            .where(condition)
+            .order_by(columns.change_id)
+            .limit(at_most)
+        )
         with self.engine.connect() as connection:
             return [RuleChange(*row) for row in connection.execute(query)]
 

@@ -2,6 +2,7 @@
 
     rules           a row for each rule; `disabled` is how a rule is deleted
     rule_changes    its history, written by triggers in the transaction of the edit: who, when, the row after it
+    rule_proposals  edits that wait for another user's approval, if the store asks for two persons
     rule_answers    the result of a rule's last change; the view `rule_status` shows it next to the rule
     rule_captures   the control logs that changes go to, and how far each has got
 
@@ -12,6 +13,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     DateTime,
     Identity,
@@ -68,6 +70,19 @@ RULE_CHANGES = Table(
     Column("changed_at", DateTime(timezone=True), nullable=False),
     Column("changed_by", String(200), nullable=False),
     Column("rule", DOCUMENT, nullable=False),  # the row after the change
+    Column("approved_by", String(200)),  # if the store asks for two persons
+    Column("approved_at", DateTime(timezone=True)),
+    CheckConstraint("approved_by <> changed_by", name="approved_by is another user than changed_by"),
+    sqlite_autoincrement=True,
+)
+RULE_PROPOSALS = Table(
+    "rule_proposals",
+    METADATA,
+    Column("proposal_id", BIG, Identity(always=True), primary_key=True),
+    Column("rule_id", BIG, nullable=False, index=True),
+    Column("proposed_at", DateTime(timezone=True), nullable=False),
+    Column("proposed_by", String(200), nullable=False),
+    Column("rule", DOCUMENT, nullable=False),  # the row after the edit
     sqlite_autoincrement=True,
 )
 RULE_ANSWERS = Table(
@@ -92,4 +107,11 @@ RULE_STATUS = Table(  # a view
     Column("version_in_force", BIG),
     Column("status", Text),
 )
-RULE_STORE = Table("rule_store", METADATA, Column("identity", String(20), primary_key=True))
+RULE_STORE = Table(
+    "rule_store",
+    METADATA,
+    Column("identity", String(20), primary_key=True),
+    # whether another user must approve each edit
+    Column("two_persons", Boolean, nullable=False, server_default=false()),
+    CheckConstraint("NOT two_persons", name="two_persons needs PostgreSQL").ddl_if(dialect="sqlite"),
+)

@@ -37,6 +37,10 @@ def change_rule_state(store: RuleStore, rule_id: int, state: str, timeout_s: flo
 
 def _wait(store: RuleStore, waiting: set[int], started: float, timeout_s: float) -> None:
     """Waits for the engine's answers to changes of rules, if changes are captured."""
+    for row in store.rows():
+        if row["rule_id"] in waiting and row["status"].startswith("waits for approval"):
+            waiting.remove(row["rule_id"])
+            print(f"rule {row['rule_id']} {row['status']} (another user: `lab rules approve`)")
     captured = bool(store.last_sent_change_id_by_log())
     while waiting and captured and time.monotonic() < started + timeout_s:
         for row in store.rows():
@@ -62,12 +66,26 @@ def print_stored_rules(store: RuleStore) -> None:
 
 def print_history(store: RuleStore, rule_id: int) -> None:
     """Prints the edits of a rule, who made them and when. Raises BadRule if there is none."""
-    if not (changes := store.history(rule_id)):
+    changes, proposals = store.history(rule_id), store.proposals(rule_id)
+    if not (changes or proposals):
         raise BadRule(f"rule {rule_id} is not in {store}")
-    for change in changes:
+    for change in changes + proposals:
         state = "disabled" if change.row["disabled"] else change.row["rule_state"]
         said = escape_control_characters(f"{change.changed_by:12} {state:8} {_described(store, change.row)}")
-        print(f"{change.change_id:6}  {change.changed_at:%Y-%m-%d %H:%M:%S}  {said}")
+        if change.approved_at:
+            said += escape_control_characters(
+                f"  [approved by {change.approved_by}, {change.approved_at:%Y-%m-%d %H:%M:%S}]"
+            )
+        elif change in proposals:
+            said += f"  [proposal {change.change_id} waits for approval]"
+        number = "" if change in proposals else change.change_id
+        print(f"{number:6}  {change.changed_at:%Y-%m-%d %H:%M:%S}  {said}")
+
+
+def approve_proposal(store: RuleStore, proposal_id: int) -> None:
+    """Approves an edit that another user proposed. Raises BadRule."""
+    store.approve(proposal_id)
+    print(f"proposal {proposal_id} approved; `lab cdc run` sends it to the engine")
 
 
 def _described(store: RuleStore, row: Mapping[str, Any]) -> str:

@@ -7,15 +7,17 @@ from threading import Event, Thread, Timer
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.filelogs import FileLogs
 from lab.machine import database
-from lab.model.rules import RuleBook, parse_message
+from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import PAYMENTS
 from lab.rulestore import capture as captures
 from lab.rulestore import replication
 from lab.rulestore.capture import Capture
+from lab.rulestore.create import grant_rights
 from lab.rulestore.feeds import CaptureBusy, TableFeed
 from lab.rulestore.pgoutput import PgoutputDecoder, UnexpectedMessage
 from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
@@ -453,3 +455,82 @@ def test_capture_on_the_command_line(url, logs, capsys, monkeypatch):
     assert main(["cdc", "forget", str(logs.log_folder("control")), *where]) == OK
     assert main(["cdc", "forget", str(logs.log_folder("control")), *where]) == USAGE
     assert store.last_sent_change_id_by_log() == {}
+
+
+def test_with_two_persons_an_edit_waits_until_a_user_who_had_no_part_in_it_approves(
+    postgres, logs, tmp_path, capsys
+):
+    owner = RuleStore(new_database(postgres), PAYMENTS)
+    names = [f"{name}{tmp_path.parent.name}{id(owner)}".replace("-", "_") for name in ("ann", "bob", "kim")]
+    users = []
+    for name in names:
+        with owner.engine.begin() as connection:
+            connection.execute(text(f"CREATE ROLE \"{name}\" LOGIN PASSWORD 'w' IN ROLE {database.ANALYST}"))
+        (tmp_path / name).write_text(f"*:*:*:{name}:w\n")
+        (tmp_path / name).chmod(0o600)
+        url = owner.url.set(drivername="postgresql", username=name)
+        users.append(RuleStore(str(url.update_query_dict({"passfile": str(tmp_path / name)})), PAYMENTS))
+    ann, bob, kim = users
+    grant_rights(owner.engine)
+    ann.put(rule(1))
+    assert main(["db", "two-persons", "on", "--store", str(owner.url.set(drivername="postgresql"))]) == OK
+    with capturing(owner, logs) as capture:
+        assert delivered(logs) == [1], "what was a change before remains one"
+        ann.put(rule(1, 60))
+        ann.put(rule(2))
+        assert settle(capture) == 0 and owner.rows()[0]["status"] == "waits for approval: proposal 1"
+        for user, number, why in (
+            (ann, 1, "contains edits by ann"),
+            (bob, 9, "no proposal 9 waits"),
+        ):
+            with pytest.raises(BadRule, match=why):
+                user.approve(number)
+        bob.put(rule(1, 70))
+        for user, number, why in (
+            (kim, 1, "outdated: the newest of rule 1 is proposal 3"),
+            (ann, 3, "another user must approve it"),  # a part of it is hers
+            (bob, 3, "another user must approve it"),
+        ):
+            with pytest.raises(BadRule, match=why):
+                user.approve(number)
+        assert settle(capture) == 0
+        kim.approve(3)
+        bob.approve(2)
+        assert settle(capture) == 2 and same(book_of(logs), owner)
+        ann.put(rule(1, 80))
+        ann.put(rule(1, 70))  # as approved: that withdraws it
+        assert ann.proposals(1) == [] and owner.rows()[0]["status"] == "waiting"
+        ann.set_state(1, "PAUSE")
+        with pytest.raises(DBAPIError, match="permission denied"):
+            as_capture(owner).approve(5)
+        for forged in (
+            "UPDATE rule_store SET two_persons = false",
+            "UPDATE rule_proposals SET proposed_by = 'kim'",
+            "INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule) VALUES (1, now(), 'kim', '{}')",
+        ):
+            for user in (ann, as_capture(owner)):
+                with pytest.raises(DBAPIError, match="permission denied"), user.engine.begin() as connection:
+                    connection.execute(text(forged))
+        assert settle(capture) == 0
+    capsys.readouterr()
+    print_history(owner, 1)
+    *_, approved, waits = capsys.readouterr().out.splitlines()
+    assert f"[approved by {names[2]}, " in approved and "proposal 5 waits for approval]" in waits
+    owner.require_two_persons(False)
+    bob.put(rule(1, 90))
+    assert [change.row["limit_value"] for change in owner.history(1)] == [50, 70, 90] and not owner.proposals(
+        1
+    )
+
+
+def test_sqlite_has_no_two_persons(tmp_path, capsys):
+    url = f"sqlite:///{tmp_path}/rules.db"
+    assert main(["db", "two-persons", "on", "--store", url]) != OK
+    assert "SQLite file has no users, so it cannot tell two persons apart" in capsys.readouterr().err
+    with (
+        pytest.raises(IntegrityError, match="two_persons needs PostgreSQL"),
+        RuleStore(url, PAYMENTS).engine.begin() as connection,
+    ):
+        connection.execute(text("UPDATE rule_store SET two_persons = 1"))
+    assert main(["rules", "approve", "1", "--store", url]) != OK
+    assert "edits in SQLite need none" in capsys.readouterr().err
