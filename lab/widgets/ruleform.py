@@ -29,7 +29,7 @@ from lab.model.sentence import (
     parse_window,
 )
 from lab.model.times import duration_text
-from lab.model.when import filter_json_value, filter_text, when_text
+from lab.model.when import Steps, When, filter_json_value, filter_text, when_text
 from lab.model.whenreader import parse_filter, parse_steps, parse_when
 from lab.widgets.orderedtoggles import OrderedToggles
 
@@ -318,7 +318,7 @@ class RuleForm(widgets.VBox):
         if TYPES[self.function.value] in ("unique", "steps"):
             message["aggregateFieldName"] = None
         return json.dumps(
-            {name: value for name, value in message.items() if value is not None}, indent=1, default=when_text
+            {name: value for name, value in message.items() if value is not None}, indent=1, default=_text_of
         )
 
     def _window(self) -> dict[str, Any]:
@@ -338,6 +338,10 @@ class RuleForm(widgets.VBox):
             if control is self.limit:  # of the others, the rule itself says what is wrong
                 said.value += f'<p class="lab-marked">{escape(translated(str(error)))}</p>'
             return None
+
+
+def _text_of(part: When | Steps) -> str:
+    return part.text if isinstance(part, Steps) else when_text(part)
 
 
 def _carried_control(name: str, kind: Carried) -> widgets.Dropdown | widgets.Text:

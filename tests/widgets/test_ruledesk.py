@@ -399,6 +399,10 @@ BLOCKING = {
 BLOCKING |= {"limitOperatorType": ">", "limit": 4, "window": "5m", "action": "block_login", "ttl": "30m"}
 
 
+SEQUENCE = {"aggregatorFunctionType": "SEQUENCE", "steps": "action = a, action = b", "window": "1h"}
+SEQUENCE |= {"limitOperatorType": ">=", "limit": "1"}
+
+
 def logins_rule(**changed) -> str:
     return json.dumps(BLOCKING | changed)
 
@@ -411,6 +415,7 @@ def logins_rule(**changed) -> str:
 @example(logins_rule(groupingKeyNames=["eventTime", "userId", "eventId"]))
 @example(logins_rule(aggregatorFunctionType="UNIQUE_COUNT", unique=["eventTime", "ip"]))
 @example(logins_rule(aggregatorFunctionType="SEQUENCE", steps="action = a, amount > 5 without action = b"))
+@example(logins_rule(**{"and": [SEQUENCE]}))
 @example(logins_rule(ruleId=(1 << 63) - 1))
 @example(logins_rule(severity="high", title="a, b = c", labels={"team": 'x, "y" = z', "q": ""}))
 @example(logins_rule(limit="123456789012345678901234.123456789012".removeprefix("1")))
