@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.desk.compare import Comparison, comparison_of
 from lab.engine.checkpoint.settings import Settings
-from lab.model.alerts import Alert, parse_alert_line, utc_text
+from lab.model.alerts import Alert, Withdrawal, utc_text
 from lab.model.colours import BLUE, GREY, ORANGE
 from lab.model.jsontext import BadRecord
 from lab.model.language import say
@@ -135,12 +135,12 @@ def branch_of(
 
 
 def _standing(lane: FastReference) -> list[Alert]:
-    return standing_alerts([each.to_json() for each in lane.alerts_and_withdrawals])
+    return standing_alerts(lane.alerts_and_withdrawals)
 
 
-def standing_alerts(lines: list[str]) -> list[Alert]:
+def standing_alerts(lines: Sequence[Alert | Withdrawal]) -> list[Alert]:
     """The alerts of a log of alerts that were not withdrawn."""
-    alerts = (line for line in map(parse_alert_line, lines) if isinstance(line, Alert))
+    alerts = (line for line in lines if isinstance(line, Alert))
     return [alert for alert, withdrawn in zip(alerts, withdrawn_flags(lines)) if not withdrawn]
 
 

@@ -224,7 +224,7 @@ class World:
     @cached_property
     def alerts(self) -> AlertTable:
         """The alerts that stand: of finished events, those of a replay; of an engine, those in its log."""
-        return AlertTable(standing_alerts(self._alert_lines()))
+        return AlertTable(standing_alerts([*map(parse_alert_line, self._alert_lines())]))
 
     def overlap(self) -> Overlap:
         """What each rule in force adds: its alerts, groups and events, and at how many of these no other rule alerts."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
 from lab.model import schemafile
-from lab.model.alerts import WITHDRAWN_LINE, Alert, event_and_group_hash, parse_alert_line
+from lab.model.alerts import WITHDRAWN_LINE, Alert, Withdrawal, event_and_group_hash, parse_alert_line
 from lab.model.rules import Rule
 from lab.model.schema import Schema
 from lab.past.replay import NothingRead, Replayed, check_rules, replay
@@ -172,7 +172,7 @@ def is_list_of_rows(events: Any) -> bool:
 def _as_given(events: Any, lines: Sequence[str], rules: Sequence[Rule], schema: Schema | None) -> Any:
     """Alerts as whatever the events came in."""
     standing = [line for line in lines if not line.startswith(WITHDRAWN_LINE)]
-    withdrawn = withdrawn_flags(lines) if schema and schema.taken_back else None
+    withdrawn = withdrawn_flags(map(parse_alert_line, lines)) if schema and schema.taken_back else None
     if is_list_of_rows(events):
         rows = [json.loads(line) for line in standing]
         return (
@@ -186,11 +186,11 @@ def _as_given(events: Any, lines: Sequence[str], rules: Sequence[Rule], schema: 
     return table_like(events, found, ("ruleId", "ruleVersion", "eventId", *ids))
 
 
-def withdrawn_flags(lines: Iterable[str]) -> list[bool]:
-    """Of each alert among the lines, whether its event was taken back afterwards."""
+def withdrawn_flags(lines: Iterable[Alert | Withdrawal]) -> list[bool]:
+    """Of each alert among the lines of a log, whether its event was taken back afterwards."""
     withdrawn: list[bool] = []
     before: dict[bytes, list[int]] = {}
-    for line in map(parse_alert_line, lines):
+    for line in lines:
         at = event_and_group_hash(line)
         if isinstance(line, Alert):
             before.setdefault(at, []).append(len(withdrawn))

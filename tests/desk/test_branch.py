@@ -34,8 +34,7 @@ def alerts_from(at: int, entries, settings, end: int) -> list[str]:
         else:
             reference.event(text, "", log_time)
     reference.advance_to(end)
-    lines = [each.to_json() for each in reference.alerts_and_withdrawals[before:]]
-    return [each.alert_id for each in standing_alerts(lines)]
+    return [each.alert_id for each in standing_alerts(reference.alerts_and_withdrawals[before:])]
 
 
 def is_about_a_rule(text: bytes, schema) -> bool:
