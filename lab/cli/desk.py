@@ -1,4 +1,4 @@
-"""`lab why`, `lab why-not`, `lab would`, `lab rules compare` and `tune`: asks a world what rules made of events, and what they are worth."""
+"""`lab why`, `lab why-not`, `lab would`, `lab rules compare`, `tune` and `suggest`: asks a world what rules made of events, and what they are worth."""
 
 import argparse
 import json
@@ -21,6 +21,7 @@ from lab.cli.options import (
     target_from_options,
 )
 from lab.desk.compare import MOST_TELLING
+from lab.desk.suggest import MOST, SECONDS
 from lab.desk.verdict import Verdict
 from lab.desk.world import World
 from lab.logs.config import load_config
@@ -229,6 +230,48 @@ limits that no other one beats in both precision and recall, chosen in one half 
     )
     command.add_argument("--html", type=Path, metavar="FILE", help="file to write: the same with a picture")
     add_engine_options(command, live=False)
+
+
+def add_suggest(group: Subparsers) -> None:
+    """Adds `lab rules suggest`."""
+    command = add_command(
+        group,
+        "suggest",
+        _suggest,
+        "look for the shortest rules that tell labelled events from the others",
+        """\
+examples:
+  lab rules suggest payments.csv --labels marked.csv                       ids, and a column that says yes or no
+  lab rules suggest payments.csv --labels isFraud --held-out-by card
+
+Each sentence gets the limit that is best in one half of the events. A longer one is shown only if it is better there than all shorter
+ones, and each only if it also finds labelled events of the held-out half more often than chance does.
+""",
+    )
+    _add_events(command)
+    add_labels_options(command, required=True)
+    command.add_argument(
+        "--most",
+        type=at_least(1),
+        default=MOST,
+        metavar="N",
+        help=f"how many sentences to try ({MOST})",
+    )
+    help = f"try no further sentence after so long ({SECONDS:.0f})"
+    command.add_argument("--seconds", type=at_least(1), default=int(SECONDS), metavar="N", help=help)
+    add_engine_options(command, live=False)
+
+
+def _suggest(options: argparse.Namespace) -> None:
+    compile_window_loop(lambda text: print(text, file=sys.stderr))
+    world = _world_of_file(options, ())
+
+    def progress(tried: int, most: int) -> None:
+        if tried % 20 == 0:
+            print(f"{tried} sentences tried, at most {most}", file=sys.stderr)
+
+    bounds = {"most": options.most, "seconds": options.seconds, "progress": progress}
+    print(world.suggest(**_labels(options, world), **bounds).text())
 
 
 def _add_features(commands: Subparsers) -> None:

@@ -394,6 +394,7 @@ example:
     deskcli.add_labels_options(command)
     add_engine_options(command, live=False)
     deskcli.add_tune(group)
+    deskcli.add_suggest(group)
     deskcli.add_diff(group)
     deskcli.add_compare(group)
     deskcli.add_cost(group)

@@ -32,6 +32,7 @@ from lab.desk.explain import (
 from lab.desk.labels import Labelled, labelled_halves
 from lab.desk.logorder import engine_settings, ordered_records
 from lab.desk.scores import Scores, scores_of
+from lab.desk.suggest import MOST, SECONDS, Progress, Suggested, suggest
 from lab.desk.tuning import Tuning, tune
 from lab.desk.verdict import Verdict
 from lab.desk.witness import Moment, Witness
@@ -326,6 +327,25 @@ class World:
         ValueError for a rule whose alerts at other limits do not follow from its values.
         """
         return tune(self.past, self._one_rule(rule), windows_ms, *self._halves(labels, amount, by, case))
+
+    def suggest(
+        self,
+        labels: Any,
+        amount: str | None = None,
+        by: str | None = None,
+        case: str | None = None,
+        most: int = MOST,
+        seconds: float = SECONDS,
+        progress: Progress = lambda tried, most: None,
+    ) -> Suggested:
+        """The shortest sentences that find labelled events, tuned on one half and checked on the held-out one; none if chance does as well.
+
+        At most `most` sentences are tried, and none after so many seconds; `progress(tried, most)` is called after each. Other
+        arguments as of `scores`. Raises ValueError for events that can be taken back.
+        """
+        without = [labels] if isinstance(labels, str) else []
+        halves = self._halves(labels, amount, by, case)
+        return suggest(self.past, halves, without, most, seconds, progress)
 
     def labelled(self, labels: Any, case: str | None = None) -> LabelledPast:
         """The events for `lab.RuleTuningScope` and `lab.compare_rules`, whose typology is then "labels". Arguments as of `scores`."""

@@ -208,7 +208,7 @@ def test_a_world_without_the_event_has_no_answer():
         world.why_not(2, 1)
 
 
-def test_tune_prints_the_edge_and_writes_a_page_if_asked(tmp_path, capsys):
+def test_tune_prints_the_edge_and_writes_a_page_and_suggest_finds_the_sentence(tmp_path, capsys):
     rows = [
         {"id": n, "at": 1714557600000 + n * 1_000, "amount": a, "bad": a > 7}
         for n, a in enumerate([1, 9, 2, 8] * 5)
@@ -239,3 +239,7 @@ def test_tune_prints_the_edge_and_writes_a_page_if_asked(tmp_path, capsys):
     assert "there is no field none" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main([*given, "--labels", "bad", "--windows", "1h,soon"])
+    events, *schema = given[3:]
+    assert main(["rules", "suggest", events, *schema, "--labels", "bad", "--most", "20"]) == 0
+    said = capsys.readouterr().out
+    assert "VALUE(amount) > 2" in said and "Sentences that were tried: 8." in said
