@@ -61,12 +61,12 @@ class DuelScore:
         time = "–" if self.catch_s is None else f"{self.catch_s:,.0f} s"
         return say(
             "{stolen} stolen, {hurt} honest customers hurt, {caught} of {used} accounts caught, in {time} at the median: the bill is {bill}.",
-            stolen=f"{self.stolen:,}",
+            stolen=f"{self.stolen:,.2f}",
             hurt=f"{self.hurt:,}",
             caught=self.caught,
             used=self.used,
             time=time,
-            bill=f"{self.bill:,}",
+            bill=f"{self.bill:,.2f}",
         )
 
 

@@ -168,7 +168,7 @@ class DuelRoom(widgets.VBox):
                 "good" if same else "bad",
             )
         items = "".join(f"<li>{escape(score.describe())}</li>" for score in self.scores)
-        total = say("The bill of all rounds: {bill}", bill=f"{sum(score.bill for score in self.scores):,}")
+        total = say("The bill of all rounds: {bill}", bill=f"{sum(score.bill for score in self.scores):,.2f}")
         self.results.value = f"<ol>{items}</ol><p><b>{total}</b></p>"
         judged = [rule for rule in duel.book.sorted() if rule.is_judged]
         self.rules.value = "\n".join(f"{rule.rule_id}: {rule.describe()}" for rule in judged)

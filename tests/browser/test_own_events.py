@@ -85,10 +85,10 @@ def test_a_round_of_a_duel_is_played_on_both_sides_and_judged(browser, folder, s
     room.locator("button:visible:has-text('Publish')").first.click()
     expect(room.get_by_text("accepted rule 1 version 1: ACTIVE")).to_be_visible(timeout=120_000)
     expect(room.get_by_text("The engine has judged the logs again: the same.")).to_be_visible(timeout=120_000)
-    expect(room.get_by_text("500 stolen")).to_be_visible(timeout=120_000)
+    expect(room.get_by_text("500.00 stolen")).to_be_visible(timeout=120_000)
     expect(room.locator("button:has-text('Next round')")).to_be_enabled()
     room.get_by_role("button", name="Try").click()
-    expect(room.get_by_text("With the other rules: 500.00 stolen")).to_be_visible(timeout=120_000)
+    expect(room.get_by_text("With the other rules: 0.00 stolen")).to_be_visible(timeout=120_000)
     assert access.grave(page, access.OURS) == []
     assert watched.errors == [] and watched.elsewhere == []
     page.close()
