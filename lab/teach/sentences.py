@@ -129,6 +129,7 @@ def sentences_given_to_say() -> list[str]:
     modules = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
     constants = {path: _constants(tree) for path, tree in modules.items()}
     lessons = {f"lesson{int(path.stem[:2])}.py" for path in LESSONS.glob("*/[0-9]*.po")}
+    lessons.add("choosing.py")  # of several lessons
     said = [text for path, tree in modules.items() for text in _said(tree, _known(tree, path, constants))]
     taught = (tree for path, tree in modules.items() if path.name in lessons or path.parent.name == "attack")
     said += [text for tree in taught for text in _of_exercises(tree)]

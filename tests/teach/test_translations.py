@@ -41,6 +41,7 @@ LESSONS = [
     "07-live",
     "08-from-data-to-policy",
     "09-attack-my-engine",
+    "10-rules-that-say-more",
 ]
 NUMBERS = {str(int(name.partition("-")[0])) for name in LESSONS}
 COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]
