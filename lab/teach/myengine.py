@@ -4,7 +4,8 @@
     random logs, short ones first ──► reference ──┴─ differ? ──► entries left out while they differ ──► told
 
 A log is a list of payments and rules as dictionaries: a rule has a `ruleId`. A rule is always a sum of `paymentAmount` that is
-greater than a limit. Payments are at most 4 minutes out of order, and rules with the same keys and filter have the same window.
+greater than a limit. Payments are at most 4 minutes out of order. No route's widest window ever grows: the engine keeps more than its
+widest window reaches, so after that a learner's engine, which does not, would rightly differ.
 """
 
 import json
@@ -52,8 +53,16 @@ RULE = {
     "aggregatorFunctionType": "SUM",
     "limitOperatorType": "GREATER",
 }
-KEYS = (["payeeId"], ["beneficiaryId"], ["payeeId", "beneficiaryId"], ["beneficiaryId", "payeeId"])
-FAULTS: tuple[dict[str, Any], ...] = ({"limit": "many"}, {"windowMinutes": 0}, {"groupingKeyNames": ["shop"]})
+KEYS = (
+    *(["payeeId"], ["beneficiaryId"], ["paymentType"]),
+    *(["payeeId", "beneficiaryId"], ["beneficiaryId", "payeeId"]),
+)
+WINDOWS_MIN = (10, 20, 30)
+FAULTS: tuple[dict[str, Any], ...] = (
+    *({"limit": "many"}, {"windowMinutes": 0}, {"windowMinutes": -10}),
+    *({"groupingKeyNames": ["shop"]}, {"groupingKeyNames": ["payeeId", "shop"]}),
+)
+MOST_ALIKE = 10  # of 20 groups in one key-group
 FILTER_STEP = 8  # from this step on, rules may have a filter
 Entry = dict[str, Any]
 Load = Callable[[], SimpleNamespace]  # the learner's file, run anew
@@ -77,11 +86,19 @@ def my_engine(file: str | Path = FILE) -> SimpleNamespace | None:
 def check_engine(step: int, file: str | Path = FILE) -> Verdict:
     """Checks a part of your own engine, in `my_engine.py` beside the notebook, with random logs against the reference.
 
-    `step`: the number of the lesson. What is wrong is shown with a log that is as short as possible. Raises KeyError for a lesson without a step.
+    `step`: the number of the lesson. What is wrong is shown with a log that is as short as possible. Raises ValueError for a lesson without a step.
 
     >>> check_engine(1, "nowhere.py").state
     'open'
     """
+    if step not in PARTS:
+        steps = ", ".join(map(str, PARTS))
+        text = say(
+            "no part of the engine belongs to {step}, expected one of the lessons {steps}",
+            step=step,
+            steps=steps,
+        )
+        raise ValueError(text)
     verdict = _compare_with_reference(step, PARTS[step], Path(file))
     record_result(f"{NAME}.{step}", verdict, "")
     return verdict
@@ -147,6 +164,8 @@ def _first_difference(part: Part, load: Load, path: Path, step: int) -> tuple[li
             return call_with_time_limit(SECONDS, part.differs, load, log)
         except (TimeLimitExceeded, KeyboardInterrupt):
             raise
+        except WrongKind as error:
+            return str(error)
         except BaseException as error:  # noqa: BLE001  (as above)
             return _failure(error, path)
 
@@ -177,14 +196,14 @@ def _failure(error: BaseException, path: Path) -> str:
 
 def random_log(seed: int, length: int, filters: bool = False) -> list[Entry]:
     """A log that begins with a rule; some rules have mistakes, and some payments come twice."""
-    rng, time = Random(seed), BEGIN_MS
-    log: list[Entry] = [_rule(rng, filters)]
+    rng, time, widest = Random(seed), BEGIN_MS, dict[frozenset[str], int]()
+    log: list[Entry] = [_rule(rng, filters, widest)]
     for number in range(1, length):
         latest = time - max(LATE_MIN) * MINUTE_MS
         payments = [entry for entry in log[-5:] if entry.get("eventTime", 0) >= latest]
         kind = rng.random()
         if kind < 0.15:
-            log.append(_rule(rng, filters) | (rng.choice(FAULTS) if rng.random() < 0.2 else {}))
+            log.append(_rule(rng, filters, widest) | (rng.choice(FAULTS) if rng.random() < 0.2 else {}))
         elif kind < 0.27:
             log.append({"ruleId": rng.randrange(1, 4), "ruleState": rng.choice(("PAUSE", "DELETE"))})
         elif kind < 0.37 and payments:
@@ -198,11 +217,14 @@ def random_log(seed: int, length: int, filters: bool = False) -> list[Entry]:
     return log
 
 
-def _rule(rng: Random, filters: bool) -> Entry:
-    keys = rng.choice(KEYS)
+def _rule(rng: Random, filters: bool, widest: dict[frozenset[str], int]) -> Entry:
+    """A rule whose window is none that is wider than the last one with these keys, in `widest`."""
+    keys = rng.choice(KEYS[:2] if filters else KEYS)
+    most = widest.get(frozenset(keys), max(WINDOWS_MIN))
+    window = widest[frozenset(keys)] = rng.choice([each for each in WINDOWS_MIN if each <= most])
     rule = {"ruleId": rng.randrange(1, 4), **RULE, "groupingKeyNames": list(keys)}
-    rule |= {"limit": rng.choice((10, 30, 50)), "windowMinutes": 10 * len(keys)}
-    if filters and rng.random() < 0.5:
+    rule |= {"limit": rng.choice((10, 30, 50)), "windowMinutes": window}
+    if filters and rng.random() < 0.7:
         rule["filter"] = {"paymentType": rng.choice(("CSH", "CRD"))}
     return rule
 
@@ -223,9 +245,29 @@ def _take(reference: Reference, entry: Entry) -> None:
     (reference.control if "ruleId" in entry else reference.event)(line)
 
 
+class WrongKind(Exception):
+    """An answer that is not of the kind that was asked for."""
+
+
+def _tuples(what: str, answer: Any, size: int, each_is: str) -> list[list]:
+    """A learner's answer as a list of lists. Raises WrongKind."""
+    value = plain_value(answer)
+    if not isinstance(value, (list, set)):
+        kind = type(answer).__name__
+        raise WrongKind(say("{what} returned a {kind}, expected a list", what=what, kind=kind))
+    for each in value:
+        if not isinstance(each, (list, tuple)) or len(each) != size:
+            got = answer_text(each)
+            text = say("{what} returned a list with {got}, expected {each}", what=what, got=got, each=each_is)
+            raise WrongKind(text)
+    return [list(each) for each in value]
+
+
 def _triples(alerts: Any) -> list[list]:
-    """A learner's alerts in the form of `expected_alerts`."""
-    return sorted(list(alert) for alert in plain_value(alerts if alerts is not None else []))
+    """A learner's alerts in the form of `expected_alerts`. Raises WrongKind."""
+    if alerts is None:
+        return []
+    return sorted(_tuples("take", alerts, 3, say("(rule id, transaction id, sum) for each alert")))
 
 
 def _differs(what: str, got: Any, expected: Any) -> str:
@@ -243,19 +285,42 @@ def _differs(what: str, got: Any, expected: Any) -> str:
 def _copies(load: Load, log: list[Entry]) -> str:
     """Step 1: the groups to which an event is sent, once for each route."""
     mine, book, rules = load(), RuleBook(PAYMENTS), dict[int, Entry]()
+    filtered, earlier = any("filter" in entry for entry in log), list[list]()
     for entry in log:
         if "ruleId" in entry:
             if book.apply(json.dumps(entry))["status"] == "accepted" and entry["ruleState"] == "ACTIVE":
                 rules[entry["ruleId"]] = entry
             elif entry["ruleState"] == "DELETE":
                 rules.pop(entry["ruleId"], None)
+            elif entry["ruleId"] in rules and entry["ruleState"] == "PAUSE":
+                rules[entry["ruleId"]] = rules[entry["ruleId"]] | {"ruleState": "PAUSE"}
             continue
-        got = [group for _, group in plain_value(mine.copies(dict(entry), deepcopy(rules)))]
+        pairs = _tuples("copies", mine.copies(dict(entry), deepcopy(rules)), 2, say("pairs (route, group)"))
+        got = [group for _, group in pairs]
         routes = [route for route in book.routes() if passes_filter(route.filter, entry)]
         right = [{name: entry[name] for name in route.keys} for route in routes]
         if sorted(map(_in_order, got)) != sorted(map(_in_order, right)):
             shown = ", ".join(f"{rule_id}: …" for rule_id in rules)
             return _differs(f"copies(…{entry['transactionId']}…, {{{shown}}})", got, right)
+        if wrong := _wrong_route(pairs, [] if filtered else earlier):
+            return wrong
+        earlier += pairs
+    return ""
+
+
+def _wrong_route(pairs: list[list], earlier: list[list]) -> str:
+    """Two groups of one event, or of an earlier one, whose routes are the same though their keys differ, or the other way round."""
+    for number, (route, group) in enumerate(pairs):
+        wrong = [pair for pair in pairs[:number] if pair[0] == route]
+        wrong += [pair for pair in earlier if (pair[0] == route) != (pair[1].keys() == group.keys())]
+        for other, its in wrong[:1]:
+            return say(
+                "copies gave {group} the route {route}, and {its} the route {other}, expected one route for each set of keys",
+                group=answer_text(group),
+                route=answer_text(route),
+                its=answer_text(its),
+                other=answer_text(other),
+            )
     return ""
 
 
@@ -272,7 +337,8 @@ def _rules(load: Load, log: list[Entry]) -> str:
         right = book.apply(json.dumps(entry))["status"] == "accepted"
         got = mine.change(rules, deepcopy(entry))
         if bool(got) != right:
-            return _differs(f"change(rules, {answer_text(entry)})", got, right)
+            last_first = dict(reversed(entry.items()))  # a rule's mistakes are in what is last
+            return _differs(f"change(rules, {answer_text(last_first)})", got, right)
         in_force = {rule_id: [rule.state, int(rule.first.limit)] for rule_id, rule in book.rules.items()}
         kept = {rule_id: [rule.get("ruleState"), rule.get("limit")] for rule_id, rule in rules.items()}
         if kept != in_force:
@@ -298,23 +364,24 @@ def _call(entry: Entry) -> str:
 
 
 def _cleanup(load: Load, log: list[Entry]) -> str:
-    """Step 4: the same alerts, and no more events than windows can reach."""
-    engine, reference = load().Engine(), Reference(PAYMENTS)
+    """Step 4: the same alerts, and as many stored payments as each group's windows could reach at its last payment."""
+    engine, reference, kept = load().Engine(), Reference(PAYMENTS), dict[Any, int]()
     for entry in log:
         engine.take(dict(entry))
         _take(reference, entry)
-        most = 0
-        for (route, _), stored in reference.stored_events.items():
-            newest = max((event.time for event in stored), default=0)
+        kept = {at: count for at, count in kept.items() if at[0] in reference.routes}
+        for (route, group), stored in reference.stored_events.items():
+            if "ruleId" in entry or group != tuple(entry[name] for name in route.keys):
+                continue
             widest = max(rule.widest_ms for rule in reference.routes[route])
-            oldest = newest - widest - reference.max_out_of_orderness_ms
-            most += sum(event.time >= oldest for event in stored)
-        if (got := plain_value(engine.stored())) > most:
+            oldest = max(event.time for event in stored) - widest - reference.max_out_of_orderness_ms
+            kept[route, group] = sum(event.time >= oldest for event in stored)
+        if (got := plain_value(engine.stored())) != sum(kept.values()):
             return say(
-                "after {call}, {got} events are stored; windows and late payments can reach {most}",
+                "after {call}, {got} payments are stored, expected {right}: those that windows and late payments can reach",
                 call=_call(entry),
-                got=got,
-                most=most,
+                got=answer_text(got),
+                right=sum(kept.values()),
             )
     return _alerts(load, log)
 
@@ -333,7 +400,9 @@ def _tasks(load: Load, log: list[Entry]) -> str:
             engines = [mine.Engine(share, deepcopy(saved)) for share in shares]
             if (now := sum(plain_value(engine.stored()) for engine in engines)) != stored:
                 return say(
-                    "two tasks stored {before} events, the three after them {after}", before=stored, after=now
+                    "two tasks stored {before} payments, the three after them {after}, expected the same number",
+                    before=stored,
+                    after=now,
                 )
         got = sorted(alert for engine in engines for alert in _triples(engine.take(dict(entry))))
         if got != right:
@@ -359,8 +428,13 @@ def _same_in_each_process(path: Path) -> str:
         ).stdout.partition("\n")[0]
         for seed in ("1", "2")
     }
-    if len(found) == 1 and all(0 <= group < KEY_GROUPS for group in json.loads(min(found) or "[-1]")):
-        return ""
+    groups = json.loads(min(found) or "[-1]")
+    if len(found) == 1 and all(0 <= group < KEY_GROUPS for group in groups):
+        if max(map(groups.count, groups)) <= MOST_ALIKE:
+            return ""
+        return say(
+            "key_group put 20 payees into the key-groups {groups}, expected them spread", groups=min(found)
+        )
     return say(
         "key_group gave {first} in one process and {other} in another, expected the same numbers from 0 to 15",
         first=min(found),
@@ -370,11 +444,10 @@ def _same_in_each_process(path: Path) -> str:
 
 def _restarts(load: Load, log: list[Entry]) -> str:
     """Step 7: the log grows, and each run is a new process."""
-    disk = Disk()
-    for end in range(1, len(log) + 1, 5):
+    disk, ends = Disk(), [*range(1, len(log), 5), len(log)]
+    for end in ends:
         load().run(deepcopy(log[:end]), disk)
-    load().run(deepcopy(log), disk)
-    return _delivered(disk, expected_alerts(log))
+    return _delivered(disk, expected_alerts(log), ", ".join(f"run(log[:{end}])" for end in ends))
 
 
 def _kills(load: Load, log: list[Entry]) -> str:
@@ -397,12 +470,12 @@ def _kills(load: Load, log: list[Entry]) -> str:
     return ""
 
 
-def _delivered(disk: Disk, expected: list[list[list]]) -> str:
+def _delivered(disk: Disk, expected: list[list[list]], runs: str = "run") -> str:
     if disk.conflict:
         return say("the alerts of cut {number} were delivered twice, and not the same", number=disk.conflict)
     got = sorted(alert for alerts in disk.delivered.values() for alert in _triples(alerts))
     right = sorted(alert for alerts in expected for alert in alerts)
-    return "" if got == right else _differs("run", got, right)
+    return "" if got == right else _differs(runs, got, right)
 
 
 def _filters(load: Load, log: list[Entry]) -> str:
