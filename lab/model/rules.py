@@ -158,11 +158,12 @@ class RuleBook:
                 )  # what it alerted in the shadow it goes on to alert, under the same ids
             self.rules[rule_id], version = now, now.version
         self.versions[rule_id] = version
-        hint = "; ".join(self._hints(message.rule)) if message.rule else ""
+        hint = "; ".join(self.hints(message.rule)) if message.rule else ""
         answer = {"ruleId": rule_id, "version": version, "ruleState": message.state}
         return answer | ({"hint": hint} if hint else {})
 
-    def _hints(self, rule: Rule) -> list[str]:
+    def hints(self, rule: Rule) -> list[str]:
+        """What is doubtful in a rule, with the lists as they are: `condition_hints`, and its lists that are empty."""
         empty = sorted(name for name in rule.list_names if not self.lists.get(name))
         hints = condition_hints(rule, self.schema)
         return [*hints, *(f"the list @{name} is empty, so no value is in it" for name in empty)]

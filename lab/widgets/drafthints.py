@@ -3,10 +3,8 @@
 import ipywidgets as widgets
 
 from lab.model.conditions import quote_if_needed
-from lab.model.hints import condition_hints
 from lab.model.language import say, translated
-from lab.model.rules import Rule
-from lab.model.schema import Schema
+from lab.model.rules import Rule, RuleBook
 from lab.past.backtest import Past
 from lab.widgets.look import sentence_html
 
@@ -20,20 +18,20 @@ class DraftHints(widgets.HTML):
 
     >>> from lab.model.rules import parse_message
     >>> from lab.model.schema import PAYMENTS
-    >>> hints = DraftHints(PAYMENTS, Past(PAYMENTS))
+    >>> hints = DraftHints(RuleBook(PAYMENTS), Past(PAYMENTS))
     >>> hints.show(parse_message("7: COUNT(events) over 1 h = 0", PAYMENTS).rule)
     >>> "COUNT = 0 is never true" in hints.value
     True
     """
 
-    def __init__(self, schema: Schema, past: Past):
+    def __init__(self, book: RuleBook, past: Past):
         super().__init__()
-        self._schema, self._past = schema, past
+        self._book, self._past = book, past
         self._about: tuple = ()  # what the hint that is shown is about
 
     def show(self, rule: Rule | None) -> None:
         """Shows the hints about a draft, if they are not those that are shown."""
-        said = condition_hints(rule, self._schema) if rule else []
+        said = self._book.hints(rule) if rule else []
         absent = self._past.absent_filter_values(rule.filter)[:SHOWN_ABSENT] if rule else []
         about = (*said, *((name, value) for name, value, _ in absent))
         if about == self._about:

@@ -17,6 +17,7 @@ import ipywidgets as widgets
 
 from lab.model.examples import example_sentence, group_fields
 from lab.model.language import say, translated
+from lab.model.lists import MUTED
 from lab.model.messages import lacks_id
 from lab.model.rules import (
     BadRule,
@@ -86,7 +87,7 @@ class RuleDesk(Panel):
         self.backtest = Backtest(
             Past(schema) if past is None else past, lambda rule: self._load(rule, self._is_new)
         )
-        self.hints = DraftHints(self.schema, self.backtest.past)
+        self.hints = DraftHints(self.book, self.backtest.past)
         self.said, self.acks = widgets.HTML(), widgets.HTML()
         self._make_controls()
         change = widgets.HBox([self.publish, self.replace, self.keep, self.activate, self.pause, self.delete])
@@ -150,6 +151,7 @@ class RuleDesk(Panel):
 
     def redraw(self) -> None:
         """Shows the book as it is now."""
+        self.form.offer_lists([name for name in sorted(self.book.lists) if name != MUTED])
         rows = [
             [
                 str(r.rule_id),

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from html import escape
@@ -12,7 +12,7 @@ import ipywidgets as widgets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import ATTRIBUTES, carried_attributes
-from lab.model.conditions import BadConditions
+from lab.model.conditions import BadConditions, quote_if_needed
 from lab.model.examples import example_conditions, example_further_conditions, example_limits, example_when
 from lab.model.kinds import Carried, Text, Word
 from lab.model.language import say, translated
@@ -41,6 +41,7 @@ ABSENCE = "such as no payment within 15 min after an order: the function is COUN
 COUNTING = "which events count for the aggregate, all if this is empty; “{filter}” keeps events from the rule altogether"
 MORE = "further conditions: {example}, {other}"
 STEPS = "conditions in their order, and perhaps “without” and what must not come in between: {examples}"
+IN_LIST = "adds a condition to “{when}”: the value of this field is in this named list"
 AT_MOST = "how many alerts of a group the rule gives at events within how long; the others are counted as suppressed"
 MULTIPLE = "a number, or what another aggregate says: {example}, {other}"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
@@ -93,6 +94,12 @@ class RuleForm(widgets.VBox):
         self.filter.tooltip, self.filter_said = say(SEES, examples=examples), widgets.HTML()
         self.when = widgets.Text(description=say("and when"), placeholder=examples)
         self.when.tooltip, self.when_said = say(WHICH_EVENT, examples=examples), widgets.HTML()
+        texts_first = sorted(schema.names, key=lambda name: schema.field(name).type != "string")
+        self.list_field = widgets.Dropdown(options=texts_first, description=say("value of"))
+        self.list_name = widgets.Dropdown(description=say("in the list"))
+        self.list_name.tooltip = say(IN_LIST, when=say("and when"))
+        self.in_list = widgets.HBox((self.list_field, self.list_name), layout={"display": "none"})
+        self.list_name.observe(self._add_list, "value")
         self.where = widgets.Text(description=say("counting"), placeholder=say(ONLY, examples=examples))
         self.where.tooltip, self.where_said = say(COUNTING, filter=say("only where")), widgets.HTML()
         self.exclude = widgets.Checkbox(description=say("without the current event"), indent=False)
@@ -182,7 +189,7 @@ class RuleForm(widgets.VBox):
         self.say_more.observe(self._open, "value")
         rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique]
         rows += [self.steps, self.steps_said, when, self.limit_said]
-        rows += [within, self.ttl, self.when, self.when_said, self.say_more, self.rare]
+        rows += [within, self.ttl, self.when, self.when_said, self.in_list, self.say_more, self.rare]
         super().__init__(rows)
         self.add_class("lab-form")
 
@@ -205,6 +212,24 @@ class RuleForm(widgets.VBox):
             (self.ttl, self.action.value != NO_ACTION),
         ):
             control.layout.display = "" if shown else "none"
+
+    def offer_lists(self, names: Sequence[str]) -> None:
+        """Offers these named lists for conditions."""
+        options = [("–", ""), *((f"@{name}", name) for name in names)]
+        if tuple(options) != tuple(self.list_name.options):
+            self.list_name.options = options
+            self.in_list.layout.display = "" if names else "none"
+
+    def _add_list(self, change: dict) -> None:
+        """Adds that the event's value is in the list that somebody chose."""
+        if name := change["new"]:
+            before = self.when.value.strip()
+            if " or " in before.lower():  # which binds less than the `and`
+                before = f"({before})"
+            self.list_name.value = ""
+            self.when.value = (
+                f"{before} and " * bool(before) + f"{quote_if_needed(self.list_field.value)} in @{name}"
+            )
 
     def _open(self, change: dict) -> None:
         self.rare.layout.display = "" if change["new"] else "none"

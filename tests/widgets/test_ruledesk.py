@@ -619,3 +619,22 @@ def test_a_mistake_in_the_words_of_a_condition_is_marked_and_nothing_is_publishe
     assert desk.publish.disabled
     said = form.carried_said[control] if is_carried else getattr(form, f"{control}_said")
     assert f"<mark>{wrong}</mark>" in said.value
+
+
+def test_the_form_offers_named_lists_and_an_unknown_one_is_doubted():
+    desk = RuleDesk(LOGINS)
+    form = desk.form
+    assert form.in_list.layout.display == "none"
+    for text in ("add KR to @highrisk", "add KR to @watched", "mute rule 1"):
+        desk.book.apply(text)
+    desk.redraw()
+    assert form.list_name.options[1:] == (("@highrisk", "highrisk"), ("@watched", "watched"))
+    assert form.in_list.layout.display == "" and form.list_field.value == "action"
+    form.list_field.value = field = "country"
+    form.list_name.value = "highrisk"
+    assert desk._draft.to_dict()["when"] == f"{field} in @highrisk" and desk.hints.value == ""
+    form.when.value = f"{field} = KR or {field} = CN"
+    form.list_name.value = "watched"
+    assert form.when.value == f"({field} = KR or {field} = CN) and {field} in @watched"
+    form.when.value = f"{field} in @unheard"
+    assert "the list @unheard is empty, so no value is in it" in desk.hints.value
