@@ -335,7 +335,13 @@ rules = st.builds(
     groupingKeyNames=st.lists(st.sampled_from(["userId", "ip", "device"]), unique=True),
     filter=filters | st.just({"amount": ["1.50", 2]}),
     aggregateFieldName=st.sampled_from(["amount", "COUNT_FLINK"]),
-    aggregatorFunctionType=st.sampled_from([name for name in FUNCTIONS if AGGREGATES[name].has_window]),
+    aggregatorFunctionType=st.sampled_from(
+        [
+            name
+            for name in FUNCTIONS
+            if (row := AGGREGATES[name]).has_window and not row.of_place and row.argument_kind != "steps"
+        ]
+    ),
     unique=st.just(None) | st.just(["ip", "device"]),
     limitOperatorType=st.sampled_from(OPERATORS),
     limit=st.decimals(-1000, 1000, places=3).map(str) | st.integers(-(10**24) + 1, 10**24 - 1),

@@ -433,13 +433,14 @@ def test_alerts_of_versions_that_nothing_names_wait_but_not_without_end(logs, mo
 
 
 def test_an_alert_waits_for_the_answer_that_names_its_version(logs, tmp_path):
-    engine = Engine(FileLogs(tmp_path, {"acks": tmp_path / "aside"}), LOGINS)
+    own = FileLogs(tmp_path, {"acks": tmp_path / "aside"})
+    engine = Engine(own, LOGINS)
     logs.log("control").append([json.dumps(GUESSING)])
     attempts(logs, 3)
     engine.step()
     with Decider(logs, LOGINS) as decider:
         assert decider.write_new_restrictions() == 0
-        logs.log("acks").append(FileLogs(tmp_path).log("aside").read())
+        logs.log("acks").append(own.log("acks").read())
         assert decider.write_new_restrictions() == 1
 
 
