@@ -273,18 +273,20 @@ def judge(folder: str | Path) -> DuelScore:
     """Counts a round again from its logs, with the engine: what the room showed must be that. Raises ValueError, OSError."""
     from lab.engine.loop.inprocess import InProcessEngine
 
-    logs = FileLogs(Path(folder))
+    logs, played = FileLogs(Path(folder)), read_round(folder)
     with InProcessEngine(Settings(PAYMENTS), logs) as engine:
         while engine.step():
             pass
         alerts = [line for line in map(parse_alert_line, engine.out["alerts"]) if isinstance(line, Alert)]
-    return score_of(*read_round(folder), refused_by(alerts))
+    return score_of(*played, refused_by(alerts))
 
 
 def read_round(folder: str | Path) -> tuple[list[dict[str, Any]], dict[int, int]]:
     """The payments of a round, in order, and the ids of the thefts among them, with the account. Raises ValueError, OSError."""
-    lines = FileLogs(Path(folder)).log("events").read()
-    events = [PAYMENTS.events(line.encode())[0] for line in lines]
+    logs = FileLogs(Path(folder))
+    if not logs.log_folder("events").is_dir():
+        raise ValueError(f"{folder}: no round is there, expected a folder that DuelRoom(folder=…) has kept")
+    events = [PAYMENTS.events(line.encode())[0] for line in logs.log("events").read()]
     return events, _read_thefts(Path(folder, "thefts.jsonl"))
 
 

@@ -159,6 +159,13 @@ def test_a_folder_holds_one_round_and_a_forged_theft_is_named(tmp_path):
             judge(tmp_path)
 
 
+def test_a_folder_without_a_round_has_no_score(tmp_path):
+    for ask in (judge, lambda folder: duel_branch(folder, [])):
+        with pytest.raises(ValueError, match="no round is there"):
+            ask(tmp_path / "round-7")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_unknown_program_is_named():
     with pytest.raises(ValueError, match="thief.*drop.*burst, drip, spread"):
         duel("drop")
