@@ -126,17 +126,9 @@ class RuleStore:
 
     def proposals(self, rule_id: int) -> list[RuleChange]:
         """The edits of a rule that wait for approval, oldest first; their numbers are those of proposals."""
-        columns = RULE_PROPOSALS.c
-        wanted = (
-            columns.proposal_id,
-            columns.rule_id,
-            columns.rule,
-            columns.proposed_by,
-            columns.proposed_at,
-        )
-        query = select(*wanted).where(columns.rule_id == rule_id).order_by(columns.proposal_id)
-        with self.engine.connect() as connection:
-            return [RuleChange(*row) for row in connection.execute(query)]
+        of = RULE_PROPOSALS.c
+        wanted = of.proposal_id, of.rule_id, of.rule, of.proposed_by, of.proposed_at
+        return self._edits(wanted, of.rule_id == rule_id)
 
     def approve(self, proposal_id: int) -> None:
         """Makes a proposal a change, as the connected user. Raises BadRule if this user may not, or if it does not wait."""
@@ -176,14 +168,21 @@ class RuleStore:
         return self._scalar(select(func.max(RULE_CHANGES.c.change_id))) or 0
 
     def _changes(self, condition, at_most: int | None = None) -> list[RuleChange]:
-        columns = RULE_CHANGES.c
-        wanted = (columns.change_id, columns.rule_id, columns.rule, columns.changed_by, columns.changed_at)
-        query = (
-            select(*wanted, columns.approved_by, columns.approved_at)
-            .where(condition)
-            .order_by(columns.change_id)
-            .limit(at_most)
+        of = RULE_CHANGES.c
+        wanted = (
+            of.change_id,
+            of.rule_id,
+            of.rule,
+            of.changed_by,
+            of.changed_at,
+            of.approved_by,
+            of.approved_at,
         )
+        return self._edits(wanted, condition, at_most)
+
+    def _edits(self, columns, condition, at_most: int | None = None) -> list[RuleChange]:
+        """Rows as changes, in the order of their numbers, which are the first column."""
+        query = select(*columns).where(condition).order_by(columns[0]).limit(at_most)
         with self.engine.connect() as connection:
             return [RuleChange(*row) for row in connection.execute(query)]
 

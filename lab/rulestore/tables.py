@@ -62,14 +62,23 @@ RULES = Table(
     ),
     Column("changed_by", String(200), nullable=False, server_default="unknown"),
 )
+
+
+def _edits(number: str, done: str) -> list[Column]:
+    """The columns that say who did what to a rule, and when."""
+    return [
+        Column(number, BIG, Identity(always=True), primary_key=True),
+        Column("rule_id", BIG, nullable=False, index=True),
+        Column(f"{done}_at", DateTime(timezone=True), nullable=False),
+        Column(f"{done}_by", String(200), nullable=False),
+        Column("rule", DOCUMENT, nullable=False),  # the row after the edit
+    ]
+
+
 RULE_CHANGES = Table(
     "rule_changes",
     METADATA,
-    Column("change_id", BIG, Identity(always=True), primary_key=True),
-    Column("rule_id", BIG, nullable=False, index=True),
-    Column("changed_at", DateTime(timezone=True), nullable=False),
-    Column("changed_by", String(200), nullable=False),
-    Column("rule", DOCUMENT, nullable=False),  # the row after the change
+    *_edits("change_id", "changed"),
     Column("approved_by", String(200)),  # if the store asks for two persons
     Column("approved_at", DateTime(timezone=True)),
     CheckConstraint("approved_by <> changed_by", name="approved_by is another user than changed_by"),
@@ -78,11 +87,7 @@ RULE_CHANGES = Table(
 RULE_PROPOSALS = Table(
     "rule_proposals",
     METADATA,
-    Column("proposal_id", BIG, Identity(always=True), primary_key=True),
-    Column("rule_id", BIG, nullable=False, index=True),
-    Column("proposed_at", DateTime(timezone=True), nullable=False),
-    Column("proposed_by", String(200), nullable=False),
-    Column("rule", DOCUMENT, nullable=False),  # the row after the edit
+    *_edits("proposal_id", "proposed"),
     sqlite_autoincrement=True,
 )
 RULE_ANSWERS = Table(

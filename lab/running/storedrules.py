@@ -69,17 +69,18 @@ def print_history(store: RuleStore, rule_id: int) -> None:
     changes, proposals = store.history(rule_id), store.proposals(rule_id)
     if not (changes or proposals):
         raise BadRule(f"rule {rule_id} is not in {store}")
-    for change in changes + proposals:
-        state = "disabled" if change.row["disabled"] else change.row["rule_state"]
-        said = escape_control_characters(f"{change.changed_by:12} {state:8} {_described(store, change.row)}")
-        if change.approved_at:
-            said += escape_control_characters(
-                f"  [approved by {change.approved_by}, {change.approved_at:%Y-%m-%d %H:%M:%S}]"
-            )
-        elif change in proposals:
-            said += f"  [proposal {change.change_id} waits for approval]"
-        number = "" if change in proposals else change.change_id
-        print(f"{number:6}  {change.changed_at:%Y-%m-%d %H:%M:%S}  {said}")
+    for change in changes:
+        by, at = change.approved_by, change.approved_at
+        approval = f"  [approved by {by}, {at:%Y-%m-%d %H:%M:%S}]" if at else ""
+        _print_edit(store, change, f"{change.change_id:6}", approval)
+    for proposal in proposals:
+        _print_edit(store, proposal, " " * 6, f"  [proposal {proposal.change_id} waits for approval]")
+
+
+def _print_edit(store: RuleStore, edit: RuleChange, number: str, approval: str) -> None:
+    state = "disabled" if edit.row["disabled"] else edit.row["rule_state"]
+    said = f"{edit.changed_by:12} {state:8} {_described(store, edit.row)}{approval}"
+    print(f"{number}  {edit.changed_at:%Y-%m-%d %H:%M:%S}  {escape_control_characters(said)}")
 
 
 def approve_proposal(store: RuleStore, proposal_id: int) -> None:
