@@ -27,9 +27,9 @@ from urllib.parse import parse_qs, urlsplit
 from lab.model.formatting import escape_control_characters, html_with_code
 from lab.model.language import current_language, say
 from lab.running.boundedserver import BoundedServer, send_answer
-from lab.teach import lesson_and_exercise_titles, prediction_in_language
+from lab.teach import prediction_in_language
 from lab.teach.classroom import LONGEST_LINE, Classroom, Refused, advice
-from lab.teach.myengine import engine_step_titles
+from lab.teach.myengine import checked_titles
 from lab.teach.report import (
     STYLE,
     PredictionVotes,
@@ -110,7 +110,7 @@ def board_page(room: Classroom, address: str, key: str) -> str:
 def board_content(room: Classroom, address: str, key: str) -> str:
     """The part of the page that changes. Names and answers are hidden until the teacher asks for them: the page is on a projector."""
     learners = room.learners()
-    present, titles = list(learners.values()), lesson_and_exercise_titles() | engine_step_titles()
+    present, titles = list(learners.values()), checked_titles()
     names = tried_exercises(present)
     solved = sum(each.solved_count for each in present)
     join = say("Join in a terminal: {command}", command=f"lab class join {address} {room.code} --name …")

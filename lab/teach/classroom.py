@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from lab.model.formatting import expected_message
 from lab.model.jsontext import BadRecord, is_valid_unicode, parse_json_object
 from lab.model.language import say
-from lab.teach import exercise_of, lesson_and_exercise_titles
+from lab.teach import exercise_of
 from lab.teach.handins import check_stumble
-from lab.teach.myengine import engine_step_titles
+from lab.teach.myengine import checked_titles, engine_step_titles
 from lab.teach.progress import ANSWER, SAID
 from lab.teach.report import (
     LONGEST_NAME,
@@ -184,15 +184,14 @@ def advice(learners: Sequence[Learner]) -> list[Advice]:
 
 
 def _advice_for(hard: ExerciseDifficulty) -> list[Advice]:
-    steps = engine_step_titles()
-    title = f"{hard.exercise} {say((lesson_and_exercise_titles() | steps)[hard.exercise])}"
+    title = f"{hard.exercise} {say(checked_titles()[hard.exercise])}"
     count = hard.tried_by - hard.solved_by
     text = say("Exercise {title}: {count} have tried it and not solved it.", title=title, count=count)
     said = [Advice(text)]
     for message, times in hard.frequent_messages[:1]:
         text = say("Seen most often, {count} times: {message}", count=times, message=message)
         said.append(Advice(text, quotes=True))
-    if hard.exercise not in steps:
+    if hard.exercise not in engine_step_titles():
         said.append(Advice(say("Ask or show: {hint}", hint=say(exercise_of(hard.exercise).hints[0]))))
     return said
 

@@ -19,7 +19,7 @@ from lab.model.language import ENGLISH
 from lab.teach import exercise_of, lesson_and_exercise_titles, lesson_predictions
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.learner import answer_text
-from lab.teach.myengine import engine_step_titles
+from lab.teach.myengine import checked_titles
 from lab.teach.progress import TRANSFER, VOTE
 from lab.teach.questions import QUESTIONS, times_of
 from lab.teach.replay import answer_from_text, is_right
@@ -160,7 +160,7 @@ def check_stumble(found: dict[str, Any]) -> dict[str, Any]:
     for name in ("learner", "state"):
         if not found.get(name):
             raise BadRecord(expected_message(name, found.get(name), "a text"))
-    if "exercise" in found and found["exercise"] not in lesson_and_exercise_titles() | engine_step_titles():
+    if "exercise" in found and found["exercise"] not in checked_titles():
         raise BadRecord(
             expected_message("exercise", found["exercise"], "an exercise of a lesson, such as 3.4")
         )

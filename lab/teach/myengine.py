@@ -28,6 +28,7 @@ from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
 from lab.model.times import MINUTE_MS
 from lab.model.when import passes_filter
+from lab.teach import lesson_and_exercise_titles
 from lab.teach.enginedisk import Disk, Killed
 from lab.teach.judge import OPEN, RIGHT, WRONG, Verdict
 from lab.teach.learner import (
@@ -111,6 +112,11 @@ def engine_step_titles() -> dict[str, str]:
     'What no window can reach is gone.'
     """
     return {NAME: TITLE} | {f"{NAME}.{step}": because for step, because in BECAUSE.items()}
+
+
+def checked_titles() -> dict[str, str]:
+    """All that can be checked, by name: lessons, exercises, and the steps."""
+    return lesson_and_exercise_titles() | engine_step_titles()
 
 
 def _compare_with_reference(step: int, part: Part, path: Path) -> Verdict:
@@ -425,11 +431,13 @@ def _same_in_each_process(path: Path) -> str:
             check=False,
             text=True,
             timeout=60,
-        ).stdout.partition("\n")[0]
+        )
+        .stdout.rstrip()
+        .rpartition("\n")[2]  # after what the file prints itself
         for seed in ("1", "2")
     }
-    groups = json.loads(min(found) or "[-1]")
-    if len(found) == 1 and all(0 <= group < KEY_GROUPS for group in groups):
+    groups = json.loads(min(found) or "[-1]") if len(found) == 1 else [-1]
+    if all(0 <= group < KEY_GROUPS for group in groups):
         if max(map(groups.count, groups)) <= MOST_ALIKE:
             return ""
         return say(

@@ -28,10 +28,10 @@ from rich.text import Text
 from lab.model.formatting import escape_control_characters, html_with_code
 from lab.model.language import say
 from lab.running.outputfile import write_output
-from lab.teach import lesson_and_exercise_titles, prediction_in_language
+from lab.teach import prediction_in_language
 from lab.teach.handins import CONFIRMED, read_and_recheck_hand_ins
 from lab.teach.judge import RIGHT, WRONG
-from lab.teach.myengine import engine_step_titles
+from lab.teach.myengine import checked_titles
 from lab.teach.progress import REVEAL, TRANSFER, VOTE
 from lab.teach.transfer import what_a_class_learned
 
@@ -168,7 +168,7 @@ def _place(name: str) -> tuple[tuple[int, ...], str]:
 
 def print_class_report(folder: Path, page_file: Path) -> None:
     """Prints what a class handed in as a table with its hardest exercises, and writes the page. Raises as `read_class_report`."""
-    report, titles = read_class_report(folder), lesson_and_exercise_titles() | engine_step_titles()
+    report, titles = read_class_report(folder), checked_titles()
     columns, rows = class_table(report.learners)
     table = Table(title="Wrong answers and errors by lesson (–: not all solved)")
     for name in columns:

@@ -15,8 +15,7 @@ from lab.model.attributes import carried_attributes
 from lab.model.kinds import Text
 from lab.model.language import PLACEHOLDER
 from lab.model.sentence import of_clauses
-from lab.teach import lesson_and_exercise_titles
-from lab.teach.myengine import engine_step_titles
+from lab.teach.myengine import checked_titles
 
 PACKAGE = Path(__file__).parent.parent
 LESSONS = Path(__file__).parent / "translations"
@@ -136,7 +135,7 @@ def sentences_given_to_say() -> list[str]:
     said += [text for tree in modules.values() for text in _of_questions(tree)]
     said += [name for name, _ in carried_attributes()]
     said += [kind.example for _, kind in carried_attributes() if isinstance(kind, Text)]
-    said += (lesson_and_exercise_titles() | engine_step_titles()).values()
+    said += checked_titles().values()
     return list(dict.fromkeys(said))
 
 

@@ -102,6 +102,14 @@ def test_the_log_that_is_shown_is_python_and_shows_the_difference(file):
     assert "ruleId" in log[0] and "transactionId" in log[-1]
 
 
+def test_key_groups_are_read_whatever_a_file_prints_and_their_fault_is_named(file):
+    code = SOLUTION.read_text()
+    file.write_text(f"print('[]')\nprint('my engine')\n{code}")
+    assert check_engine(5, file).state == RIGHT
+    file.write_text(f"{code}\n\ndef key_group(group):\n    return object()\n")
+    assert "in one process" in check_engine(5, file).text
+
+
 def test_a_lesson_without_a_part_is_named_with_those_that_have_one(file):
     for step in (6, "1"):
         with pytest.raises(ValueError, match="one of the lessons 1, 2, 3, 4, 5, 7, 8, 9"):
