@@ -38,43 +38,55 @@ LOST = {  # what becomes of an event that no rule judges
 class LiveWorld(BackgroundTask):
     """Follows an engine's logs a cut at a time, with the reference, so its windows are those of the engine at that cut.
 
-    `error`: why it has ended. It begins with the oldest cut of the stats log, so it needs the logs from their beginning.
+    `error`: why it has ended. It begins with the oldest cut of the stats log, so it needs the logs from their beginning. When an
+    engine with a new checkpoint takes over the logs, it begins again, with that engine's first cut.
     """
 
     def __init__(self, logs: Logs, schema: Schema):
         super().__init__("world")
         self._stats, self._settings = logs.log("stats"), Settings(schema)
         self._feeds = {name: logs.feed(name) for name in READ}
-        self._engine_id: str | None = None
-        newest = [*self._new_cuts(self._stats.newest(1)[-1:])]
-        self._reference = FastReference(schema)
-        self._use(newest[0] if newest else {})
-        self._positions: dict[str, dict[int, int]] = {name: {} for name in READ}
+        self._written = self._stats.bounds()[1]  # by whatever engines there were
+        newest = [*_cuts_in(self._stats.newest(1)[-1:])]
+        self._engine_id: str | None = newest[0]["engine"]["id"] if newest else None
         self._cuts = deque[dict[str, Any]]()  # that are not taken over yet
-        self._lock, self._swept = Lock(), 0
+        self._lock, self._told = Lock(), ""  # of another engine
+        self._begin()
+        self._use(newest[0] if newest else {})
+
+    def _begin(self) -> None:
+        """As before an engine's first cut."""
+        self._reference, self._swept = FastReference(self._settings.schema), 0
+        self._positions: dict[str, dict[int, int]] = {name: {} for name in READ}
         self.cut, self.current_at = -1, 0  # its number; the log time up to which the state has everything
 
     def steps(self) -> Iterator[float]:
         with ExitStack() as opened:
             for feed in self._feeds.values():
                 opened.callback(feed.close)
-            stats = opened.enter_context(closing(self._stats.tail()))
+            stats, begun = opened.enter_context(closing(self._stats.tail())), False
             while True:
                 try:
-                    self._cuts.extend(self._new_cuts([record.line for record in stats.records()]))
+                    if not begun:
+                        before = _cuts_in([each.line for each in stats.records(upto=self._written)])
+                        self._cuts.extend(each for each in before if each["engine"]["id"] == self._engine_id)
+                        begun = True
+                    self._cuts.extend(_cuts_in([each.line for each in stats.records()]))
                     yield 0 if self.step() else POLL_S
                 except ConnectionError:  # the state becomes older until the broker is back
                     yield 1
 
-    def _new_cuts(self, lines: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Those of the engine that wrote the newest line at first, or else the first one."""
-        for line in lines:
-            with suppress(ValueError):  # anybody may have written it
-                stats = parse_stats(line)
-                engine_id = stats.get("engine", {}).get("id", "")
-                self._engine_id = engine_id if self._engine_id is None else self._engine_id
-                if "cut" in stats and engine_id == self._engine_id:
-                    yield stats
+    def _follow(self, stats: dict[str, Any]) -> None:
+        """Follows the engine that took a cut. Raises ValueError if what it took before is not known."""
+        if self._engine_id is not None:
+            if stats["batch"]:
+                raise ValueError(
+                    f"another engine goes on with these logs, at cut {stats['batch']:,}: start this program again"
+                )
+            self._told = "; another engine has taken over the logs with a new checkpoint, and is followed from their beginning"
+            with self._lock:
+                self._begin()
+        self._engine_id = stats["engine"]["id"]
 
     def _use(self, stats: dict[str, Any]) -> None:
         """The settings with which the engine took a cut."""
@@ -95,6 +107,8 @@ class LiveWorld(BackgroundTask):
                 self.current_at = now
             return False
         stats = self._cuts[0]
+        if stats["engine"]["id"] != self._engine_id:
+            self._follow(stats)
         cut, positions = stats["cut"], {name: mark_positions(stats["cut"][name]) for name in READ}
         if stats["batch"] > self.cut:
             records = self._records(positions, cut["from"])
@@ -174,9 +188,9 @@ class LiveWorld(BackgroundTask):
         if self.error:
             raise TimeoutError(f"the world has ended: {self.error}")
         if self.cut < 0:
-            raise TimeoutError("no cut of an engine has been read yet")
+            raise TimeoutError(f"no cut of an engine has been read yet{self._told}")
         if (age := now - self.current_at) > max_age_ms:
-            raise TimeoutError(f"the state is {age:,} ms old, expected at most {max_age_ms:,}")
+            raise TimeoutError(f"the state is {age:,} ms old, expected at most {max_age_ms:,}{self._told}")
         return now
 
     def _judge(self, line: bytes, now: int, most_stored: int) -> tuple[list[dict[str, Any]], int]:
@@ -209,3 +223,12 @@ class LiveWorld(BackgroundTask):
                 f"its windows have {looked_at:,} events, expected at most {MOST_STORED:,} for a request"
             )
         return reference.fork(groups), looked_at
+
+
+def _cuts_in(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The lines of the stats log that tell a cut."""
+    for line in lines:
+        with suppress(ValueError):  # anybody may have written it
+            stats = parse_stats(line)
+            if {"cut", "engine"} <= stats.keys():
+                yield stats

@@ -34,8 +34,19 @@ def lines(*events: dict) -> list[bytes]:
 class Logs(FileLogs):
     """Logs with the lines that an engine would write about its cuts."""
 
-    def cut(self, number: int, since: int, until: int, settings: Settings, engine_id: str = "a") -> None:
+    def cut(
+        self,
+        number: int,
+        since: int,
+        until: int,
+        settings: Settings,
+        engine_id: str = "a",
+        events: int | None = None,
+    ) -> None:
+        """`events`: how many it has read; all unless told."""
         ends = {name: {"0": self.log(name).bounds()[1].get(0, 0)} for name in ("events", "control")}
+        if events is not None:
+            ends["events"] = {"0": sum(len(line) + 1 for line in self.log("events").read()[:events])}
         stats = {"batch": number, "keyGroups": [0, 0], "times": {"end": until}}
         stats |= {"engine": {"id": engine_id, "since": 0, **settings.stats_fields()}}
         self.log("stats").append([json.dumps(stats | {"cut": {"from": since, "to": until, **ends}})], until)
@@ -148,6 +159,39 @@ def test_an_engine_that_begins_again_elsewhere_is_not_taken_for_the_same(logs, n
     assert isinstance(world.error, ValueError)
     with pytest.raises(TimeoutError, match="the engine has begun again"):
         world.would(lines(payment(3, "1")), 10**9)
+
+
+def test_a_new_engine_is_followed_from_the_beginning_of_the_logs(logs, now):
+    world = followed(LiveWorld(logs, PAYMENTS))
+    logs.log("events").append(lines(payment(2, "1", 2), payment(3, "15", 2)), AT)
+    logs.cut(0, 0, AT - 4, Settings(PAYMENTS), "b", events=1)  # has read the first payment only
+    now[0] = AT + 100
+    with pytest.raises(TimeoutError, match="104 ms old.*another engine.*with a new checkpoint"):
+        followed(world).would(lines(payment(4, "10", 2)), 103)
+    found = world.would(lines(payment(4, "10", 2)), 104)
+    assert found["asOf"] == {"cut": 0, "upTo": AT - 4} and found["answers"][0]["clear"]
+    logs.cut(1, AT - 4, AT + 50, Settings(PAYMENTS, max_future_ms=150_000), "b")
+    found = followed(world).would(lines(payment(4, "10", 2), payment(4, "10", 3)), 0)
+    alerts, future = found["answers"]
+    assert alerts["alerts"][0]["aggregate"] == "56.00" and "eventTime" in future["refused"]
+    assert found["asOf"] == {"cut": 1, "upTo": AT + 100} and world.error is None
+
+
+def test_an_engine_that_goes_on_after_another_one_ends_the_world_with_the_reason(logs, now):
+    world = followed(LiveWorld(logs, PAYMENTS))
+    logs.cut(7, AT - 5, AT + 5, Settings(PAYMENTS), "b")
+    world.run()
+    with pytest.raises(TimeoutError, match="another engine.*at cut 7.*start this program again"):
+        world.would(lines(payment(3, "1")), 10**9)
+
+
+def test_of_several_engines_the_one_that_wrote_last_is_followed(logs, now):
+    logs.log("events").append(lines(payment(2, "1", 1)), AT)
+    logs.cut(0, 0, AT + 1, Settings(PAYMENTS), "b")
+    logs.cut(1, AT - 5, AT + 2, Settings(PAYMENTS))
+    now[0] = AT + 3
+    world = followed(LiveWorld(logs, PAYMENTS))
+    assert world.error is None and world.as_of() == {"cut": 1, "upTo": AT + 3}
 
 
 def test_groups_without_new_events_are_forgotten_once_no_window_reaches_them(logs, now, monkeypatch):
