@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.model.formatting import html_table, text_table
+from lab.model.formatting import TableOfResults
 from lab.model.language import say
 from lab.model.rule import Route, Rule
 
@@ -38,7 +38,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Costs:
+class Costs(TableOfResults):
     """What each rule costs by itself, and all together: of routing, windows and alerts, without reading and decoding the events."""
 
     rules: Mapping[int, Cost]
@@ -65,12 +65,9 @@ class Costs:
             for name, of in rows
         ]
 
-    def text(self) -> str:
-        """For a terminal."""
-        return text_table(*self.table())
-
-    def _repr_html_(self) -> str:
-        return html_table(say("Cost of rules"), *self.table())
+    def title(self) -> str:
+        """For screen readers."""
+        return say("Cost of rules")
 
 
 def costs_of(past: "Past", rules: Sequence[Rule]) -> Costs:

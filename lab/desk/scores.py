@@ -3,12 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import islice
 
 from lab.desk.labels import Labelled, Score
 from lab.model.alerts import Alert, event_id_text
-from lab.model.formatting import html_table, plain_text, text_table
+from lab.model.formatting import TableOfResults, plain_text
 from lab.model.language import say
 from lab.model.times import duration_words
 
@@ -16,7 +15,7 @@ EXAMPLES = 10  # of events that were missed, and of those that alerted wrongly
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(TableOfResults):
     """The score of each rule and of all together ("all"), in the earlier half of the events and in the held-out one, see `said`.
 
     `alone`: in each half, how many labelled events only this rule finds: what is lost without it.
@@ -41,13 +40,13 @@ class Scores:
         ]
         return [say("rule"), *score_header(), say("found alone")], rows
 
-    def text(self) -> str:
-        """For a terminal."""
-        return "\n".join([text_table(*self.table()), self.said, *examples_text(self.missed, self.wrong)])
+    def title(self) -> str:
+        """For screen readers."""
+        return say("Scores")
 
-    def _repr_html_(self) -> str:
-        said = (self.said, *examples_text(self.missed, self.wrong))
-        return html_table(say("Scores"), *self.table()) + "".join(f"<p>{escape(each)}</p>" for each in said)
+    def sentences(self) -> list[str]:
+        """Which half is held out; examples."""
+        return [self.said, *examples_text(self.missed, self.wrong)]
 
 
 def scores_of(

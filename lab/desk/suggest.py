@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from html import escape
 from math import comb
 from time import monotonic
 from typing import Any
@@ -16,7 +15,8 @@ from lab.desk.labels import Labelled
 from lab.desk.scores import score_cells, score_header
 from lab.desk.tuning import Tuned, Tuning, tune
 from lab.model.alerts import event_id_text
-from lab.model.formatting import escape_control_characters, html_table, text_table
+from lab.model.attributes import COUNT_WORDS
+from lab.model.formatting import TableOfResults
 from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.rules import BadRule, parse_message
@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]  # how many sentences are tried, of how ma
 
 
 @dataclass(frozen=True)
-class Suggested:
+class Suggested(TableOfResults):
     """Sentences that find the labelled events, short ones first, each with its score in both halves.
 
     A longer one is here only if it finds them better, by F1 in the half to choose by. `unsure`: the events whose values are nearest to
@@ -55,7 +55,12 @@ class Suggested:
         ]
         return [say("rule"), *score_header()], rows
 
-    def _said(self) -> list[str]:
+    def title(self) -> str:
+        """For screen readers."""
+        return say("Rules by example")
+
+    def sentences(self) -> list[str]:
+        """Which half is held out, how many sentences were tried, which events to label next."""
         said = [self.said, say("Sentences that were tried: {count}.", count=f"{self.tried:,}")]
         if not self.rules:
             return [
@@ -64,15 +69,6 @@ class Suggested:
             ]
         unsure = say("Nearest to the limit of the last one: {events}", events=", ".join(self.unsure))
         return [*said, unsure] if self.unsure else said
-
-    def text(self) -> str:
-        """For a terminal."""
-        table = [text_table(*self.table())] if self.rules else []
-        return escape_control_characters("\n".join([*table, *self._said()]), keep="\n")
-
-    def _repr_html_(self) -> str:
-        table = html_table(say("Rules by example"), *self.table()) if self.rules else ""
-        return table + "".join(f"<p>{escape(escape_control_characters(each))}</p>" for each in self._said())
 
 
 def chance(tuned: Tuned, held_out: Labelled) -> float:
@@ -112,15 +108,16 @@ def suggest(
     ends, tried, found = monotonic() + seconds, 0, list[tuple[str, Tuning]]()
     events = [event for event in past.all_events() if event_id_text(past.schema.id_of(event)) in first.times]
     fields = [name for name in past.schema.names if name not in {*without, *_named_by_schema(past)}]
+    distinct = {name: len({event[name] for event in events} - {None}) for name in fields}
     stages = (
-        (most - most // 4, lambda: _plain(past, fields, events)),
-        (most, lambda: _extended(found, fields, events, first, past)),
+        (most - most // 4, lambda: _plain(past, distinct, events)),
+        (most, lambda: _extended(found, distinct, events, first, past)),
     )
     for until, sentences in stages:
         for text in sentences():
             if tried >= until or monotonic() > ends:
                 break
-            with suppress(BadRule):  # of a field whose name no sentence can say
+            with suppress(BadRule):  # of a value that is too long for a rule
                 tuning = tune(past, _rule(text, past), (), first, held_out, said)
                 tried += 1
                 progress(tried, most)
@@ -163,12 +160,14 @@ def _values(name: str, events: list[dict[str, Any]]) -> list[Any]:
     return sorted(counts, key=lambda value: (-counts[value], str(value)))
 
 
-def _plain(past: Past, fields: list[str], events: list[dict[str, Any]]) -> Iterator[str]:
-    """Sentences without conditions, short ones first: an amount alone, then aggregates over windows of each group."""
+def _plain(past: Past, distinct: dict[str, int], events: list[dict[str, Any]]) -> Iterator[str]:
+    """Sentences without conditions, short ones first: an amount alone, then aggregates over windows of each group.
+
+    `distinct`: how many values each field has. A number that is named as a count cannot be measured: SUM(COUNT) counts events.
+    """
     schema = past.schema
-    amounts = [name for name in fields if schema.field(name).is_decimal]
-    numbers = [name for name in fields if schema.field(name).type == "long"]
-    distinct = {name: len(_values(name, events)) for name in fields if name not in amounts}
+    amounts = [name for name in distinct if schema.field(name).is_decimal and name not in COUNT_WORDS]
+    numbers = [name for name in distinct if schema.field(name).type == "long" and name not in COUNT_WORDS]
     keys = [name for name, count in distinct.items() if 1 < count <= len(events) // 2]
     keys = [name for name in keys if schema.field(name).type in ("long", "string")]
     for name in (*amounts, *numbers):
@@ -185,14 +184,14 @@ def _plain(past: Past, fields: list[str], events: list[dict[str, Any]]) -> Itera
 
 def _extended(
     found: list[tuple[str, Tuning]],
-    fields: list[str],
+    distinct: dict[str, int],
     events: list[dict[str, Any]],
     first: Labelled,
     past: Past,
 ) -> Iterator[str]:
     """The best sentences, each with a condition on the event that may alert, or on those that count, for values of labelled events."""
     labelled = [event for event in events if event_id_text(past.schema.id_of(event)) in first.cases]
-    few = [name for name in fields if 1 < len(_values(name, events)) <= FEW]
+    few = [name for name, count in distinct.items() if 1 < count <= FEW]
     values = [(name, value) for name in few for value in _values(name, labelled)[:FEW_VALUES]]
     best = sorted(found, key=lambda each: (-_f1(each[1]), _length(each[0])))[:EXTENDED]
     for text, _ in best:

@@ -17,7 +17,7 @@ from lab.desk.labels import Labelled, RunningScore, Score
 from lab.desk.scores import EXAMPLES, examples_text, score_cells, score_header
 from lab.model.aggregates import AGGREGATES, Exact
 from lab.model.colours import GREY, PALETTE
-from lab.model.formatting import escape_control_characters, html_table, plain_text, text_table
+from lab.model.formatting import TableOfResults, plain_text
 from lab.model.language import say
 from lab.model.operators import RELATIONS
 from lab.model.rule import Rule
@@ -115,7 +115,7 @@ class Tuned:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(TableOfResults):
     """What a rule finds with every limit, in several windows. `said`: which half is held out."""
 
     rules: tuple[Rule, ...]  # one for each window
@@ -185,22 +185,18 @@ class Tuning:
         ]
         return [say("window"), say("limit"), *score_header()], rows
 
-    def _said(self) -> list[str]:
+    def title(self) -> str:
+        """For screen readers."""
+        return say("Pareto edge")
+
+    def sentences(self) -> list[str]:
+        """Which half is held out, the best rule, examples."""
         if self.best is None:
             return [self.said, say("No limit finds a labelled event.")]
         said = say("The best of these by F1: {rule}", rule=self.best.rule.describe())
         return [self.said, said, *examples_text(*self.examples())]
 
-    def text(self) -> str:
-        """For a terminal."""
-        text = "\n".join([text_table(*self.table()), *self._said()])
-        return escape_control_characters(text, keep="\n")
-
-    def _repr_html_(self) -> str:
-        said = "".join(f"<p>{escape(escape_control_characters(each))}</p>" for each in self._said())
-        return self._picture() + html_table(say("Pareto edge"), *self.table()) + said
-
-    def _picture(self) -> str:
+    def picture(self) -> str:
         """Recall to the right and precision upwards, a point for each limit, a colour for each window; the edge is a line."""
 
         def place(of: Score) -> str:

@@ -118,6 +118,50 @@ def plain_text(value: object) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
+class TableOfResults:
+    """A result that is a table with sentences below it: a terminal prints its `text`, a notebook shows it as HTML.
+
+    What is in it may come from strangers, and is escaped. Without rows there is no table. A result has a `title`, which names the
+    table for screen readers, and a `table`, header and rows; it may have `sentences`, and a `picture` in HTML.
+
+    >>> class Sizes(TableOfResults):
+    ...     def title(self):
+    ...         return "Sizes"
+    ...     def table(self):
+    ...         return ["name", "bytes"], [["a\\x1b", "1,000"]]
+    ...     def sentences(self):
+    ...         return ["As of today."]
+    >>> print(Sizes().text())
+       name  bytes
+    a\\u001b  1,000
+    As of today.
+    """
+
+    def title(self) -> str:
+        raise NotImplementedError
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        raise NotImplementedError
+
+    def sentences(self) -> Sequence[str]:
+        return ()
+
+    def picture(self) -> str:
+        return ""
+
+    def text(self) -> str:
+        """For a terminal."""
+        header, rows = self.table()
+        cells = [[escape_control_characters(cell) for cell in row] for row in rows]
+        said = map(escape_control_characters, self.sentences())
+        return "\n".join([*([text_table(header, cells)] if rows else []), *said])
+
+    def _repr_html_(self) -> str:
+        header, rows = self.table()
+        said = "".join(f"<p>{escape(escape_control_characters(each))}</p>" for each in self.sentences())
+        return self.picture() + (html_table(self.title(), header, rows) if rows else "") + said
+
+
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table for terminals, columns to the right.
 

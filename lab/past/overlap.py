@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from lab.model.alerts import Alert
-from lab.model.formatting import html_table, text_table
+from lab.model.formatting import TableOfResults
 from lab.model.language import say
 
 
@@ -27,7 +27,7 @@ class RuleOverlap:
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(TableOfResults):
     """What each rule adds. `pairs`: for two rules, at how many events both alert."""
 
     rules: tuple[RuleOverlap, ...]
@@ -42,12 +42,9 @@ class Overlap:
         )
         return header, [[str(of[0]), *(f"{number:,}" for number in of[1:])] for of in numbers]
 
-    def text(self) -> str:
-        """For a terminal."""
-        return text_table(*self.table())
-
-    def _repr_html_(self) -> str:
-        return html_table(say("Overlap of rules"), *self.table())
+    def title(self) -> str:
+        """For screen readers."""
+        return say("Overlap of rules")
 
 
 def overlap_of(alerts: Iterable[Alert], rule_ids: Sequence[int]) -> Overlap:

@@ -73,3 +73,9 @@ def test_labels_of_no_event_are_refused(world):
         world.scores([1, 77])
     with pytest.raises(ValueError, match="there is no field nothing"):
         world.scores("nothing")
+
+
+def test_what_a_terminal_shows_of_ids_moves_no_cursor():
+    events = [{"id": f"\x1b[2J{n}", "at": 1714557600000 + n, "amount": n} for n in range(4)]
+    shown = World(events, "VALUE(amount) > 2").scores([each["id"] for each in events]).text()
+    assert "\\u001b[2J1" in shown and "\x1b" not in shown

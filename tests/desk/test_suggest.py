@@ -1,10 +1,13 @@
 """Rules by example: a planted pattern is found and scored as the reference scores it; labels drawn at random give nothing."""
 
+import re
 from random import Random
 
 import pytest
 
+from lab.desk import suggest
 from lab.desk import world as worlds
+from lab.desk.suggest import _rule as rule_of
 from lab.desk.world import World
 from lab.past import plainpast
 
@@ -80,6 +83,27 @@ def test_events_that_the_labels_do_not_name_are_asked_about():
     found = World(events, []).suggest(named, most=30)
     assert found.rules and found.unsure
     assert not {str(at) for at, _ in named} & set(found.unsure)
+
+
+@pytest.mark.parametrize("name", ["events", "over", "per", "null", "a-b", "3"])
+def test_a_field_may_be_named_like_a_word_of_sentences(name):
+    events = [
+        {"id": n, "at": 1714557600000 + n * 1000, name: n * 37 % 100, "kind": "ab"[n % 2]} for n in range(80)
+    ]
+    labels = [e["id"] for e in events if e[name] > 40]
+    [found] = World(events, []).suggest(labels, most=60).rules
+    assert found.rule.first.aggregation.field == name and found.held_out.f1 == 1.0
+
+
+def test_a_field_named_like_a_count_forms_groups_but_is_not_measured():
+    """As `SUM(COUNT)` counts events: the same sentences came again and again, in place of others."""
+    seen = list[str]()
+    events = [each | {"COUNT": each["id"] % 7} for each in payments(1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suggest, "_rule", lambda text, past: seen.append(text) or rule_of(text, past))
+        World(events, []).suggest("fraud", most=60)
+    assert "COUNT(events) per COUNT over 10 min > 0" in seen
+    assert not [text for text in seen if re.match(r"(VALUE|SUM|MAX|AVG)\(COUNT\)", text)]
 
 
 def test_no_time_tries_nothing():
