@@ -37,7 +37,8 @@ BY_PROGRAM = "A program plays this side: {name}."
 class DuelRoom(widgets.VBox):
     """Rounds of a duel between people, or against programs (`lab.studio.duelists` has them by name).
 
-    `folder`: keeps the logs of each round, in round-1, round-2 and so on, for `lab.judge`.
+    `folder`: keeps the logs of each round, in round-1, round-2 and so on, for `lab.judge`. `thieves`, `defenders`: one side alone with
+    the clock, for a screen of its own; what thieves see names no rule.
 
     >>> room = DuelRoom(thief="burst", seconds=20, clock=iter(range(0, 100, 5)).__next__)
     >>> room.start.click()
@@ -69,15 +70,18 @@ class DuelRoom(widgets.VBox):
         self.facts, self.said, self.results = widgets.HTML(), widgets.HTML(), widgets.HTML()
         head = widgets.HBox([self.status, self.start])
         head.add_class("lab-head")
-        self._make_thieves()
-        self._make_defenders()
-        sides = widgets.Tab([self.thieves, self.defenders], titles=[say("Thieves"), say("Defenders")])
+        thieves, defenders = self._make_thieves(), self._make_defenders()
+        sides = widgets.Tab([thieves, defenders], titles=[say("Thieves"), say("Defenders")])
         self._make_branch()
-        parts = [head, self.facts, self.said, self.results, self.other_rules, sides]
+        for_both = [self.said, self.results]
+        self.thieves = widgets.VBox([head, *for_both, thieves, StylesAndAccessibility()])
+        self.defenders = widgets.VBox([head, self.facts, *for_both, defenders, StylesAndAccessibility()])
+        parts = [head, self.facts, *for_both, self.other_rules, sides]
         super().__init__([*parts, StylesAndAccessibility()])
-        self.add_class("lab")
+        for screen in (self, self.thieves, self.defenders):
+            screen.add_class("lab")
 
-    def _make_thieves(self) -> None:
+    def _make_thieves(self) -> widgets.VBox:
         self.accounts = SelectableTable([say("account"), say("left")], say("Stolen accounts"), (1,))
         self.mule = widgets.Dropdown(description=say("mule"))
         self.amount = widgets.Text(value="500", description=say("amount"))
@@ -92,9 +96,9 @@ class DuelRoom(widgets.VBox):
         told = widgets.HTML(sentence_html(say(THIEVES_DO, count=THEFTS_A_SECOND)))
         moves = widgets.VBox([form, self.paid, self.answers], layout={"flex": "2 1 28em"})
         parts = [told, _beside(_titled("Stolen accounts", self.accounts), moves)]
-        self.thieves = widgets.VBox(self._of_program(self._names[0]) or parts)
+        return widgets.VBox(self._of_program(self._names[0]) or parts)
 
-    def _make_defenders(self) -> None:
+    def _make_defenders(self) -> widgets.VBox:
         columns = [say("second"), say("payer"), say("paid"), say("amount")]
         self.claims = SelectableTable(columns, say("Claims"), (0, 3))
         self.claims.observe(self._list_mule, "selected")
@@ -103,11 +107,11 @@ class DuelRoom(widgets.VBox):
         )
         self.desk = RuleDesk()
         self._desk_box = widgets.VBox([self.desk])
-        self.trials = widgets.HTML()
+        self.listed, self.trials = widgets.HTML(), widgets.HTML()
         known = _beside(_titled("Claims", self.claims), _titled("Alerts", self.alerts))
         told = widgets.HTML(sentence_html(say(DEFENDERS_DO)) + sentence_html(say(TRY_FIRST)))
-        parts = [told, known, self.trials, self._desk_box]
-        self.defenders = widgets.VBox(self._of_program(self._names[1]) or parts)
+        parts = [told, known, self.listed, self.trials, self._desk_box]
+        return widgets.VBox(self._of_program(self._names[1]) or parts)
 
     def _make_branch(self) -> None:
         """What is asked after a round: the same once more, with other rules."""
@@ -138,7 +142,7 @@ class DuelRoom(widgets.VBox):
         self._desk_box.children = [self.desk]
         self.mule.options, self.mule.value = self.duel.mules, self.duel.mules[0]
         self.answers.rows, self.claims.rows, self.alerts.rows, self.claims.selected = [], [], [], ""
-        self.paid.value = self.said.value = self.results.value = self.branch.value = ""
+        self.paid.value = self.listed.value = self.said.value = self.results.value = self.branch.value = ""
         self.other_rules.layout.display = "none"
         self.start.disabled, self.pay.disabled = True, False
         self._show_accounts()
@@ -281,7 +285,7 @@ class DuelRoom(widgets.VBox):
         number = next((row[3] for row in self.claims.rows if row[0] == change["new"]), "")
         if duel and number and not duel.is_over:
             duel.tell(f"add {number} to @mules")
-            self.said.value = sentence_html(say("Added {number} to @mules.", number=number), "good")
+            self.listed.value = sentence_html(say("Added {number} to @mules.", number=number), "good")
 
 
 def _second(time_ms: int) -> str:

@@ -35,7 +35,7 @@ class LatencyScope(Panel):
 
     >>> scope = LatencyScope()
     >>> scope.show([100, 200, 600], {})
-    >>> "<b>200</b><span>p50, ms</span>" in scope.ranks.value, "1 of 3 alerts over 500 ms" in scope.said.value
+    >>> "<b>200</b> <span>p50, ms</span>" in scope.ranks.value, "1 of 3 alerts over 500 ms" in scope.said.value
     (True, True)
     """
 

@@ -43,10 +43,10 @@ def facts_html(values: Mapping[str, tuple[str, str]]) -> str:
     """Large figures over their names, for an `ipywidgets.HTML`: {name: (figure, meaning)}. They change often: not read aloud.
 
     >>> facts_html({"lag": ("7", "events not evaluated yet")})
-    '<div class="lab-facts"><div title="events not evaluated yet"><b>7</b><span>lag</span></div></div>'
+    '<div class="lab-facts"><div title="events not evaluated yet"><b>7</b> <span>lag</span></div></div>'
     """
-    cells = "".join(
-        f'<div title="{escape(meaning)}"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+    cells = " ".join(
+        f'<div title="{escape(meaning)}"><b>{escape(value)}</b> <span>{escape(name)}</span></div>'
         for name, (value, meaning) in values.items()
     )
     return f'<div class="lab-facts">{cells}</div>'

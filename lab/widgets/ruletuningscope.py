@@ -129,7 +129,7 @@ class RuleTuningScope(widgets.VBox):
         self.sentence.value = f"<code>{escape(rule)}</code>"
         precision = "–" if found.precision is None else f"{found.precision:.2f}"
         delay = rounded_duration_words(found.median_delay_ms) if found.cases_found else "–"
-        self.facts.value = facts_html(
+        figures = facts_html(
             {
                 say("precision"): (
                     precision,
@@ -144,6 +144,9 @@ class RuleTuningScope(widgets.VBox):
                     say("alerts at events of other typologies' cases"),
                 ),
             }
+        )
+        self.facts.value = (
+            f'<div role="status" aria-live="polite">{figures}</div>'  # read aloud: nothing else says it
         )
         alerts = [each for each in self.past.alerts(rule) if event_id_text(each.event_id) in self._lane_of]
         at = [self._lane_of[event_id_text(each.event_id)] for each in alerts]

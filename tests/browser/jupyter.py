@@ -18,6 +18,7 @@ from urllib.parse import urlparse
 from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
 from lab.machine import ports
+from lab.teach.lessons import titles_solutions_and_predictions
 
 ROOT = Path(__file__).parent.parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -27,6 +28,11 @@ FLAGS = (
 )
 START_S = 60
 PATIENCE_MS = 120_000  # a machine may be busy with other things
+CELLS = "jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === 'code')"
+RUN = "jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)"
+CODE_CELLS = f"{CELLS}.map((cell) => [cell.model.executionCount, cell.model.getMetadata('tags') || [], cell.model.outputs.toJSON()])"
+SOLVE = f"""(solutions) => {CELLS}.filter((cell) => (cell.model.getMetadata("tags") || []).includes("exercise"))
+    .forEach((cell, n) => cell.model.sharedModel.setSource(solutions[n]))"""
 PROMPTS = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
 SETTINGS = {
     "notebook-extension/tracker": '{"windowingMode": "none"}',
@@ -128,6 +134,22 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def run_solved(page: Page, lesson: str) -> list[Any]:
+    """Solves the exercises of the lesson that is open and runs all its cells: their numbers, tags and outputs. Every check says right."""
+    titles = titles_solutions_and_predictions()["solutions"]
+    solutions = [code for exercise, code in titles.items() if exercise.startswith(f"{lesson}.")]
+    page.evaluate(SOLVE, solutions)
+    assert page.evaluate(RUN)
+    cells = page.evaluate(CODE_CELLS)
+    assert all(number for number, _, _ in cells)
+    assert [each for _, _, given in cells for each in given if each["output_type"] == "error"] == []
+    verdicts = [given[-1]["data"]["text/plain"] for _, tags, given in cells if "check" in tags]
+    assert len(verdicts) == len(solutions)
+    # a verdict that was recorded is its HTML
+    assert [text for text in verdicts if not text.startswith(("✓", "<IPython.core.display.HTML"))] == []
+    return cells
 
 
 class Watched:

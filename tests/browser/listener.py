@@ -83,7 +83,8 @@ class Listener:
         raise AssertionError(f"no cell with {text!r}")
 
     def answers(self, code: str) -> None:
-        """Types over the cell that has the focus, then runs it and its check."""
+        """Types over the cell that has the focus, then runs it and its check; what was said before counts no longer."""
+        self.page.evaluate("window.heard = []")
         self.press("Enter", "ControlOrMeta+A")
         self.page.keyboard.insert_text(code)
         self.press("Escape")

@@ -1,4 +1,4 @@
-"""Lessons 0 and 3 worked with the keyboard alone, by somebody who listens: verdicts are said, and all that is read has a name."""
+"""Lessons 0, 3 and 10 worked with the keyboard alone, by somebody who listens: verdicts are said, and all that is read has a name."""
 
 import re
 from collections.abc import Iterator
@@ -166,3 +166,33 @@ def test_lesson_3_is_done_with_keyboard_and_screen_reader(learner):
         learner.hears(RIGHT_3[number - 1])
     learner.run_to("Spark and Java stopped")
     reads(learner, "lesson-3")
+
+
+def test_lesson_10_is_done_with_keyboard_and_screen_reader(learner):
+    page, solutions = learner.page, titles_solutions_and_predictions()["solutions"]
+    opens(learner, "10-rules-that-say-more")
+    learner.run_to("wrong_passwords = ")
+    page.wait_for_selector(".lab-asked [role=radiogroup] input")
+    learner.back_to("at the fifth and at all that follow")
+    learner.press("Space")
+    learner.hears("Your choice is noted")
+    learner.press("Escape", "ArrowDown")
+    learner.run_to("Up to 3, people who mistype")
+    page.wait_for_selector(".lab-slider input")
+    learner.back_to("limit")
+    learner.press("ArrowRight")
+    learner.hears("0.80 recall")
+    learner.press("Escape", "ArrowDown")
+    learner.run_to("card_testing = ...")
+    learner.answers('card_testing = "COUNT(events) per acount over 30 min >= 4"')
+    learner.hears("acount")
+    learner.press("ArrowUp", "ArrowUp")
+    learner.answers(solutions["10.1"])
+    learner.hears("right")
+    for exercise, solution in solutions.items():
+        if exercise.startswith("10.") and exercise != "10.1":
+            learner.run_to("...")
+            learner.answers(solution)
+            learner.hears("right")
+    learner.run_to("Roads not taken")
+    reads(learner, "lesson-10")

@@ -92,3 +92,33 @@ def test_a_round_of_a_duel_is_played_on_both_sides_and_judged(browser, folder, s
     assert access.grave(page, access.OURS) == []
     assert watched.errors == [] and watched.elsewhere == []
     page.close()
+
+
+def test_each_side_of_a_duel_has_a_window_of_its_own_and_thieves_see_no_rule(browser, folder, server):
+    write_notebook(
+        folder / "sides.ipynb",
+        ["import lab\nroom = lab.DuelRoom(clock=lambda: 0)\nroom.thieves", "room.defenders"],
+    )
+    windows = [Watched(browser, width=1366, height=768) for _ in range(2)]
+    windows[0].run_all(*server, "sides.ipynb")
+    windows[0].page.evaluate("jupyterapp.commands.execute('docmanager:save').then(() => true)")
+    address, token = server
+    windows[1].page.goto(f"{address}/lab/workspaces/second/tree/sides.ipynb?token={token}")
+    thieves = windows[0].page.locator(".jp-OutputArea-output").nth(0)
+    defenders = windows[1].page.locator(".jp-OutputArea-output").nth(1)
+    defenders.locator("button:has-text('Start')").click()
+    thieves.locator(".lab-table tr[data-key]").first.click()
+    for answer, draft in ((".good", "SUM(paymentAmount) per payeeId over 1 min > 1"), (".bad", "")):
+        thieves.get_by_role("button", name="Pay").click()
+        expect(thieves.locator(f".lab-said{answer}:visible")).to_be_visible(timeout=120_000)
+        if draft:
+            defenders.get_by_role("tab", name="Text").click()
+            defenders.locator("textarea:visible").first.fill(draft)
+            defenders.locator("button:visible:has-text('Publish')").first.click()
+            expect(defenders.get_by_text("accepted rule 1 version 1: ACTIVE")).to_be_visible(timeout=120_000)
+    expect(defenders.locator(".lab-table tr[data-key^='1']").first).to_be_visible()
+    assert "rule" not in thieves.inner_text().replace("nothing of the rules", "")
+    for each in windows:
+        assert access.grave(each.page, access.OURS) == []
+        assert each.errors == [] and each.elsewhere == []
+        each.page.close()

@@ -152,7 +152,7 @@ def test_alerts_of_the_warm_up_and_of_long_ago_are_not_shown(monkeypatch):
     assert "Warming up" in scope.said.value
     now[0] += 12_000
     scope.update(Slowly(late, quick))
-    assert "<b>40</b><span>p99, ms" in scope.ranks.value and "of 1 alerts over" in scope.said.value
+    assert "<b>40</b> <span>p99, ms" in scope.ranks.value and "of 1 alerts over" in scope.said.value
     now[0] += 31_000
     scope.update(Slowly(late, quick))
     assert "No alerts in the last 30 s" in scope.said.value

@@ -25,7 +25,7 @@ def test_a_micro_batch_that_takes_long_is_shown_with_the_rate_at_which_it_was_ev
                 studio.report._spans_ms = [(0, 10_000)]
             panel.update(studio)
             rates.append(
-                int(re.search(r"<b>([\d,]+)</b><span>evaluated/s", panel.facts.value)[1].replace(",", ""))
+                int(re.search(r"<b>([\d,]+)</b> <span>evaluated/s", panel.facts.value)[1].replace(",", ""))
             )
         assert max(rates) == pytest.approx(10_000, rel=0.01) == rates[20]
         assert max(panel.rates.data[0].y) == pytest.approx(10_000, rel=0.01)
