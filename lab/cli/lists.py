@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from lab.cli import rulestore as rulestorecli
 from lab.cli.options import (
     Subparsers,
     add_answer_timeout,
@@ -17,6 +18,7 @@ from lab.cli.options import (
     target_from_options,
 )
 from lab.model.listmessages import list_messages, mute_sentence
+from lab.running.target import Usage
 
 LOGS_OF_LISTS = {"--rules": "the control log", "--acks": "the engine's answers (next to the rules)"}
 UNTIL = "events with earlier times see it: 2026-12-01, 2026-12-01T10:00:00Z, or ms since the epoch (it stays until it is removed)"
@@ -24,8 +26,6 @@ UNTIL = "events with earlier times see it: 2026-12-01, 2026-12-01T10:00:00Z, or 
 
 def add_commands(commands: Subparsers) -> None:
     """Adds `lab lists` to the command line."""
-    from lab.running import control
-
     group = add_group(commands, "lists", "change and show the named lists that rules compare with")
     add = _sends(
         *(group, "add", _add, "add values to a list"),
@@ -33,26 +33,32 @@ def add_commands(commands: Subparsers) -> None:
 examples:
   lab lists add highrisk KR "New York" --until 2026-12-01     then: lab rules add '7: COUNT(events) per userId over 1 h > 5, when country in @highrisk'
   lab lists add blocked --file blocked.txt                    a value on each line
+  lab lists add blocked 25 --store sqlite:///rules.db         as a row of a database
 """,
     )
     remove = _sends(group, "remove", _remove, "remove values from a list")
+    clear = _sends(group, "clear", _clear, "empty a list")
+    for command in (add, remove, clear):
+        rulestorecli.add_store_option(command)
+        command.add_argument("--reason", metavar="TEXT", help="why; it is stored with --store")
     for command in (add, remove):
         command.add_argument("name", metavar="NAME", help="the list's name, without @")
         command.add_argument("values", nargs="*", metavar="VALUE", help="a text or a number")
         command.add_argument("--file", metavar="FILE", help="values, one on each line; - is standard input")
     add.add_argument("--until", metavar="TIME", help=UNTIL)
-    clear = _sends(group, "clear", _clear, "empty a list")
     clear.add_argument("name", metavar="NAME", help="the list's name, without @")
     show = add_command(
-        group,
-        "show",
-        lambda options: control.print_lists(target_from_options(options), options.name),
-        "show the lists, or what is in one, from the control log",
+        group, "show", _show, "show the lists, or what is in one, from the control log or --store"
     )
+    rulestorecli.add_store_option(show)
     show.add_argument(
         "name", nargs="?", metavar="NAME", help="the list's name, without @ (all lists, with their sizes)"
     )
     add_logs_options(show, LOGS_OF_LISTS)
+    history = add_command(group, "history", _history, "show who changed an entry of --store, when and why")
+    history.add_argument("name", metavar="NAME", help="the list's name, without @")
+    history.add_argument("entry", metavar="VALUE", help="the entry")
+    rulestorecli.add_store_option(history, required=True)
 
 
 def add_mutes(group: Subparsers) -> None:
@@ -102,15 +108,50 @@ def _send(options: argparse.Namespace, *messages: str) -> None:
 
 def _add(options: argparse.Namespace) -> None:
     until = int(options.until) if options.until and options.until.isdecimal() else options.until
-    _send(options, *list_messages(options.name, "add", _values(options), until))
+    values = _values(options)
+    if not _changes_rows(options, "add", values, until):
+        _send(options, *list_messages(options.name, "add", values, until))
 
 
 def _remove(options: argparse.Namespace) -> None:
-    _send(options, *list_messages(options.name, "remove", _values(options)))
+    values = _values(options)
+    if not _changes_rows(options, "remove", values):
+        _send(options, *list_messages(options.name, "remove", values))
 
 
 def _clear(options: argparse.Namespace) -> None:
-    _send(options, json.dumps({"list": options.name, "clear": True}))
+    if not _changes_rows(options, "remove", None):
+        _send(options, json.dumps({"list": options.name, "clear": True}))
+
+
+def _changes_rows(
+    options: argparse.Namespace, change: str, values: list[str] | None, until: int | str | None = None
+) -> bool:
+    """Changes rows if `--store` names a database; returns whether it does."""
+    if not options.store:
+        if options.reason:
+            raise Usage("--reason: only rows have one, expected --store as well")
+        return False
+    store, reason = rulestorecli.open_rule_store(options), options.reason
+    rulestorecli.import_storedrules().change_entries(
+        store, change, options.name, values, until, reason, options.timeout
+    )
+    return True
+
+
+def _show(options: argparse.Namespace) -> None:
+    from lab.running import control
+
+    if options.store:
+        store = rulestorecli.open_rule_store(options)
+        rulestorecli.import_storedrules().print_stored_lists(store, options.name)
+    else:
+        control.print_lists(target_from_options(options), options.name)
+
+
+def _history(options: argparse.Namespace) -> None:
+    subject = f"@{options.name} {options.entry}"
+    rulestorecli.import_storedrules().print_history(rulestorecli.open_rule_store(options), subject)
 
 
 def _mute(options: argparse.Namespace) -> None:

@@ -43,7 +43,8 @@ def open_rule_store(options: Namespace) -> "RuleStore":
     """The rule store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
     from lab.rulestore.store import RuleStore
 
-    if getattr(options, "author", None) or getattr(options, "reason", None):
+    # entries of lists have a reason of their own
+    if getattr(options, "author", None) or "author" in options and options.reason:
         raise Usage("--store records the user who is connected to it: expected no --author and no --reason")
     schema = (
         target_from_options(options).effective_schema if "logs" in options else options.schema or PAYMENTS

@@ -11,9 +11,10 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from hashlib import blake2b
 from typing import Any
 
 from lab.model import jsontext
@@ -34,7 +35,7 @@ MUTE_ATTRIBUTES = ("mute", "unmute", "group", "until", "changeId")
 VERBS = ("add", "remove", "clear", "mute", "unmute")
 _SENTENCE = re.compile(rf"\s*(?:{'|'.join(VERBS)})\b", re.IGNORECASE)
 _MUTED = re.compile(r"([0-9]{1,19})(?: (\{.*\}))?", re.DOTALL)
-AT_ONCE_BYTES = 32 << 10  # of the values in one message that `list_messages` makes
+AT_ONCE_BYTES = 32 << 10  # of the values in one message that the kit makes
 
 
 @dataclass(frozen=True)
@@ -293,15 +294,35 @@ def list_messages(
     ['{"list": "highrisk", "add": ["KR", "CN"], "until": "2026-12-01"}']
     """
     more = {} if until is None else {"until": until}
-    some, size = list[str](), 0
-    for value in values:
-        size += len(json.dumps(value)) + 2
-        if some and size > AT_ONCE_BYTES:
-            yield json.dumps({"list": name, change: some} | more)
-            some, size = [], len(json.dumps(value)) + 2
-        some.append(value)
-    if some or not values:
+    for some in message_sized(values) if values else [values]:
         yield json.dumps({"list": name, change: some} | more)
+
+
+def message_sized(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The values in parts that each fit a message, in their order.
+
+    >>> [len(part) for part in message_sized(["x" * 2000] * 20)]
+    [16, 4]
+    """
+    first, size = 0, 0
+    for end, value in enumerate(values):
+        size += (more := len(json.dumps(value)) + 2)
+        if end > first and size > AT_ONCE_BYTES:
+            yield values[first:end]
+            first, size = end, more
+    if values:
+        yield values[first:]
+
+
+def list_key(name: str, values: Iterable[str], clear: bool = False) -> str:
+    """What a compacted control log keeps one message of, so that it keeps what makes the list: a newer message about the same values,
+    whatever it says of them, settles all that an older one settled; messages about other values are kept beside it, in their order.
+
+    >>> list_key("highrisk", ["KR", "CN"]) == list_key("highrisk", ["CN", "KR"]) != list_key("highrisk", ["KR"])
+    True
+    """
+    about = json.dumps([clear, *sorted(values)])
+    return f"@{name} {blake2b(about.encode(), digest_size=16).hexdigest()}"
 
 
 def mute_sentence(verb: str, rule_id: int, group: dict[str, str], until: str | None = None) -> str:

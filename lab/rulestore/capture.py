@@ -9,7 +9,6 @@ already in the control log is skipped. A change that the engine would reject is 
 version in force.
 """
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -24,12 +23,14 @@ from sqlalchemy.exc import DBAPIError
 from lab.logs.cluster import NoBroker
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.formatting import escape_control_characters
+from lab.model.lists import EMPTY, MUTED
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 from lab.model.statuslines import parse_ack
+from lab.rulestore.changes import RuleChange, in_runs, run_to_message, subjects_in_message
 from lab.rulestore.feeds import ChangeFeed, TableFeed
 from lab.rulestore.replication import ReplicationFeed
-from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
+from lab.rulestore.store import Answer, RuleStore
 
 WAIT_S, ANSWERS_S = 0.05, 0.1  # how long a step waits for changes, and how often it looks for answers
 AGAIN_S = 0.5
@@ -49,9 +50,11 @@ class Capture:
         sqlite = store.url.get_backend_name() == "sqlite"
         self._feed: ChangeFeed = (TableFeed if sqlite else ReplicationFeed)(store, self.place)
         self._book = RuleBook(store.schema)  # in the control log's form
-        self._delivered: dict[int, int] = {}  # rule -> its newest change in the control log
-        self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change
-        self._answered: dict[int, int] = {}  # rule -> its newest change that the engine has answered
+        # subject of changes, as `7` and `@highrisk KR` -> its newest change in the control log
+        self._delivered: dict[str, int] = {}
+        # place of a message -> the subjects in it, each with its change
+        self._unanswered: dict[str, list[tuple[str, int]]] = {}
+        self._answered: dict[str, int] = {}  # subject -> its newest change that the engine has answered
         self._answers_at, self.left_out = 0.0, left_out or SkippedLines()
 
     def __enter__(self) -> Self:
@@ -85,11 +88,10 @@ class Capture:
         with closing(self._control.tail()) as tail:
             for record in tail.records():
                 self._book.apply(record.line)
-                identity, number = change_in_message(record.line) or ("", 0)
-                rule_id = json.loads(record.line).get("ruleId") if identity == self._identity else None
-                if type(rule_id) is int:
-                    self._delivered[rule_id] = max(number, self._delivered.get(rule_id, 0))
-                    self._unanswered[record.place] = rule_id, number
+                if changes := subjects_in_message(record.line, self._identity):
+                    for subject, number in changes:
+                        self._delivered[subject] = max(number, self._delivered.get(subject, 0))
+                    self._unanswered[record.place] = changes
         if max(self._delivered.values(), default=0) > self._store.last_change_id():
             self._identity = token_hex(4)  # the database was restored, so its numbers now mean other changes
             self._store.start_over_with_identity(self._identity)
@@ -97,52 +99,65 @@ class Capture:
             self._unanswered.clear()
 
     def _deliver(self, changes: list[RuleChange]) -> int:
-        sent: list[RuleChange] = []
-        messages: list[str] = []
+        new: list[RuleChange] = []
         for change in changes:
-            if change.change_id <= self._delivered.get(change.rule_id, 0):
-                continue
-            self._delivered[change.rule_id] = change.change_id
-            message = change_to_message(change, self._identity)
-            if change.row["disabled"] and change.rule_id not in self._book.rules:
-                self._store.record_accepted(change.rule_id, change.change_id, None)
+            if change.change_id > self._delivered.get(change.subject, 0):
+                self._delivered[change.subject] = change.change_id
+                new.append(change)
+        sent: list[list[tuple[str, int]]] = []
+        messages: list[str] = []
+        keys: list[str] = []
+        answers: list[Answer] = []
+        for run in in_runs(new):
+            message, key = run_to_message(run, self._identity)
+            of_run = [(change.subject, change.change_id) for change in run]
+            if run[0].row["disabled"] and not any(map(self._is_in_force, run)):
+                answers.extend(Answer(*each) for each in of_run)
             elif (ack := self._book.apply(message))["status"] == "rejected":
-                self._store.record_refused(change.rule_id, change.change_id, ack["reason"])
+                answers.extend(Answer(*each, reason=ack["reason"]) for each in of_run)
             else:
-                sent.append(change)
+                sent.append(of_run)
                 messages.append(message)
+                keys.append(key)
+        self._store.record(answers)
         if messages:
-            places = self._control.publish(messages, [str(change.rule_id) for change in sent])
-            for place, change in zip(places, sent, strict=True):
-                self._unanswered[place] = change.rule_id, change.change_id
-        return len(sent)
+            self._unanswered.update(zip(self._control.publish(messages, keys), sent, strict=True))
+        return sum(map(len, sent))
+
+    def _is_in_force(self, change: RuleChange) -> bool:
+        if change.is_entry:
+            entries = self._book.lists.get(change.row["list_name"], EMPTY)
+            return change.row["list_name"] == MUTED or change.row["entry"] in entries.until_by_value
+        return int(change.subject) in self._book.rules
 
     def _take_answers(self) -> None:
-        answers: dict[tuple[str, int], tuple] = {}  # the newest of each rule
+        answers: dict[tuple[bool, str], Answer] = {}  # the newest of each kind and subject
+
+        def note(answer: Answer) -> None:
+            answers[answer.reason is None, answer.subject] = answer
+
         for _, ack in parse_records(self._acks.records(), parse_ack, self.left_out):
             if ack.get("controlType") == "DELETE_RULES_ALL":
-                for rule_id in ack.get("ruleIds", ()):
+                for subject in map(str, ack.get("ruleIds", ())):
                     # a change that was sent since is not deleted with the others
-                    before = self._answered.get(rule_id, self._delivered.get(rule_id, 0))
-                    answers["accepted", rule_id] = before, None
+                    note(Answer(subject, self._answered.get(subject, self._delivered.get(subject, 0))))
             if asked := self._unanswered.pop(ack.get("place", ""), None):
-                rule_id, change_id = asked
-                self._answered[rule_id] = change_id
-                if ack["status"] == "rejected":
-                    answers["refused", rule_id] = change_id, ack["reason"]
-                elif "version" in ack:
-                    answers["accepted", rule_id] = change_id, _version_in_force(ack)
-            elif (rule_id := ack.get("ruleId")) in self._delivered:
+                self._answered.update(asked)
+                for each in asked:
+                    if ack["status"] == "rejected":
+                        note(Answer(*each, reason=ack["reason"]))
+                    elif "version" in ack:
+                        note(Answer(*each, version=_version_in_force(ack)))
+            elif (subject := str(ack.get("ruleId"))) in self._delivered:
                 # somebody has changed the rule in the control log: its row has an older definition
-                before = self._answered.get(rule_id, self._delivered[rule_id])
-                answers["accepted", rule_id] = before, _version_in_force(ack)
-        for (status, rule_id), (change_id, said) in answers.items():
-            note = self._store.record_accepted if status == "accepted" else self._store.record_refused
-            note(rule_id, change_id, said)
+                before = self._answered.get(subject, self._delivered[subject])
+                note(Answer(subject, before, _version_in_force(ack)))
+        self._store.record(answers.values())
 
 
 def _version_in_force(ack: dict) -> int | None:
-    return ack["version"] if ack["ruleState"] != "DELETE" else None
+    """Of the rule, or of the list that the acknowledgement is about; none for a rule that is gone."""
+    return ack["version"] if ack.get("ruleState") != "DELETE" else None
 
 
 def run_capture(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], None]) -> None:

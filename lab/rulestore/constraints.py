@@ -1,4 +1,4 @@
-"""What a row of the table `rules` must be: constraints that reject what the engine would reject, as far as the row alone shows it.
+"""What a row of the tables `rules` and `list_entries` must be: constraints that reject what the engine would reject, as far as the row alone shows it.
 
 The kind of an attribute says what its column allows (`lab.model.kinds`). Here stands what is between columns, and what only a rule says.
 """
@@ -7,8 +7,13 @@ from collections.abc import Iterator
 
 from lab.model.aggregates import aggregates_of
 from lab.model.attributes import ACTIONS, stored_attributes
-from lab.model.kinds import MAX_STORED, Check, Word, check
+from lab.model.kinds import MAX_SAID, MAX_STORED, Check, Word, check
+from lab.model.lists import NAME
 from lab.model.rules import FUNCTIONS, OPERATORS
+from lab.model.schema import MAX_TIME
+
+MAX_ENTRY_BYTES = 2_000
+_SOMEBODY = check("changed_by is somebody", "length(changed_by) > 0")
 
 
 def checks() -> Iterator[Check]:
@@ -29,7 +34,7 @@ def checks() -> Iterator[Check]:
         f"aggregator_function_type NOT IN ({_texts(aggregates_of('field'))}) OR aggregate_field_name IS NOT NULL",
     )
     yield check("action and ttl_seconds need each other", "(action IS NULL) = (ttl_seconds IS NULL)")
-    yield check("changed_by is somebody", "length(changed_by) > 0")
+    yield _SOMEBODY
     yield check(
         f"filter_condition: at most {MAX_STORED} characters, and no filter",
         f"filter_condition IS NULL OR length(filter_condition) <= {MAX_STORED} AND filter IS NULL",
@@ -64,6 +69,28 @@ def checks() -> Iterator[Check]:
     # PostgreSQL's types say so
     whole = "typeof(rule_id) = 'integer' AND typeof(window_seconds) = 'integer' AND typeof(ttl_seconds) IN ('integer', 'null')"
     yield Check("rule_id, window_seconds and ttl_seconds are whole numbers", "true", whole)
+
+
+def entry_checks() -> Iterator[Check]:
+    """The constraints of an entry of a list. A key of PostgreSQL has at most 2,704 bytes, so an entry is counted in bytes."""
+    yield _SOMEBODY
+    yield Check(
+        "list_name: letters, digits and _ . -, at most 64",  # NAME_ALLOWED
+        f"list_name ~ '^({NAME})$'",
+        """typeof(list_name) = 'text' AND length(CAST(list_name AS BLOB)) = length(list_name) AND length(list_name) BETWEEN 1 AND 64
+        AND list_name GLOB '[A-Za-z_]*' AND list_name NOT GLOB '*[^A-Za-z0-9_.-]*'""",
+    )
+    yield Check(
+        f"entry has 1 to {MAX_ENTRY_BYTES} bytes",
+        f"octet_length(entry) BETWEEN 1 AND {MAX_ENTRY_BYTES}",
+        f"typeof(entry) = 'text' AND length(CAST(entry AS BLOB)) BETWEEN 1 AND {MAX_ENTRY_BYTES} AND instr(entry, char(0)) = 0",
+    )
+    yield Check(
+        "until_ms is a time in ms since the epoch, or null",
+        f"until_ms >= 0 AND until_ms < {MAX_TIME}",
+        f"typeof(until_ms) IN ('integer', 'null') AND (until_ms IS NULL OR until_ms >= 0 AND until_ms < {MAX_TIME})",
+    )
+    yield check(f"reason has 1 to {MAX_SAID} characters", f"length(reason) BETWEEN 1 AND {MAX_SAID}")
 
 
 def _among(name: str, column: str, words: tuple[str, ...]) -> Check:

@@ -5,18 +5,19 @@ import secrets
 from sqlalchemy import DDL, CheckConstraint, Engine, event, inspect, text
 from sqlalchemy.exc import ProgrammingError
 
-from lab.rulestore.constraints import checks
+from lab.rulestore.constraints import checks, entry_checks
 from lab.rulestore.databases import check_columns
-from lab.rulestore.tables import METADATA, RULE_CHANGES, RULE_STORE, RULES
-from lab.rulestore.triggers import GRANTS, POSTGRESQL_TRIGGERS, SQLITE_TRIGGERS, STATUS_VIEW
+from lab.rulestore.tables import LIST_ENTRIES, METADATA, RULE_CHANGES, RULE_STORE, RULES
+from lab.rulestore.triggers import GRANTS, POSTGRESQL_TRIGGERS, SQLITE_TRIGGERS, STATUS_VIEWS
 
-for _check in checks():
-    for _dialect in ("postgresql", "sqlite"):
-        _constraint = CheckConstraint(text(getattr(_check, _dialect)), name=_check.name)
-        RULES.append_constraint(_constraint.ddl_if(dialect=_dialect))
+for _table, _checks in ((RULES, checks()), (LIST_ENTRIES, entry_checks())):
+    for _check in _checks:
+        for _dialect in ("postgresql", "sqlite"):
+            _constraint = CheckConstraint(text(getattr(_check, _dialect)), name=_check.name)
+            _table.append_constraint(_constraint.ddl_if(dialect=_dialect))
 for _dialect, _statements in (
-    ("sqlite", (*SQLITE_TRIGGERS, STATUS_VIEW)),
-    ("postgresql", (*POSTGRESQL_TRIGGERS, STATUS_VIEW, GRANTS)),
+    ("sqlite", (*SQLITE_TRIGGERS, *STATUS_VIEWS)),
+    ("postgresql", (*POSTGRESQL_TRIGGERS, *STATUS_VIEWS, GRANTS)),
 ):
     for _statement in _statements:
         event.listen(METADATA, "after_create", DDL(_statement).execute_if(dialect=_dialect))
@@ -36,7 +37,7 @@ def create_tables(engine: Engine) -> None:
     user, name = engine.url.username, engine.url.database
     owner = "any command with its owner's --store does, say `lab cdc status`"
     if inspect(engine).has_table(RULE_STORE.name):
-        for table in (RULES, RULE_CHANGES, RULE_STORE):
+        for table in (RULES, RULE_CHANGES, RULE_STORE, LIST_ENTRIES):
             check_columns(engine, table, "rule store")
         return
     try:

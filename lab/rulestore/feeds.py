@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from lab.logs.access import file_lock
-from lab.rulestore.store import RuleChange, RuleStore
+from lab.rulestore.changes import RuleChange
+from lab.rulestore.store import RuleStore
 
 LOOK_S = 0.02  # how often the table is polled
 

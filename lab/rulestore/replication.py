@@ -17,9 +17,10 @@ from psycopg2.errors import ObjectInUse
 from psycopg2.extras import LogicalReplicationConnection
 from sqlalchemy import text
 
+from lab.rulestore.changes import RuleChange
 from lab.rulestore.feeds import CaptureBusy
 from lab.rulestore.pgoutput import PgoutputDecoder, commit_end
-from lab.rulestore.store import RuleChange, RuleStore, parse_row_json
+from lab.rulestore.store import RuleStore, parse_row_json
 from lab.rulestore.tables import PUBLICATION
 
 FREE_S, AGAIN_S = 10, 0.2  # the server may take a while to notice that the previous reader is gone
@@ -111,7 +112,7 @@ class ReplicationFeed:
                 continue
             if row := self._decoder.inserted_row(message.payload):
                 found.append(
-                    RuleChange(int(row["change_id"]), int(row["rule_id"]), parse_row_json(row["rule"]))
+                    RuleChange(int(row["change_id"]), row["subject"], parse_row_json(row["row_after"]))
                 )
             end = commit_end(message.payload)
             inside, self._end = end is None, end or self._end

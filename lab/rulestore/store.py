@@ -1,27 +1,27 @@
-"""Rules as rows: an API that validates a rule like the engine does, and then writes the row.
+"""Rules and entries of lists as rows: an API that validates like the engine does, and then writes the row.
 
-message ──parse_message──► row of `rules` ──trigger──► row of `rule_changes` ──message_of──► control message
+message ──parse_message──► row of `rules` ──trigger──► row of `rule_changes` ──run_to_message──► control message
 """
 
 import getpass
-import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, select, text, update
+from sqlalchemy import exists, func, literal, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from lab.model.attributes import stored_attributes
 from lab.model.formatting import escape_control_characters, expected_message
 from lab.model.jsontext import MAX_DEPTH, parse_json_object
-from lab.model.rules import BadRule, Rule, parse_message
+from lab.model.listmessages import list_messages
+from lab.model.rules import BadRule, parse_message
 from lab.model.schema import Schema
+from lab.rulestore.changes import RuleChange, entry_rows, rule_to_row
 from lab.rulestore.create import create_tables
 from lab.rulestore.databases import INSERTS, create_database_engine, database_url, redacted_url
 from lab.rulestore.tables import (
+    LIST_ENTRIES,
+    LIST_STATUS,
     RULE_ANSWERS,
     RULE_CAPTURES,
     RULE_CHANGES,
@@ -35,17 +35,13 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)  # and texts,
 EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfile=…"
 
 
-@dataclass(frozen=True)
-class RuleChange:
-    """One edit of a rule: the number of the edit, and the row afterwards."""
+class Answer(NamedTuple):
+    """What became of a change: the version that it produced (none: the rule is not in force), or the reason why it was rejected."""
 
+    subject: str
     change_id: int
-    rule_id: int
-    row: Mapping[str, object]
-    changed_by: str = ""
-    changed_at: datetime | None = None
-    approved_by: str | None = None
-    approved_at: datetime | None = None
+    version: int | None = None
+    reason: str | None = None
 
 
 class RuleStore:
@@ -113,6 +109,42 @@ class RuleStore:
             if not connection.execute(edit.values(values | {"changed_by": by or getpass.getuser()})).rowcount:
                 raise BadRule(expected_message("ruleId", rule_id, f"a rule of {self} that is not disabled"))
 
+    def put_entries(
+        self,
+        name: str,
+        entries: Sequence[str],
+        until: int | str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Adds entries to a list, all or none, for events before a time; those that are there get the new end. Raises BadRule."""
+        self._put_entries(list_messages(name, "add", entries, until), by, reason)
+
+    def remove_entries(
+        self,
+        name: str,
+        entries: Sequence[str] | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Disables entries of a list, by default all; their rows and their history remain. Raises BadRule."""
+        if entries is None:
+            entries = [row["entry"] for row in self.entries(name) if not row["disabled"]]
+        if entries:
+            self._put_entries(list_messages(name, "remove", entries), by, reason)
+
+    def _put_entries(self, messages: Iterable[str], by: str | None, reason: str | None) -> None:
+        rows = [row for message in messages for row in entry_rows(message, self.schema, reason)]
+        who = by or getpass.getuser()
+        insert = INSERTS[self.url.get_backend_name()](LIST_ENTRIES)
+        keys = [column.name for column in LIST_ENTRIES.primary_key]
+        given = {name: insert.excluded[name] for name in (*rows[0], "changed_by") if name not in keys}
+        with self.engine.begin() as connection:
+            connection.execute(
+                insert.on_conflict_do_update(index_elements=keys, set_=given),
+                [row | {"changed_by": who} for row in rows],
+            )
+
     # -- the approval of edits by another user
 
     def require_two_persons(self, required: bool) -> None:
@@ -124,11 +156,11 @@ class RuleStore:
         with self.engine.begin() as connection:
             connection.execute(update(RULE_STORE).values(two_persons=required))
 
-    def proposals(self, rule_id: int) -> list[RuleChange]:
-        """The edits of a rule that wait for approval, oldest first; their numbers are those of proposals."""
+    def proposals(self, subject: int | str) -> list[RuleChange]:
+        """The edits of a rule or an entry that wait for approval, oldest first; their numbers are those of proposals."""
         of = RULE_PROPOSALS.c
-        wanted = of.proposal_id, of.rule_id, of.rule, of.proposed_by, of.proposed_at
-        return self._edits(wanted, of.rule_id == rule_id)
+        wanted = of.proposal_id, of.subject, of.row_after, of.proposed_by, of.proposed_at
+        return self._edits(wanted, of.subject == str(subject))
 
     def approve(self, proposal_id: int) -> None:
         """Makes a proposal a change, as the connected user. Raises BadRule if this user may not, or if it does not wait."""
@@ -150,17 +182,47 @@ class RuleStore:
             found = connection.execute(select(RULE_STATUS).order_by(RULE_STATUS.c.rule_id))
             return [dict(row) for row in found.mappings()]
 
-    def history(self, rule_id: int) -> list[RuleChange]:
-        """The edits of a rule, oldest first."""
-        return self._changes(RULE_CHANGES.c.rule_id == rule_id)
+    def entries(self, name: str) -> list[dict[str, Any]]:
+        """The view `list_status` of a list: each entry's row, the list's version, and the result of the last change."""
+        of = LIST_STATUS.c
+        with self.engine.connect() as connection:
+            found = connection.execute(
+                select(LIST_STATUS).where(of.list_name == name).order_by(of.list_name, of.entry)
+            )
+            return [dict(row) for row in found.mappings()]
+
+    def list_sizes(self) -> dict[str, int]:
+        """How many entries that are not disabled each list has."""
+        of = LIST_ENTRIES.c
+        query = select(of.list_name, func.count()).where(of.disabled.is_(False)).group_by(of.list_name)
+        with self.engine.connect() as connection:
+            return {name: size for name, size in connection.execute(query.order_by(of.list_name))}
+
+    def entry_answers(self, name: str, position: int) -> list[tuple[str, int, int | None]]:
+        """What became of a list's entries that were edited after a change: (status, number of entries, version of the list)."""
+        of = LIST_STATUS.c
+        subject = literal("@") + of.list_name + literal(" ") + of.entry
+        edited = exists().where(RULE_CHANGES.c.subject == subject, RULE_CHANGES.c.change_id > position)
+        query = select(of.status, func.count(), func.max(of.version_in_force))
+        with self.engine.connect() as connection:
+            return list(connection.execute(query.where(of.list_name == name, edited).group_by(of.status)))
+
+    def count_entries_to_approve(self, name: str) -> int:
+        """How many edits of a list's entries wait for another user's approval."""
+        of_list = RULE_PROPOSALS.c.subject.startswith(f"@{name} ", autoescape=True)
+        return self._scalar(select(func.count()).select_from(RULE_PROPOSALS).where(of_list))
+
+    def history(self, subject: int | str) -> list[RuleChange]:
+        """The edits of a rule, by its id, or of an entry, such as `@highrisk KR`; oldest first."""
+        return self._changes(RULE_CHANGES.c.subject == str(subject))
 
     def changes_after(self, position: int, at_most: int = 1000) -> list[RuleChange]:
         """The next edits after a change, in order."""
         return self._changes(RULE_CHANGES.c.change_id > position, at_most)
 
     def last_changes(self) -> list[RuleChange]:
-        """The newest edit of each rule, in order."""
-        newest = select(func.max(RULE_CHANGES.c.change_id)).group_by(RULE_CHANGES.c.rule_id)
+        """The newest edit of each rule and each entry, in order."""
+        newest = select(func.max(RULE_CHANGES.c.change_id)).group_by(RULE_CHANGES.c.subject)
         return self._changes(RULE_CHANGES.c.change_id.in_(newest))
 
     def last_change_id(self) -> int:
@@ -171,8 +233,8 @@ class RuleStore:
         of = RULE_CHANGES.c
         wanted = (
             of.change_id,
-            of.rule_id,
-            of.rule,
+            of.subject,
+            of.row_after,
             of.changed_by,
             of.changed_at,
             of.approved_by,
@@ -221,65 +283,31 @@ class RuleStore:
 
     # -- what became of changes
 
-    def record_accepted(self, rule_id: int, change_id: int, version: int | None) -> None:
-        """Records the version that a change produced; None: the rule is no longer in force."""
-        self._answer(rule_id, RULE_ANSWERS.c.accepted_change, change_id, version=version)
-
-    def record_refused(self, rule_id: int, change_id: int, reason: str) -> None:
-        """Records why a change was rejected. The previous version stays in force."""
-        # anybody may have written the reason, and no database takes every text
-        reason = escape_control_characters(reason)
-        self._answer(rule_id, RULE_ANSWERS.c.refused_change, change_id, reason=reason)
-
-    def _answer(self, rule_id: int, column, change_id: int, **values: object) -> None:
-        """Records an answer unless a newer one has been recorded."""
-        values[column.name] = change_id
-        insert = INSERTS[self.url.get_backend_name()](RULE_ANSWERS).values(rule_id=rule_id, **values)
-        older = column.is_(None) | (column <= change_id)
+    def record(self, answers: Iterable[Answer]) -> None:
+        """Records answers, each unless a newer one of its kind has been recorded. A rejected change leaves the version before in force."""
+        accepted: dict[str, dict[str, Any]] = {}
+        refused: dict[str, dict[str, Any]] = {}
+        for subject, change_id, version, reason in answers:
+            if reason is None:
+                accepted[subject] = {"subject": subject, "accepted_change": change_id, "version": version}
+            else:
+                # anybody may have written the reason, and no database takes every text
+                reason = escape_control_characters(reason)
+                refused[subject] = {"subject": subject, "refused_change": change_id, "reason": reason}
+        if not accepted and not refused:
+            return
         with self.engine.begin() as connection:
-            connection.execute(
-                insert.on_conflict_do_update(index_elements=["rule_id"], set_=values, where=older)
-            )
-
-
-# -- rows and messages -------------------------------------------------------------------------------------------------
-
-
-def rule_to_row(rule: Rule) -> dict[str, Any]:
-    """A rule as the columns of its row."""
-    attributes = rule.to_dict()
-    row = {each.column: each.kind.to_column(attributes.get(each.name)) for each in stored_attributes()}
-    if rule.route.field_values is None:
-        row |= {"filter": None, "filter_condition": attributes["filter"]}
-    return {"filter_condition": None, "disabled": False} | row
-
-
-def change_to_message(change: RuleChange, identity: str) -> str:
-    """The control message of a change. It contains the number of the change, so that a capture can recognize it.
-
-    >>> change_to_message(RuleChange(7, 1, {"disabled": True}), "5eed")
-    '{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}'
-    """
-    row: Any = change.row
-    message: dict[str, Any] = {"ruleId": change.rule_id, "ruleState": "DELETE"}
-    if not row["disabled"]:
-        message = {each.name: each.kind.from_column(row[each.column]) for each in stored_attributes()}
-        message |= {"ruleId": change.rule_id, "filter": row["filter"] or row["filter_condition"]}
-    message["changeId"] = f"{identity}.{change.change_id}"
-    return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)
-
-
-def change_in_message(message: str) -> tuple[str, int] | None:
-    """The (identity of the store, number of the change) in a control message, if there is one.
-
-    >>> change_in_message('{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}')
-    ('5eed', 7)
-    """
-    try:
-        identity, _, number = json.loads(message)["changeId"].partition(".")
-        return identity, int(number)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+            for column, rows in (
+                (RULE_ANSWERS.c.accepted_change, list(accepted.values())),
+                (RULE_ANSWERS.c.refused_change, list(refused.values())),
+            ):
+                if rows:
+                    insert = INSERTS[self.url.get_backend_name()](RULE_ANSWERS)
+                    new = {name: insert.excluded[name] for name in rows[0] if name != "subject"}
+                    older = column.is_(None) | (column <= insert.excluded[column.name])
+                    connection.execute(
+                        insert.on_conflict_do_update(index_elements=["subject"], set_=new, where=older), rows
+                    )
 
 
 def parse_row_json(document: str) -> dict[str, Any]:

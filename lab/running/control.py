@@ -5,7 +5,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from types import MappingProxyType
 from typing import TextIO
 
@@ -15,6 +14,7 @@ from lab.logs.reading import POLL_S, SkippedLines, new_answers, parse_records
 from lab.model.alerts import Alert, utc_text
 from lab.model.formatting import escape_control_characters, plain_text, unknown_name_message
 from lab.model.hints import condition_hints
+from lab.model.listmessages import list_key
 from lab.model.lists import EMPTY, FOREVER, MUTED
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
@@ -90,15 +90,15 @@ def read_rules_in_force(logs: Logs, schema: Schema) -> RuleBook:
 
 
 def compaction_key(message: str, schema: Schema) -> str:
-    """What a compacted control log keeps one message of: a rule, a kind of command, or a change of a list. Raises BadRule.
+    """What a compacted control log keeps one message of: a rule, a kind of command, or some values of a list. Raises BadRule.
 
     >>> from lab.model.schema import PAYMENTS
     >>> compaction_key('{"ruleId": 7, "ruleState": "DELETE"}', PAYMENTS)
     '7'
     """
     parsed = parse_message(message, schema)
-    if parsed.list_change:  # of equal ones the last: what it changes and later ones do not change stays so
-        return f"@{parsed.list_change.name} {blake2b(message.encode(), digest_size=16).hexdigest()}"
+    if change := parsed.list_change:
+        return list_key(change.name, {*change.add, *change.remove}, change.clear)
     return str(parsed.rule_id or parsed.control)
 
 

@@ -1,4 +1,4 @@
-"""`lab rules --store`: rules as rows of a database; `lab cdc`: sends their changes to the control log."""
+"""`lab rules --store` and `lab lists --store`: rules and entries of lists as rows of a database; `lab cdc`: sends their changes to the control log."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -7,10 +7,12 @@ from typing import Any
 
 from lab.logs.reading import POLL_S
 from lab.machine.signals import stop_signals
+from lab.model.alerts import utc_text
 from lab.model.formatting import escape_control_characters
 from lab.model.rules import BadRule, parse_message
 from lab.rulestore import capture
-from lab.rulestore.store import RuleChange, RuleStore, change_to_message
+from lab.rulestore.changes import RuleChange, change_to_message
+from lab.rulestore.store import RuleStore
 from lab.running.control import ANSWER_S, print_hints
 from lab.running.target import Target, Usage
 
@@ -64,11 +66,11 @@ def print_stored_rules(store: RuleStore) -> None:
         print(f"{row['rule_id']:6}  {version:4} {state:8} {escape_control_characters(said)}")
 
 
-def print_history(store: RuleStore, rule_id: int) -> None:
-    """Prints the edits of a rule, who made them and when. Raises BadRule if there is none."""
-    changes, proposals = store.history(rule_id), store.proposals(rule_id)
+def print_history(store: RuleStore, subject: int | str) -> None:
+    """Prints the edits of a rule or an entry, who made them and when. Raises BadRule if there is none."""
+    changes, proposals = store.history(subject), store.proposals(subject)
     if not (changes or proposals):
-        raise BadRule(f"rule {rule_id} is not in {store}")
+        raise BadRule(f"{subject if isinstance(subject, str) else f'rule {subject}'} is not in {store}")
     for change in changes:
         by, at = change.approved_by, change.approved_at
         approval = f"  [approved by {by}, {at:%Y-%m-%d %H:%M:%S}]" if at else ""
@@ -78,8 +80,9 @@ def print_history(store: RuleStore, rule_id: int) -> None:
 
 
 def _print_edit(store: RuleStore, edit: RuleChange, number: str, approval: str) -> None:
-    state = "disabled" if edit.row["disabled"] else edit.row["rule_state"]
-    said = f"{edit.changed_by:12} {state:8} {_described(store, edit.row)}{approval}"
+    state = "disabled" if edit.row["disabled"] else edit.row.get("rule_state", "in")
+    what = _described_entry(edit.row) if edit.is_entry else _described(store, edit.row)
+    said = f"{edit.changed_by:12} {state:8} {what}{approval}"
     print(f"{number}  {edit.changed_at:%Y-%m-%d %H:%M:%S}  {escape_control_characters(said)}")
 
 
@@ -90,12 +93,68 @@ def approve_proposal(store: RuleStore, proposal_id: int) -> None:
 
 
 def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
-    enabled = RuleChange(0, row["rule_id"], {**row, "disabled": False})
+    enabled = RuleChange(0, str(row["rule_id"]), {**row, "disabled": False})
     try:
         rule: Any = parse_message(change_to_message(enabled, ""), store.schema).rule
         return rule.describe()
     except BadRule as error:
         return f"not a rule for {store.schema.name} (another --schema?): {error}"
+
+
+# -- lists of entries --------------------------------------------------------------------------------------------------
+
+
+def change_entries(
+    store: RuleStore,
+    change: str,
+    name: str,
+    entries: Sequence[str] | None,
+    until: int | str | None = None,
+    reason: str | None = None,
+    timeout_s: float = ANSWER_S,
+) -> None:
+    """Adds entries of a list or removes them, as `change` says; None: removes all. Raises BadRule if the engine refuses that."""
+    started, position = time.monotonic(), store.last_change_id()
+    if change == "add":
+        store.put_entries(name, entries or (), until, reason=reason)
+    else:
+        store.remove_entries(name, entries, reason=reason)
+    captured = bool(store.last_sent_change_id_by_log())
+    while True:
+        answers = store.entry_answers(name, position)
+        waits = any(status == "waiting" for status, _, _ in answers)
+        if not waits or not captured or time.monotonic() > started + timeout_s:
+            break
+        time.sleep(POLL_S)
+    for status, count, version in sorted(answers, key=lambda each: each[:2]):
+        of = f" version {version}" * (version is not None)
+        some = f"{count:,} {'entry' if count == 1 else 'entries'}"
+        if status.startswith("refused"):
+            raise BadRule(f"list @{name}: {some} {status}")
+        print(f"list @{name}{of}: {some} {status} ({time.monotonic() - started:.2f} s)")
+    if waits:
+        print(f"stored in {store}: no answer yet; `lab cdc run` sends it to the engine")
+    if waiting := store.count_entries_to_approve(name):
+        print(f"list @{name}: {waiting:,} edits wait for approval (another user: `lab rules approve`)")
+
+
+def print_stored_lists(store: RuleStore, name: str | None) -> None:
+    """Prints the lists with their sizes, or the entries of one. Raises BadRule if there is none of this name."""
+    if name is None:
+        for known, size in store.list_sizes().items():
+            print(f"@{known}  entries: {size:,}")
+        return
+    rows = store.entries(name)
+    if not rows:
+        raise BadRule(f"list @{name} is not in {store}")
+    for row in rows:
+        print(escape_control_characters(f"{_described_entry(row)}  [{row['status']}; {row['changed_by']}]"))
+
+
+def _described_entry(row: Mapping[str, Any]) -> str:
+    until = "" if row["until_ms"] is None else f"  until {utc_text(row['until_ms'])} UTC"
+    why = f"  ({row['reason']})" if row["reason"] else ""
+    return f"{row['entry']}{until}{why}"
 
 
 # -- lab cdc -----------------------------------------------------------------------------------------------------------

@@ -78,8 +78,8 @@ def check_database(folder: Path) -> None:
 
     from lab.model.rules import parse_message
     from lab.model.schema import LOGINS
+    from lab.rulestore.changes import rule_to_row
     from lab.rulestore.create import create_tables
-    from lab.rulestore.store import rule_to_row
     from lab.rulestore.tables import RULES
 
     rule = parse_message("1: LAST(amount) per userId over 10 min > 2", LOGINS).rule

@@ -46,7 +46,7 @@ def rulestore():
     """The modules that make tables of the attributes, made anew with this one, and without it afterwards."""
     names = [name for name in sys.modules if name.startswith("lab.rulestore")]
     before = {name: sys.modules.pop(name) for name in names}
-    yield importlib.import_module("lab.rulestore.store")
+    yield importlib.import_module("lab.rulestore.store"), importlib.import_module("lab.rulestore.changes")
     for name in [name for name in sys.modules if name.startswith("lab.rulestore")]:
         del sys.modules[name]
     sys.modules |= before
@@ -83,12 +83,13 @@ def test_json_schemas_have_it():
 
 
 def test_both_databases_have_it(rulestore, url):  # noqa: F811
-    store = rulestore.RuleStore(url, LOGINS)
+    stores, changes = rulestore
+    store = stores.RuleStore(url, LOGINS)
     rule = parse_message(SENTENCE, LOGINS).rule
     store.put(SENTENCE)
     (change,) = store.history(1)
     assert store.rows()[0]["owner"] == change.row["owner"] == NAME
-    assert parse_message(rulestore.change_to_message(change, "s"), LOGINS).rule == rule
+    assert parse_message(changes.change_to_message(change, "s"), LOGINS).rule == rule
     with (
         pytest.raises(DatabaseError, match="owner has 1 to 200 characters"),
         store.engine.begin() as connection,

@@ -1,6 +1,7 @@
 """Named lists and mutes: conditions on values that messages add and remove, and alerts that are held back."""
 
 import json
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import LOGINS
 from lab.model.when import when_text
 from lab.model.whenreader import parse_when, taken_back_condition
+from lab.running.control import compaction_key
 
 RULE = "1: COUNT(events where country in @highrisk) per userId over 1 h >= 1"
 LIVE = "2: COUNT(events) per userId over 1 h >= 1"
@@ -288,3 +290,28 @@ def test_a_schema_names_no_list():
     schema = replace(LOGINS, taken_back="country in @highrisk")
     with pytest.raises(BadConditions, match="a schema names no list"):
         taken_back_condition(schema)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_compacted_log_makes_the_lists_of_the_whole_log(seed):
+    """Also one that was compacted in between: compaction may run at any time, or leave the newest records as they are."""
+    rng = random.Random(seed)
+    log: list[tuple[str, str]] = []
+    whole: list[str] = []
+    for _ in range(12):
+        values = rng.sample(["KR", "CN", "US", "7"], rng.randint(1, 3))
+        given: dict = {"list": rng.choice(["a", "b"])}
+        for name in rng.sample(["add", "remove", "clear"], rng.choice([1, 1, 1, 2, 3])):
+            given[name] = name == "clear" or rng.sample(values, rng.randint(1, len(values)))
+        if "add" in given and rng.random() < 0.5:
+            given["until"] = rng.randint(1, 3)
+        message = json.dumps(given)
+        whole.append(message)
+        log.append((compaction_key(message, LOGINS), message))
+        if rng.random() < 0.2:
+            log = [(key, line) for at, (key, line) in enumerate(log) if key not in dict(log[at + 1 :])]
+    books = RuleBook(LOGINS), RuleBook(LOGINS)
+    for book, lines in zip(books, (whole, [line for _, line in log]), strict=True):
+        assert all(book.apply(line)["status"] == "accepted" for line in lines)
+    lists = [{name: dict(each.until_by_value) for name, each in book.lists.items() if each} for book in books]
+    assert lists[0] == lists[1]

@@ -10,7 +10,8 @@ from sqlalchemy.exc import DBAPIError
 
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import PAYMENTS
-from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
+from lab.rulestore.changes import RuleChange, change_in_message, change_to_message
+from lab.rulestore.store import RuleStore
 from tests.waiting import wait_until
 
 RULE_IDS = range(1, 9)
@@ -105,6 +106,6 @@ def check(store: RuleStore, control) -> int:
 
 def is_valid(row: dict) -> bool:
     try:
-        return bool(parse_message(change_to_message(RuleChange(0, row["rule_id"], row), "s"), PAYMENTS))
+        return bool(parse_message(change_to_message(RuleChange(0, str(row["rule_id"]), row), "s"), PAYMENTS))
     except BadRule:
         return False

@@ -17,10 +17,11 @@ from lab.model.schema import PAYMENTS
 from lab.rulestore import capture as captures
 from lab.rulestore import replication
 from lab.rulestore.capture import Capture
+from lab.rulestore.changes import RuleChange, change_in_message, change_to_message
 from lab.rulestore.create import grant_rights
 from lab.rulestore.feeds import CaptureBusy, TableFeed
 from lab.rulestore.pgoutput import PgoutputDecoder, UnexpectedMessage
-from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
+from lab.rulestore.store import RuleStore
 from lab.running.storedrules import print_history
 from tests.postgresql import running_database
 from tests.rulestore.conftest import new_database
@@ -77,7 +78,7 @@ def rules_of(store: RuleStore) -> dict[int, object]:
     rows = [row for row in store.rows() if not row["disabled"]]
     return {
         row["rule_id"]: parse_message(
-            change_to_message(RuleChange(0, row["rule_id"], row), "s"), PAYMENTS
+            change_to_message(RuleChange(0, str(row["rule_id"]), row), "s"), PAYMENTS
         ).rule
         for row in rows
     }
@@ -506,7 +507,7 @@ def test_with_two_persons_an_edit_waits_until_a_user_who_had_no_part_in_it_appro
         for forged in (
             "UPDATE rule_store SET two_persons = false",
             "UPDATE rule_proposals SET proposed_by = 'kim'",
-            "INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule) VALUES (1, now(), 'kim', '{}')",
+            "INSERT INTO rule_changes (subject, changed_at, changed_by, row_after) VALUES ('1', now(), 'kim', '{}')",
         ):
             for user in (ann, as_capture(owner)):
                 with pytest.raises(DBAPIError, match="permission denied"), user.engine.begin() as connection:

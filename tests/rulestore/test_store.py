@@ -24,7 +24,8 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.jsontext import BadRecord
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
-from lab.rulestore.store import RuleChange, RuleStore, change_to_message, parse_row_json, rule_to_row
+from lab.rulestore.changes import RuleChange, change_to_message, rule_to_row
+from lab.rulestore.store import RuleStore, parse_row_json
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from lab.running.errormessage import error_message
 from tests import strategies
@@ -55,7 +56,7 @@ def edit(store: RuleStore, statement) -> None:
 def test_every_rule_comes_back_from_its_row_as_it_was(message):
     rule = replace(parse_message(message, LOGINS).rule, action="notify", ttl_ms=60_000)
     row = json.loads(json.dumps(rule_to_row(rule)))
-    assert parse_message(change_to_message(RuleChange(1, rule.rule_id, row), "s"), LOGINS).rule == rule
+    assert parse_message(change_to_message(RuleChange(1, str(rule.rule_id), row), "s"), LOGINS).rule == rule
 
 
 def test_a_rule_is_a_row_and_its_message_gives_the_rule(store):
@@ -338,7 +339,7 @@ def test_an_analyst_edits_rules_but_neither_history_nor_answers_nor_who_did_it(a
     edit(store, text("UPDATE rules SET limit_value = 7, changed_by = 'somebody else'"))
     assert [change.changed_by for change in store.history(1)] == ["lab", "analyst", "analyst"]
     for table in (RULE_CHANGES, RULE_ANSWERS):
-        for statement in (table.delete(), update(table).values(rule_id=5)):
+        for statement in (table.delete(), update(table).values(subject="5")):
             with pytest.raises(DatabaseError, match="permission denied"):
                 edit(store, statement)
 
@@ -422,7 +423,7 @@ def test_who_captures_writes_answers_and_positions_and_nothing_else(as_user):
     store.set_last_sent_change_id("logs/control", 1)
     for statement in (
         "UPDATE rules SET limit_value = 7",
-        "INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule) VALUES (1, now(), 'x', '{}')",
+        "INSERT INTO rule_changes (subject, changed_at, changed_by, row_after) VALUES ('1', now(), 'x', '{}')",
         "DELETE FROM rule_changes",
         "DROP PUBLICATION lab_rule_changes",
         "CREATE TABLE mine (id int)",

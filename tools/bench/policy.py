@@ -23,7 +23,7 @@ from lab.model.alerts import Alert
 from lab.model.schema import LOGINS
 from lab.model.times import now_ms
 from lab.restrict.restrictions import parse_restriction
-from lab.rulestore.store import change_in_message
+from lab.rulestore.changes import change_in_message
 from lab.stream.player import Player
 from tests.rulestore.loop import Loop
 from tests.waiting import wait_until
