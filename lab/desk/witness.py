@@ -14,7 +14,7 @@ from lab.model.reference import Reference
 from lab.model.referencestate import AbsenceWait, StoredEvent
 from lab.model.rule import Rule
 from lab.model.when import is_true
-from lab.past.routehistory import PastEvent, PastEvents, Replay
+from lab.past.routehistory import EventsInMemory, PastEvent, Replay
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Witness(Replay):
     `fates`: what became of each record of the group. `wait_ended_by`: the event that came in time.
     """
 
-    def __init__(self, past: PastEvents, rule: Rule, at: int):
+    def __init__(self, past: EventsInMemory, rule: Rule, at: int):
         super().__init__(past, rule.route, judged=rule.rule_id)
         self.rule = rule
         self._at, self._now = at, PastEvent(-1, 0, 0, 0, (), None)

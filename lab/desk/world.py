@@ -54,8 +54,9 @@ from lab.model.whenreader import takes_back
 from lab.past.alertframe import with_schema
 from lab.past.backtest import COMPILED, Past
 from lab.past.overlap import Overlap, overlap_of
+from lab.past.pastevents import lines_of
 from lab.past.replay import Replayed, check_rules, replay
-from lab.past.routehistory import PastEvent, RouteChange, RouteHistory, group_of, lines_of
+from lab.past.routehistory import PastEvent, RouteChange, RouteHistory, group_of
 from lab.past.rulemessages import rule_messages
 from lab.past.typologies import LabelledPast
 from lab.stream.typologies import LabelledEvent

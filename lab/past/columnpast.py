@@ -62,7 +62,8 @@ from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
 from lab.model.when import filter_of_values
 from lab.past.limits import without_limit
-from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, RuleOrRoute
+from lab.past.pastevents import PastEvents
+from lab.past.routehistory import PastEvent, RouteHistory, RuleOrRoute
 
 LOW_BITS = (1 << 64) - 1
 BATCH_ROWS = 1 << 14  # that an engine reads at once

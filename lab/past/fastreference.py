@@ -10,9 +10,8 @@ from collections.abc import Collection
 from copy import copy
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lab.engine.checkpoint.settings import Settings
 from lab.model import horizon
 from lab.model.horizon import note_time
 from lab.model.keygroups import key_group_of
@@ -21,6 +20,9 @@ from lab.model.referencestate import StoredEvent
 from lab.model.routestats import RouteTallies
 from lab.model.rules import Route, Rule, RuleBook
 
+if TYPE_CHECKING:  # so that the page's Python can do without the engine's checkpoint
+    from lab.engine.checkpoint.settings import Settings
+
 TIME = attrgetter("time")
 
 
@@ -28,7 +30,7 @@ class FastReference(Reference):
     """The same alerts as `Reference`. An event costs what its windows hold, not what is kept for late events."""
 
     @classmethod
-    def of_settings(cls, of: Settings) -> "FastReference":
+    def of_settings(cls, of: "Settings") -> "FastReference":
         """One with the settings of an engine."""
         return cls(
             of.schema,

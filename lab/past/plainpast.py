@@ -22,7 +22,8 @@ from lab.model.when import passes_filter
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 from lab.past.limits import without_limit
-from lab.past.routehistory import PastEvent, PastEvents, RouteHistory, group_of
+from lab.past.pastevents import PastEvents
+from lab.past.routehistory import PastEvent, RouteHistory, group_of
 
 MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
 

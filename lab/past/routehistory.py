@@ -4,32 +4,28 @@ control messages ──► RouteHistory.apply ──► what changed on each rou
 events of a key-group ──► Replay ──► what became of each in its group, and, for a rule, its alerts
 """
 
-import warnings
 from abc import ABC, abstractmethod
-from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import event_id_text
 from lab.model.field import Id, Value
 from lab.model.group import Group, group_for_alert
 from lab.model.horizon import note_time
-from lab.model.jsontext import BadRecord
 from lab.model.lists import MUTED, NamedList
 from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import MAX_TIME, Schema
-from lab.model.when import When, list_names, passes_filter, required_values, with_lists
+from lab.model.when import list_names, passes_filter, with_lists
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
-from lab.sources.rows import RowSource, check_rows, is_table, source_of
+
+if TYPE_CHECKING:  # so that the page's Python can do without the engine's checkpoint
+    from lab.engine.checkpoint.settings import Settings
 
 FORGET_AT = 1_000  # changes of rules
-RECENT = 2_000  # events in which the frequent values of a field are looked for
-MOST_CHECKED = 20  # values of a filter
 RuleOrRoute = TypeVar("RuleOrRoute", Rule, Route)
 
 
@@ -61,6 +57,7 @@ class RouteChange:
 class RouteHistory:
     """The rules in force, and what changed on each route, when. `settings`: those of the engine.
 
+    >>> from lab.engine.checkpoint.settings import Settings
     >>> history = RouteHistory(Settings())
     >>> history.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", log_time=7)["status"]
     'accepted'
@@ -68,7 +65,7 @@ class RouteHistory:
     [(7, 1)]
     """
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: "Settings"):
         self.settings, self.book = settings, RuleBook(settings.schema)
         self.changes: dict[Route, list[RouteChange]] = {}
         self.lists: list[tuple[int, str, NamedList]] = []  # what is in a named list from a log time on
@@ -149,33 +146,11 @@ def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> boo
     return dict(group) == dict(group_for_alert(rule.keys, values))
 
 
-class PastEvents(ABC):
-    """What the two implementations of past events, with and without NumPy, have in common."""
+class EventsInMemory(ABC):
+    """Events and the rules that judged them, of which it tells the windows."""
 
-    def __init__(self, schema: Schema, at_most: int, history: RouteHistory | None):
-        self.schema, self.at_most = schema, at_most
-        self.history = history or RouteHistory(Settings(schema))
-        self.arrived = 0  # all that ever came
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    def add(self, lines: Any, log_times: Sequence[int] | None = None) -> int:
-        """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
-
-        They may also be the rows of a DataFrame, a list of dicts or the `Path` of a file, as `lab.alerts` takes them.
-        `log_times`: of each record; None: the log is not live, and a warning says if all are dead letters. Raises TypeError
-        for what is none of these.
-        """
-        given = lines_of(lines, self.schema)
-        new = self._add(given, log_times)
-        if not new and log_times is None:
-            warn_if_nothing_was_read(given, self.schema)
-        return new
-
-    @abstractmethod
-    def _add(self, lines: list[str | bytes], log_times: Sequence[int] | None) -> int:
-        """Does what `add` says with lines that were checked."""
+    schema: Schema
+    history: RouteHistory
 
     @abstractmethod
     def rows_of(self, event_id: Id, event_time: int | None = None) -> list[int]:
@@ -199,36 +174,12 @@ class PastEvents(ABC):
         """
 
     @abstractmethod
-    def all_events(self) -> list[dict[str, Any]]:
-        """The events in memory, as {field: value}, in the order in which they came; without the records that take one back."""
-
-    @abstractmethod
     def newest_event_times_before(self, log_time: int) -> list[int]:
         """Those of the whole log before a log time, as `Reference.newest_of_log`."""
 
-    def absent_filter_values(self, filter: When | None) -> list[tuple[str, Any, list[Any]]]:
-        """The values of a filter that occur in none of these events, and those that are most frequent there instead.
-
-        Checks only the first `MOST_CHECKED` values.
-        """
-        if not len(self):
-            return []
-        wanted = [(name, value) for name, values in required_values(filter) for value in values]
-        missing = [each for each in wanted[:MOST_CHECKED] if not self._occurs(*each)]
-        newest = {name: Counter(self._newest_values(name, RECENT)) for name in {name for name, _ in missing}}
-        frequent = {
-            name: [each for each, _ in counted.most_common(3) if each is not None]
-            for name, counted in newest.items()
-        }
-        return [(name, value, frequent[name]) for name, value in missing]
-
-    @abstractmethod
-    def _occurs(self, name: str, value: Any) -> bool:
-        """Whether a field has a value in any of the events in memory, as a filter sees it."""
-
-    @abstractmethod
-    def _newest_values(self, name: str, most: int) -> list:
-        """The values of a field in the newest events."""
+    def time_reached_at(self, log_time: int) -> int:
+        """What `Reference.log_time_reached` is at a log time: in a log that is not live, the newest event time before."""
+        return log_time or max(self.newest_event_times_before(log_time), default=0)
 
     def _arrived_in_window(
         self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
@@ -289,32 +240,6 @@ class PastEvents(ABC):
         return [event for n, event in enumerate(events) if id(event) in counted and n not in left_out]
 
 
-def lines_of(given: Any, schema: Schema) -> list[str | bytes]:
-    """Lines as a list, also those of a table, of dicts or of a file. Raises TypeError, which says what to pass."""
-    if isinstance(given, str):
-        raise TypeError(
-            "one text, expected a list of lines, as in a log: text.splitlines(); or Path(name) of a file"
-        )
-    if isinstance(given, Path) or is_table(given):
-        return list(source_of(given, schema))
-    check_rows(given)
-    found = list(given)
-    return found if all(isinstance(line, str | bytes) for line in found) else list(RowSource(found, schema))
-
-
-def warn_if_nothing_was_read(lines: Sequence[str | bytes], schema: Schema) -> None:
-    """Warns that all of the lines, of a log that is not live, are dead letters, with the reason of the first one."""
-    given = [line if isinstance(line, bytes) else line.encode() for line in lines if line.strip()]
-    for line in given:
-        try:
-            schema.events(line)
-        except BadRecord as error:
-            warnings.warn(
-                f"none of {len(given):,} records is one of {schema.name}; the first: {error}", stacklevel=3
-            )
-            return
-
-
 def group_of(route: Route, event: dict[str, Any]) -> tuple:
     """The group of an event on a route."""
     return tuple(event[name] for name in route.keys)
@@ -328,7 +253,7 @@ class Replay(FastReference):
 
     def __init__(
         self,
-        past: PastEvents,
+        past: EventsInMemory,
         route: Route,
         unless_changed: Iterable[RouteChange] = (),
         judged: int | None = None,
@@ -402,7 +327,7 @@ class Replay(FastReference):
 
     def _forget_out_of_reach(self, route: Route, widest_ms: int) -> None:
         self.newest_of_log = self._past.newest_event_times_before(self._changed_at)
-        self.advance_to(self._changed_at or max(self.newest_of_log, default=0))
+        self.advance_to(self._past.time_reached_at(self._changed_at))
         super()._forget_out_of_reach(route, widest_ms)
 
     def window(self, rule: Rule, at: PastEvent) -> list[tuple[int, bool]]:

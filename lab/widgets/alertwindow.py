@@ -1,22 +1,24 @@
 """The window behind an alert: its events, their aggregate, and any difference from what the engine saw."""
 
 from collections.abc import Iterable
-from decimal import Decimal
 
 import ipywidgets as widgets
 
 from lab.desk.world import NotFound, World
-from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import MeasuredCondition
 from lab.model.alerts import Alert, event_id_text, utc_text
 from lab.model.colours import BLUE, FAINT, GREY, ORANGE, PURPLE
-from lab.model.formatting import escape_control_characters
 from lab.model.group import sorted_group
 from lab.model.language import say
-from lab.model.referencestate import StoredEvent, compute_aggregate_and_holds
 from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
 from lab.model.times import duration_words, now_ms
+from lab.past.alertwindow import (
+    WindowBehind,
+    event_identity,
+    shown_fields,
+    shown_value,
+    window_behind,
+)
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import alert_facts_html, value_text
 from lab.widgets.look import figure, sentence_html
@@ -68,14 +70,13 @@ class AlertWindow(widgets.VBox):
         """Shows the window of an alert, or, where there is none, those of `alerts` that are of the same rule and group."""
         self.facts.value = alert_facts_html(alert, rule)
         self.why.value = _why_html(alert, past)
-        shows = rule and not rule.absence  # else the window comes after the event
-        events = _window_of(alert, rule, past) if rule and shows else []
-        self.picture.layout.display, self.events.layout.display = "" if events else "none", ""
-        if rule and events:
-            counted = _counted_of(alert, rule, past, events)
-            self._say(explain(rule, alert, events, counted))
-            self._show_picture(past.schema, rule, alert, events, counted)
-            self._show_events(past.schema, rule, counted)
+        window = window_behind(past, rule, alert) if rule else None
+        has_events = bool(window and window.events)
+        self.picture.layout.display, self.events.layout.display = "" if has_events else "none", ""
+        if window and has_events:
+            self._say(explain(window))
+            self._show_picture(past.schema, window)
+            self._show_events(past.schema, window)
         else:
             self._show_alone(alert, rule, len(past), alerts)
 
@@ -105,25 +106,21 @@ class AlertWindow(widgets.VBox):
                 for n, other in enumerate(reversed(of_group[-SHOWN_EVENTS:]))
             ]
 
-    def _show_picture(
-        self, schema: Schema, rule: Rule, alert: Alert, events: list[dict], counted: list[dict]
-    ) -> None:
-        measured = first_measured(alert, rule)
+    def _show_picture(self, schema: Schema, window: WindowBehind) -> None:
+        events, measured = window.events, window.first
         limit = None if measured.limit is None else float(measured.limit)
         place = {event_identity(event, schema): n for n, event in enumerate(events)}
-        counts = [place[event_identity(event, schema)] for event in counted]
+        counts = [place[event_identity(event, schema)] for event in window.counted]
         times = [utc_text(event[schema.time_field]) for event in events]
         so_far: list[float | None] = [None] * len(events)
-        for n, value in zip(counts, running_aggregates(rule, counted)):
-            so_far[n] = value
-        aggregate = AGGREGATES[rule.aggregation.function]
-        amounts = aggregate.argument_kind == "field" and not aggregate.of_place
-        each = [float(event[rule.aggregation.field] or 0) if amounts else 1.0 for event in events]
+        for n, value in zip(counts, window.so_far):
+            so_far[n] = None if value is None else float(value)
+        each = [window.height(event) for event in events]
         same_day = times[0][:10] == times[-1][:10]
         resets = sorted(set(range(len(events))) - set(counts))[-1:]
         with self.chart.batch_update():
             self.chart.layout.xaxis.tickformat = "%H:%M:%S" if same_day else None
-            self.chart.layout.yaxis.title.text = rule.aggregation.field if amounts else say("events")
+            self.chart.layout.yaxis.title.text = window.amount_field or say("events")
             for trace, y in zip(self.chart.data, (each, so_far, [limit] * len(times))):
                 trace.update(x=times, y=y)
             if len(times) == 1:
@@ -135,12 +132,11 @@ class AlertWindow(widgets.VBox):
                 x=[times[n] for n in resets * 2], y=[0, top][: 2 * len(resets)], showlegend=bool(resets)
             )
 
-    def _show_events(self, schema: Schema, rule: Rule, events: list[dict]) -> None:
-        """The newest events of a window, whole: what the rule looks at comes first."""
-        known = {*schema.id_fields, schema.time_field} - {*rule.field_names}
-        names = [name for name in dict.fromkeys((*rule.field_names, *schema.names)) if name not in known]
+    def _show_events(self, schema: Schema, window: WindowBehind) -> None:
+        """The newest events of a window, whole."""
+        names = shown_fields(window.rule, schema)
         numeric = [n for n, name in enumerate(names, 2) if schema.field(name).is_number_or_time]
-        newest = events[-SHOWN_EVENTS:][::-1]
+        newest = window.counted[-SHOWN_EVENTS:][::-1]
         same_day = len({utc_text(event[schema.time_field])[:10] for event in newest}) == 1
         with self.events.hold_sync():
             self.events.label = say("Events in the window, newest first")
@@ -151,17 +147,13 @@ class AlertWindow(widgets.VBox):
                     str(n),
                     event_id_text(schema.id_of(event)),
                     utc_text(event[schema.time_field])[11 if same_day else 0 :],
-                    *(_text(event[name]) for name in names),
+                    *(shown_value(event[name]) for name in names),
                 ]
                 for n, event in enumerate(newest)
             ]
 
     def _say(self, text: str) -> None:
         self.said.value = sentence_html(text)
-
-
-def _window_of(alert: Alert, rule: Rule, past: Past, newest: int | None = None) -> list[dict]:
-    return past.window(rule, alert.event_id, alert.event_time, newest, alert.group, all_events=True)
 
 
 def _why_html(alert: Alert, past: Past) -> str:
@@ -186,87 +178,25 @@ def _rule_and_group(alert: Alert) -> tuple:
     return alert.rule_id, sorted_group(alert.group)
 
 
-def _counted_of(alert: Alert, rule: Rule, past: Past, events: list[dict]) -> list[dict]:
-    """Those of the events in the window that count for the rule's first aggregate; of a plain rule all since the last reset."""
-    own, judged = rule.aggregations[0], (alert.event_id, alert.event_time)
-    excluded = [
-        event for event in events if own.exclude_current and event_identity(event, past.schema) == judged
-    ]
-    if own.resets:
-        newest = int(first_measured(alert, rule).aggregate or 0) + sum(map(own.is_counted, excluded))
-        events = _window_of(alert, rule, past, newest)
-    elif rule.is_plain:
-        return events
-    return [event for event in events if own.is_counted(event) and event not in excluded]
-
-
-def first_measured(alert: Alert, rule: Rule) -> MeasuredCondition:
-    """What an alert tells of its rule's first condition: its own value and limit may be those of another one."""
-    if len(alert.conditions) == len(rule.conditions):
-        return alert.conditions[0]
-    return alert.own_condition
-
-
-def _text(value: object) -> str:
-    """A field's value: amounts as people write them, ids as they are."""
-    return (
-        f"{value:,}"
-        if isinstance(value, Decimal)
-        else "–"
-        if value is None
-        else escape_control_characters(str(value))
-    )
-
-
-def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:
+def explain(window: WindowBehind) -> str:
     """Explains the picture and any difference from what the engine saw."""
+    rule, alert, measured = window.rule, window.alert, window.first.aggregate
     of_window = {
         "rule": readable_rule_summary(rule),
-        "count": len(events),
+        "count": len(window.events),
         "window": duration_words(rule.aggregation.window_ms),
     }
     of_alert = {"event": event_id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
-    said = [say(WINDOW, **of_window, **of_alert)]
-    own, measured = rule.aggregations[0].describe(), first_measured(alert, rule).aggregate
-    first_that_held = (
-        alert.conditions.index(alert.own_condition) if alert.own_condition in alert.conditions else 0
-    )
-    if 0 < first_that_held < len(rule.conditions):
+    said, own = [say(WINDOW, **of_window, **of_alert)], rule.aggregations[0].describe()
+    if other := window.other_condition:
         value = say("no value") if measured is None else f"{measured:,}"
-        of_other = {
-            "condition": rule.conditions[first_that_held].describe(),
-            "aggregation": own,
-            "value": value,
-        }
-        said.append(say(OTHER, **of_other))
+        said.append(say(OTHER, condition=other.describe(), aggregation=own, value=value))
     if not rule.is_plain:
-        said.append(say("Of them {count} count for {aggregation}.", count=len(counted), aggregation=own))
-    elif before := len(events) - len(counted):
+        count = len(window.counted)
+        said.append(say("Of them {count} count for {aggregation}.", count=count, aggregation=own))
+    elif before := len(window.events) - len(window.counted):
         said.append(say(RESET, count=before))
-    of_none = None if AGGREGATES[rule.aggregation.function].argument_kind == "field" else 0.0
-    adds_up = running_aggregates(rule, counted)[-1] if counted else of_none
-    if adds_up is None:
-        if measured is not None:
-            said.append(say(NO_VALUE))
-    elif measured is None or abs(adds_up - float(measured)) > 1e-6 * max(1, abs(adds_up)):
-        said.append(say(DIFFERS, value=f"{adds_up:,.10g}"))
+    if window.adds_up != measured:
+        value = "" if window.adds_up is None else f"{window.adds_up:,}"
+        said.append(say(DIFFERS, value=value) if value else say(NO_VALUE))
     return " ".join(said)
-
-
-def running_aggregates(rule: Rule, events: list[dict], max_points: int = 100) -> list[float | None]:
-    """The rule's aggregate over the first event of a window, the first two, …, as the specification computes it.
-
-    If there are many events, it computes only about `max_points` values, always including the last one; the others are None.
-    """
-    stored = [StoredEvent(n, 0, n, event) for n, event in enumerate(events)]
-    step = max(-(-len(stored) // max_points), 1)
-    so_far: list[float | None] = [None] * len(stored)
-    for n in range(len(stored), 0, -step):
-        counted = [event for event in stored[:n] if rule.aggregations[0].is_counted(event.fields)]
-        so_far[n - 1] = float(compute_aggregate_and_holds(rule, counted)[0]) if counted else None
-    return so_far
-
-
-def event_identity(event: dict, schema: Schema) -> tuple:
-    """What tells an event from others: its id at its time."""
-    return schema.id_of(event), event[schema.time_field]

@@ -18,9 +18,9 @@ from lab.model.horizon import WITNESSES
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
+from lab.past.alertwindow import running_aggregates
 from lab.past.backtest import Past
 from lab.widgets.alertfeed import BINS, DRAWN, KEPT, NAMED, SHOWN, AlertFeed
-from lab.widgets.alertwindow import running_aggregates
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
 
@@ -221,7 +221,7 @@ def test_that_the_events_no_longer_give_what_the_alert_said_is_said():
     feed.past.add([b"3,2013-01-01 00:03:00,25,12,CSH,60"])
     feed.table.selected = alerts[-1].alert_id
     assert (
-        "The alert&#x27;s value was 120.00. These events give 60: the rule or its window has changed since"
+        "The alert&#x27;s value was 120.00. These events give 60.00: the rule or its window has changed since"
         in feed.window.said.value
     )
 
@@ -274,6 +274,10 @@ MORE = (
     "1: SUM(paymentAmount) per payeeId over 20 min > 0.6 × SUM(paymentAmount) over 1 h",
     "1: COUNT(events) per payeeId over 20 min > 9 or MAX(paymentAmount) over 20 min > 30",
     "1: COUNT_WITH_RESET(events where paymentAmount > 15) per payeeId over 20 min >= 2",
+    "1: SEQUENCE(paymentAmount < 15, paymentAmount > 25) per payeeId over 20 min >= 2",
+    "1: CHANGE(paymentAmount) per payeeId over 20 min > 5",
+    "1: PREVIOUS(paymentAmount) per payeeId over 20 min >= 20",
+    "1: P95(paymentAmount) per payeeId over 20 min > 25",
 )
 
 
