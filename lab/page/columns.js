@@ -30,6 +30,7 @@ class Texts {
 
   forget() {
     this.forgotten++;
+    this.known = new WeakMap(); // what truth.js knows of them
     this.values = [];
     this.spans = [];
     this.table = new Int32Array(1 << 10).fill(-1);
@@ -89,9 +90,8 @@ class Texts {
 
 /** The columns of so many events, by the field's number: pairs of int32s (low, high), of texts their numbers; and which are null. */
 class Columns {
-  constructor(schema, texts = new Texts(), size = ROWS) {
-    this.schema = schema;
-    this.texts = texts;
+  constructor(schema, python, texts = new Texts(), size = ROWS) {
+    Object.assign(this, { schema, python, texts });
     this.pairs = schema.fields.map(() => new Int32Array(2 * size));
     this.valid = schema.fields.map(() => new Uint8Array(size));
     this.rows = 0;
@@ -121,11 +121,13 @@ class Columns {
     return text === null ? "null" : field.numeric && !field.precision ? text : quoted(text);
   }
 
-  /** The event time; -1 if it is null. */
-  timeMs(row) {
-    const { number } = this.schema.time, pairs = this.pairs[number];
+  /** A time; -1 if it is null. */
+  ms({ number }, row) {
+    const pairs = this.pairs[number];
     return this.valid[number][row] ? pairs[2 * row + 1] * TWO_32 + (pairs[2 * row] >>> 0) : -1;
   }
+
+  timeMs(row) { return this.ms(this.schema.time, row); }
 
   /** Whether two rows have the same value, which is not null. */
   isSame({ number }, row, other) {

@@ -13,11 +13,11 @@ class Engine {
     this.rows = new Int32Array(ROWS); // room for those that a route judges
     this.frame[LAYOUT.frame.SELF] = BigInt(this._frame);
     this.frame[LAYOUT.frame.SELF + 1] = BigInt(LAYOUT.frame.FRAME);
-    this.book = new Book(schema);
+    this.book = new Book(schema, lateMs, latePolicy);
     this.routes = new Map();
     this.waits = new Waits();
-    this.columns = new Columns(schema);
-    this.past = new Past(schema, this.columns.texts);
+    this.columns = new Columns(schema, this.book.python);
+    this.past = new Past(this.columns);
     this.seq = 1;
     this.newest = []; // event times of all records, ms, as many as show which time is reached, the newest first
     this.fired = {}; // by rule id: alerts
@@ -34,13 +34,11 @@ class Engine {
 
   /** Carries out a control message and gives its acknowledgement. */
   control(text) {
-    const ack = this.book.apply(text), rules = this.book.routes();
+    const ack = this.book.apply(text, this.past.end, this.newest), rules = this.book.routes();
     if (ack.status === "rejected") return ack;
-    const cleared = new Map();
     for (const [id, route] of [...this.routes]) {
       if (!rules.has(id) || ack.controlType === "CLEAR_STATE_ALL") {
         route.release();
-        cleared.set(id, route);
         this.routes.delete(id);
       }
     }
@@ -50,7 +48,7 @@ class Engine {
     for (const [id, of] of rules) {
       const route = before.get(id);
       if (route && (route.rules.length !== of.length || route.rules.some((rule, n) => rule !== of[n]))) route.change(of, timeReached(this.newest));
-      this.routes.set(id, route ?? new Route(this, of, cleared.get(id)));
+      this.routes.set(id, route ?? new Route(this, of));
     }
     return ack;
   }
@@ -95,7 +93,7 @@ class Engine {
 
   /** What a rule that says `absence` makes of a row. */
   _awaiting(rule, fates) {
-    const { columns, schema, waits } = this, [{ of: { where } }] = rule.conditions, always = () => true;
+    const { columns, schema, waits } = this, { where } = rule, always = () => true;
     const counts = where ? truthOf(where, columns) : always, awaits = rule.when ? truthOf(rule.when, columns) : always;
     return (row) => {
       const fate = FATES[fates[row]];

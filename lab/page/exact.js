@@ -10,12 +10,6 @@ function plain(number, scale) {
 /** The JSON of a text in ASCII, as alerts have it. */
 const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (sign) => "\\u" + sign.charCodeAt(0).toString(16).padStart(4, "0"));
 
-const byCodePoint = (a, b) => {
-  if (a === b) return 0;
-  const [one, other] = [[...a], [...b]];
-  for (let n = 0; n < Math.min(one.length, other.length); n++) if (one[n] !== other[n]) return one[n].codePointAt(0) - other[n].codePointAt(0);
-  return one.length - other.length;
-};
 const byNumber = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /** A text with what is obeyed instead of shown, or cannot be seen, as JSON writes it. */

@@ -9,51 +9,75 @@ import json
 import re
 from dataclasses import replace
 from decimal import Decimal
-from ipaddress import IPv4Network, IPv6Network
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import lab.page.withoutnumpy  # noqa: F401  # the loop's modules come after it
 from lab.engine.compiled.layout import AGGREGATE_FIELDS
-from lab.engine.compiled.measures import exact_value, measured_conditions
+from lab.engine.compiled.measures import measured_conditions
 from lab.engine.compiled.rulenumbers import distinct_whens, rules_to_arrays, value_columns
-from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import Aggregation, MeasuredCondition, operator_symbol
+from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert, conditions_member, event_for_alert, event_id_text, event_member
 from lab.model.conditions import BadConditions
 from lab.model.formatting import plain_text
 from lab.model.group import group_for_alert, group_key
 from lab.model.kinds import BadRule
 from lab.model.messages import Message, as_bytes, build_message, message_or_refusal, parse_message
+from lab.model.operators import OPERATORS
 from lab.model.rule import Rule, readable_rule_sentence, readable_rule_summary
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 from lab.model.sentence import parse_rule_sentence
-from lab.model.times import duration_words
-from lab.model.when import AllOf, AnyOf, Comparison, OtherField, When, filter_text, when_text
+from lab.model.times import MINUTE_MS, duration_words, offset_ms
+from lab.model.when import (
+    AllOf,
+    AnyOf,
+    Comparison,
+    OtherField,
+    When,
+    condition_fields,
+    filter_text,
+    is_true,
+    when_text,
+)
+from lab.model.whenreader import parse_when
 from lab.page.reader import Reader, exact, pack_int64s
+
+if TYPE_CHECKING:
+    from lab.page.windows import Windows
 
 MESSAGE = re.compile(
     r"\s*[\d{]"
 )  # the beginning of a whole one: JSON, a line of text, or a sentence after the rule's id
 
+QUARTER_MS = 15 * MINUTE_MS
 NO_SHADOW = "the page keeps no shadow log; lab run and lab replay do"
 NO_LISTS = "the page keeps no lists; lab run and lab replay do"
 
 
 class Book:
-    """The rules in force on events of a schema, which is given as JSON."""
+    """The rules in force on events of a schema, which is given as JSON; `late_ms`, `late_policy`: which events are late, and by number what becomes of them."""
 
-    def __init__(self, schema: str):
+    def __init__(self, schema: str, late_ms: int = 300_000, late_policy: int = 0):
+        self.late = late_ms, late_policy
         self.reader = Reader(schema)
         self.schema = self.reader.schema
         self.book = RuleBook(self.schema)
         self.accepted: list[Rule] = []  # each version of a rule, by the number that JavaScript knows it by
+        self.messages: list[
+            tuple[str, int, list[int]]
+        ] = []  # those that `windows` does not know yet, as of `carry_out`
 
-    def carry_out(self, text: str) -> str:
-        """Carries out a control message: its acknowledgement, the rule that is in force by it, and the ids of those that no longer are."""
+    def carry_out(self, text: str, events: int = 0, newest: str = "[]") -> str:
+        """Carries out a control message: its acknowledgement, the rule that is in force by it, and the ids of those that no longer are.
+
+        `events`: how many came before it; `newest`: a list in JSON of the newest of their times, in ms.
+        """
         before = set(self.book.rules)
         ack = self._apply(text)
         rule = self.book.rules.get(ack.get("ruleId", 0)) if ack["status"] == "accepted" else None
+        if ack["status"] == "accepted":
+            self.messages.append((text, events, json.loads(newest)))
         if "ruleId" in ack:
             ack["ruleId"] = str(ack["ruleId"])
         self.accepted += [rule] if rule else []
@@ -115,11 +139,28 @@ class Book:
     def _value(self, name: str, value: Any) -> Any:
         return Decimal(value) if value is not None and self.schema.field(name).is_decimal else value
 
-    def reported(self, function: str, field: str, measures: str) -> str:
-        """Values of an aggregate as alerts show them; `measures`: lists in JSON, in units of the last digit of what is measured."""
-        of = Aggregation(function, field or None, (), 0)
-        exact_values = [exact_value([*map(int, each)], of, self.schema) for each in json.loads(measures)]
-        return json.dumps([plain_text(AGGREGATES[function].to_reported(value)) for value in exact_values])
+    @cached_property
+    def windows(self) -> "Windows":
+        """The windows behind alerts; they come when the first is asked for, so that the page is there sooner."""
+        from lab.page.windows import Windows
+
+        return Windows(self.schema, *self.late, self._value)
+
+    def window(self, alert: str, rows: str) -> str:
+        """What the page shows of the window behind an alert; both in JSON, as its log has it and as past.js writes them."""
+        self.windows.carry_out(self.messages)
+        self.messages.clear()
+        of = Alert.from_json(alert)
+        return json.dumps(self.windows.behind(self.book.rules[of.rule_id], of, json.loads(rows)))
+
+    def judged(self, text: str, values: str) -> str:
+        """Of which values a comparison is true; `values`: a list in JSON, of what its fields have, or of quarters of an hour."""
+        comparison, given = parse_when(text, self.schema), json.loads(values)
+        assert isinstance(comparison, Comparison), "condition_for_page gives nothing else"
+        if comparison.local_time_part:
+            return json.dumps([_verdicts_in_quarter(comparison, each) for each in given])
+        fields = condition_fields(comparison)
+        return json.dumps([is_true(comparison, dict(zip(fields, each))) for each in given])
 
     def numbers(self, route_id: str, fields: str) -> str:
         """The rules of a route as numbers for the loop: its arrays, and what its stores need; `fields`: what events keep, a list in JSON."""
@@ -162,56 +203,40 @@ def rule_for_page(rule: Rule, schema: Schema) -> dict[str, Any]:
         "keys": rule.keys,
         "filter": condition_for_page(rule.filter, schema),
         "route": {"id": rule.route.id, "keys": rule.route.keys},
-        "conditions": [
-            {"of": _aggregation(of.aggregation, schema), "text": of.describe()} for of in rule.conditions
-        ],
-        "aggregations": [_aggregation(each, schema) for each in rule.aggregations],
+        "where": condition_for_page(rule.aggregation.where, schema),
+        "truths": {
+            name: condition_for_page(each, schema)
+            for of in rule.aggregations
+            for name, each in of.event_conditions.items()
+        },
         "when": condition_for_page(rule.when, schema),
         "whenText": when_text(rule.when) if rule.when else None,
         "atMost": rule.at_most,
         "absent": absence_for_page(rule),
-        "isPlain": rule.is_plain,
         "needs": rule.stored_field_names,
-        "fields": rule.field_names,
         "widestMs": rule.widest_ms,
+        "reachMs": rule.aggregation.reach_ms,
         "eventFields": rule.event_fields,
     }
 
 
-def _aggregation(of: Aggregation, schema: Schema) -> dict[str, Any]:
-    return {
-        "function": of.function,
-        "field": of.field,
-        "unique": of.unique,
-        "windowMs": of.window_ms,
-        "window": duration_words(of.window_ms),
-        "where": condition_for_page(of.where, schema),
-        "steps": of.steps
-        and {
-            "taken": [condition_for_page(step, schema) for step in of.steps.conditions],
-            "without": condition_for_page(of.steps.without, schema),
-        },
-        "truths": {name: condition_for_page(each, schema) for name, each in of.event_conditions.items()},
-        "excludes": of.exclude_current,
-        "lastEvents": of.last_events,
-        "endsBeforeMs": of.ends_before_ms,
-        "sessionGapMs": of.session_gap_ms,
-        "needs": of.stored_field_names,
-        "text": of.describe(),
-    }
-
-
 def condition_for_page(when: When | None, schema: Schema) -> dict[str, Any] | None:
-    """A condition on an event: {all: […]}, {any: […]}, or a comparison with a value, {values}, {networks} or {other: field}."""
+    """A condition on an event: {all: […]}, {any: […]}, or a comparison, of which JavaScript makes those with null and of numbers.
+
+    What a number is compared with is exact, {values} or {other: field}; any other comparison is one that `Book.judged` knows.
+    """
     match when:
         case AllOf(parts):
             return {"all": [condition_for_page(part, schema) for part in parts]}
         case AnyOf(parts):
             return {"any": [condition_for_page(part, schema) for part in parts]}
         case Comparison(name, operator, operand, clock):
-            shows = clock and {"shows": clock.part, "zone": clock.zone}
-            scale = 0 if clock else schema.field(name).scale
-            return {"field": name, "clock": shows, "operator": operator, "operand": _operand(operand, scale)}
+            of, field = {"fields": condition_fields(when)}, schema.field(name)
+            if OPERATORS[operator].takes == "nothing":
+                return of | {"operator": operator}
+            if clock or not field.is_number_or_time:
+                return of | {"judged": when_text(when), "clock": bool(clock)}
+            return of | {"operator": operator, "operand": _operand(operand, field.scale)}
     return None
 
 
@@ -220,16 +245,19 @@ def _operand(operand: Any, scale: int) -> Any:
     match operand:
         case OtherField(name):
             return {"other": name}
-        case (IPv4Network() | IPv6Network(), *_):
-            return {"networks": [_network(each) for each in operand]}
         case tuple(values):
-            return {"values": [_operand(each, scale) for each in values]}
-    return operand if operand is None or isinstance(operand, str) else exact(operand, scale)
+            return {"values": [exact(each, scale) for each in values]}
+    return exact(operand, scale)
 
 
-def _network(of: IPv4Network | IPv6Network) -> dict[str, Any]:
-    number, host = int(of.network_address), of.max_prefixlen - of.prefixlen
-    return {"version": of.version, "number": exact(number), "host": exact(host)}
+def _verdicts_in_quarter(comparison: Comparison, quarter: int) -> bool | list[bool]:
+    """Whether a comparison with what a clock shows is true in a quarter of an hour since 1970; where that may change, in each second."""
+    clock, begin = comparison.local_time_part, quarter * QUARTER_MS
+    assert clock, "another comparison has no quarters"
+    ends = (begin, begin + QUARTER_MS - 1)
+    if len({(offset_ms(clock.zone, at), clock.value_at(at)) for at in ends}) == 1:
+        return is_true(comparison, {comparison.field: begin})
+    return [is_true(comparison, {comparison.field: at}) for at in range(begin, begin + QUARTER_MS, 1_000)]
 
 
 def alert_for_page(alert: Alert, rule: Rule) -> dict[str, Any]:

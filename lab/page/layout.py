@@ -55,4 +55,4 @@ def page_layout() -> dict[str, Any]:
 
 def _aggregate(name: str) -> dict[str, Any]:
     row = AGGREGATES[name]
-    return {"of": row.argument_kind, "hasWindow": row.has_window, "power": row.unit_power}
+    return {"of": row.argument_kind, "hasWindow": row.has_window}

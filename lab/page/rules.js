@@ -10,13 +10,14 @@ const fromPython = (text) => JSON.parse(text, (_, value) => (value?.$ === undefi
 
 /** The rules in force, as Python has read them. `apply` gives the acknowledgement. */
 class Book {
-  constructor(schema) {
-    const python = front.Book(JSON.stringify(schema.given));
+  constructor(schema, lateMs, latePolicy) {
+    const python = front.Book(JSON.stringify(schema.given), lateMs, latePolicy);
     Object.assign(this, { python, reader: python.reader, rules: new Map(), joinings: 0 });
   }
 
-  apply(text) {
-    const { ack, rule, deleted } = fromPython(this.python.carry_out(text));
+  /** `events`: how many have come, and `newest` of their times. */
+  apply(text, events, newest) {
+    const { ack, rule, deleted } = fromPython(this.python.carry_out(text, events, JSON.stringify(newest)));
     for (const id of deleted) this.rules.delete(id);
     if (rule) this._put(rule, this.rules.get(rule.id));
     return ack;
@@ -26,12 +27,6 @@ class Book {
   alerts(noted) {
     const made = JSON.parse(this.python.alerts(`[${noted.map(({ text }) => text).join(",")}]`));
     return made.map((alert, n) => ({ ...alert, last: noted[n].last }));
-  }
-
-  /** Values of an aggregate as alerts show them, of [numerator, denominator] in units of the last digit of what is measured. */
-  reported(of, measures) {
-    const as64 = ([numerator, denominator]) => (denominator === 1n ? [numerator >> 64n, BigInt.asIntN(64, numerator), 0, 1] : [0, 0, numerator, denominator]).map(String);
-    return JSON.parse(this.python.reported(of.function, of.field ?? "", JSON.stringify(measures.map(as64))));
   }
 
   /** The rules of a route as numbers for the loop, named as in lab.engine.compiled.layout.Rules; `fields`: what its events keep. */

@@ -66,16 +66,11 @@ class Arrays {
 
 /** The events of one route, and the rules that judge them. */
 class Route {
-  /** `cleared`: the same route with the events that are forgotten. */
-  constructor(engine, rules, cleared) {
+  constructor(engine, rules) {
     this.engine = engine;
     this.route = { ...rules[0].route, filter: rules[0].filter };
     this.fields = [];
     this.counts = { evaluated: 0, storedLate: 0, duplicates: 0, droppedLate: 0 };
-    // for the windows behind alerts, by the numbers of events: when it began anew, its widest window changed, and it kept first what its rules need
-    this.begins = [...(cleared?.begins ?? []), engine.past.end];
-    this.changes = cleared?.changes ?? [];
-    this.keptSince = cleared?.keptSince ?? new Map();
     this.keyColumns = this.route.keys.flatMap((name) => halves(name, engine.schema));
     this._set(rules);
     this.store = this._create({ events: ROOM_AT_FIRST, groups: ROOM_AT_FIRST, accumulators: this.numbers.lanes, resets: 2 * this.numbers.own });
@@ -86,8 +81,7 @@ class Route {
     this.rules = rules;
     for (const rule of rules) for (const name of [...rule.needs, ...(rule.spoke ? [rule.spoke] : [])]) if (!this.fields.includes(name)) this.fields.push(name);
     this.needed = new Set(rules.flatMap((rule) => rule.needs));
-    this.keptSince = new Map([...this.needed].map((name) => [name, this.keptSince.get(name) ?? this.engine.past.end]));
-    this.truths = new Map(rules.flatMap((rule) => rule.aggregations).flatMap((of) => Object.entries(of.truths)));
+    this.truths = new Map(rules.flatMap((rule) => Object.entries(rule.truths)));
     this.widestMs = Math.max(...rules.map((rule) => rule.widestMs));
     this.numbers = engine.book.numbers(this.route.id, this.fields);
     const { aggregateCount, arrays, columns, whens } = this.numbers, width = (name, size) => [8, arrays[name].length / size, size];
@@ -155,9 +149,7 @@ class Route {
   change(rules, reached) {
     const widestMs = this.widestMs, kept = rules.map((rule) => rule.id).filter((id) => this.rules.some((rule) => rule.id === id));
     this._set(rules);
-    const { past, lateMs } = this.engine, before = this.widestMs > widestMs && reached > -Infinity ? reached - widestMs - lateMs : null;
-    this.changes = [...this.changes.filter(({ at }) => at > past.begin), { at: past.end, before: before ?? -Infinity, widestMs }];
-    this.layOut({}, { before: before === null ? LAYOUT.never : BigInt(before), widestMs, kept });
+    this.layOut({}, { before: this.widestMs > widestMs && reached > -Infinity ? BigInt(reached - widestMs - this.engine.lateMs) : LAYOUT.never, widestMs, kept });
   }
 
   /** Judges the rows of the decoded columns that are of this route; calls `found(row, rule, values)` for each alert: what its conditions measured, by number. Gives what became of each row. */
@@ -208,15 +200,6 @@ class Route {
     memory.give(fate, ROWS);
     return fates;
   }
-
-  /** The number of the first event that it may have stored when an event came. */
-  beganBefore(number) { return this.begins.findLast((begin) => begin <= number) ?? Infinity; }
-
-  /** Whether it forgot an event when its widest window grew, before the event `last` came. */
-  hasForgotten(number, ms, last) { return this.changes.some(({ at, before }) => number < at && at <= last && ms < before); }
-
-  /** Its widest window when an event came, ms. */
-  widestAt(number) { return this.changes.find(({ at }) => at > number)?.widestMs ?? this.widestMs; }
 
   /** The key-groups of rows. */
   keyGroupsOf(columns, rows) {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.operators import RELATIONS, parse_ip_address
+from lab.model.operators import RELATIONS
 from lab.model.schema import LOGINS
 from lab.model.sentence import EXAMPLE
 from lab.model.when import When, is_true, when_text
@@ -107,38 +107,83 @@ def test_numbers_are_compared_exactly_wherever_they_change_their_bits(engine):
 
 
 ADDRESSES = (
-    *(
-        "1.2.3.4",
-        "01.2.3.4",
-        "1.2.3",
-        "256.1.1.1",
-        "::",
-        ":",
-        ":::",
-        "::1",
-        "1::",
-        "1:2:3:4:5:6:7:8",
-        "::ffff:1.2.3.4",
-    ),
-    *(
-        "1:2:3:4:5:6:7::",
-        "1::3:4:5:6:7:8",
-        "1::2::3",
-        ":1::2",
-        "1:2:3:4:5:6:1.2.3.4",
-        "12345::",
-        "fe80::1%eth0",
-        "::1%",
-        "1:1.2.3.4",
-        "g::",
-    ),
+    *("1.2.3.4", "01.2.3.4", "1.2.3", "256.1.1.1", "::", ":", ":::", "::1", "1::", "1:2:3:4:5:6:7:8"),
+    *("1:2:3:4:5:6:7::", "1::3:4:5:6:7:8", "1::2::3", ":1::2", "1:2:3:4:5:6:1.2.3.4", "12345::"),
+    *("fe80::1%eth0", "::1%", "1:1.2.3.4", "g::", "::ffff:1.2.3.4", ""),
 )
+NETWORKS = ("0.0.0.0/0", "1.2.3.4/32", "::/0", "fe80::/10", "::1/128", "::ffff:0:0/96", "1.0.0.0/8, ::/8")
 
 
-def test_addresses_are_those_of_python(opened):
-    found = opened.evaluate(
-        "(addresses) => addresses.map((text) => { const of = addressOf(text); return of && [of.version, String(of.number)]; })",
-        ADDRESSES,
+def test_networks_have_the_addresses_that_they_have_in_python(engine):
+    events = [
+        {"eventId": n, "eventTime": 5, "userId": 1, "action": "login", "ip": address}
+        for n, address in enumerate(ADDRESSES, 1)
+    ]
+    whens = [
+        parse_when(f"ip {words} {of}" if "," not in of else f"ip {words} ({of})", LOGINS)
+        for words in ("in", "not in")
+        for of in NETWORKS
+    ]
+    found = engine.evaluate(TRUTH, [LOGINS.to_dict(), [json.dumps(event) for event in events], trees(whens)])
+    assert found == [[is_true(when, event) for event in events] for when in whens]
+
+
+# when clocks are turned forward and back: a month of Berlin, half an hour at Lord Howe, a day that Samoa left out, Liberia by 44:30
+ZONES = {
+    "Europe/Berlin": (1711846800, 1729990800),
+    "Australia/Lord_Howe": (1728142200, 1712415600),
+    "Pacific/Apia": (1325239200,),
+    "Africa/Monrovia": (63593070,),
+    "+05:45": (1711846800,),
+}
+
+
+def test_clocks_show_what_they_show_in_python_where_they_are_turned(engine):
+    turned = sorted({(zone, at) for zone, times in ZONES.items() for at in times})
+    times = sorted(
+        {
+            1000 * at + ms
+            for _, at in turned
+            for around in (0, 450, 900, 1800, 3600, 7200)
+            for ms in (1000 * around - 1, 1000 * around, -1000 * around - 1, -1000 * around, 1_234)
+        }
     )
-    addresses = [parse_ip_address(text) for text in ADDRESSES]
-    assert found == [each and [each.version, str(int(each))] for each in addresses]
+    events = [
+        {"eventId": n, "eventTime": time, "userId": 1, "action": "login"} for n, time in enumerate(times, 1)
+    ]
+    whens = [
+        parse_when(f'{part}(eventTime, "{zone}") {test}', LOGINS)
+        for zone in ZONES
+        for part, test in (("hour", "< 3"), ("hour", "in (1, 3, 23)"), ("weekday", ">= 6"))
+    ]
+    found = engine.evaluate(TRUTH, [LOGINS.to_dict(), [json.dumps(event) for event in events], trees(whens)])
+    assert found == [[is_true(when, event) for event in events] for when in whens]
+    assert all(len({*each}) == 2 for each in found[:12])  # of the zones whose clocks are turned
+
+
+COUNTED = """([schema, lines, trees]) => {
+    const engine = new Engine(state.wasm, schemaOf(schema)), { columns } = engine, asked = [], whens = trees.map(fromPython);
+    columns.python = { judged: (text, values) => { asked.push(...JSON.parse(values)); return engine.book.python.judged(text, values); } };
+    const judge = (some) => engine.lines.take(encoder.encode(some.join("\\n")), () => whens.forEach((when) => truthOf(when, columns)));
+    judge(lines);
+    judge(lines);
+    const before = asked.length;
+    columns.texts.forget();
+    judge(lines);
+    return [before, asked.length];
+}"""
+
+
+def test_python_is_asked_of_each_different_value_once_until_texts_are_forgotten(engine):
+    lines = [
+        json.dumps(
+            {"eventId": n, "eventTime": 1000 * n, "userId": 1, "action": "login", "ip": f"10.0.0.{n % 3}"}
+        )
+        for n in range(1, 2_001)
+    ]
+    whens = [
+        parse_when(text, LOGINS) for text in ("ip in 10.0.0.1/32", "ip startsWith 1", "hour(eventTime) > 3")
+    ]
+    quarters, texts = 3, 3
+    once = 2 * texts + quarters
+    assert engine.evaluate(COUNTED, [LOGINS.to_dict(), lines, trees(whens)]) == [once, 2 * once]
