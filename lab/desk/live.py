@@ -1,42 +1,50 @@
 """The world of a running engine, kept in memory: it takes over the engine's cuts, and judges events that have not happened.
 
-stats ──a cut──► events, control up to its ends ──► FastReference ◄── would: judges on copies of the event's groups
+stats ──cuts──► events, control up to their ends ──► the engine's own windows ◄── would: judges on pages that are copied when written
 """
 
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
-from operator import itemgetter
+from itertools import chain
 from threading import Lock
 from typing import Any
+from uuid import uuid4
+from weakref import finalize
 
+import numpy as np
+
+from lab.engine.checkpoint.ledger import CutRecord
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import cut_records, mark_positions
 from lab.engine.loop.ends import Logs
+from lab.engine.loop.route import route_events
+from lab.engine.records.decode import decode
+from lab.engine.records.feeds import PartitionRecords, Positions, Records
+from lab.engine.windows import shared
+from lab.engine.windows.evaluate import Windows
 from lab.model.enginelogs import READ
 from lab.model.jsontext import BadRecord
-from lab.model.routestats import RouteTallies
 from lab.model.schema import Schema
 from lab.model.statuslines import parse_stats
 from lab.model.times import now_ms
 from lab.model.whenreader import takes_back
-from lab.past.fastreference import FastReference
 from lab.stream.background import BackgroundTask
 
 POLL_S = 0.02
-WAIT_S = 0.5  # for a cut that is being taken over
-MOST_STORED = 20_000  # events of the windows that one request looks at
-SWEEP_EVERY = 100_000  # records
+WAIT_S = 0.5  # for cuts that are being taken over
+AT_ONCE = 50_000  # records, about: cuts are taken over together up to so many
 LOST = {  # what becomes of an event that no rule judges
     "duplicates": "the engine has an event with this id and time",
     "droppedLate": "the event would come too late, and be dropped",
     "storedLate": "the event would come late, and raise no alert",
 }
+Ends = dict[str, Positions]  # of each log
 
 
 class LiveWorld(BackgroundTask):
-    """Follows an engine's logs a cut at a time, with the reference, so its windows are those of the engine at that cut.
+    """Follows an engine's logs with windows of its own, which are those of the engine at its last cut.
 
     `error`: why it has ended. It begins with the oldest cut of the stats log, so it needs the logs from their beginning. When an
     engine with a new checkpoint takes over the logs, it begins again, with that engine's first cut.
@@ -51,13 +59,19 @@ class LiveWorld(BackgroundTask):
         self._engine_id: str | None = newest[0]["engine"]["id"] if newest else None
         self._cuts = deque[dict[str, Any]]()  # that are not taken over yet
         self._lock, self._told = Lock(), ""  # of another engine
-        self._begin()
-        self._use(newest[0] if newest else {})
+        self._remove = finalize(self, shared.remove_private_folder, "")
+        self._begin(newest[0]["engine"] if newest else {})
 
-    def _begin(self) -> None:
-        """As before an engine's first cut."""
-        self._reference, self._swept = FastReference(self._settings.schema), 0
-        self._positions: dict[str, dict[int, int]] = {name: {} for name in READ}
+    def _begin(self, engine: dict[str, Any]) -> None:
+        """As before an engine's first cut. `engine`: what its cuts say about it."""
+        self._remove()
+        self._settings = self._settings.with_stats_fields(engine)
+        start_id = f"world-{uuid4().hex}"
+        folder = shared.private_folder(start_id) / "windows"
+        self._remove = finalize(self, shared.remove_private_folder, start_id)
+        folder.mkdir(mode=0o700)
+        self._windows = Windows(self._settings, folder)
+        self._positions: Ends = {name: {} for name in READ}
         self.cut, self.current_at = -1, 0  # its number; the log time up to which the state has everything
 
     def steps(self) -> Iterator[float]:
@@ -85,18 +99,11 @@ class LiveWorld(BackgroundTask):
                 )
             self._told = "; another engine has taken over the logs with a new checkpoint, and is followed from their beginning"
             with self._lock:
-                self._begin()
+                self._begin(stats["engine"])
         self._engine_id = stats["engine"]["id"]
 
-    def _use(self, stats: dict[str, Any]) -> None:
-        """The settings with which the engine took a cut."""
-        self._settings = of = self._settings.with_stats_fields(stats.get("engine", {}))
-        reference = self._reference
-        reference.late_policy, reference.max_out_of_orderness_ms = of.late_policy, of.max_out_of_orderness_ms
-        reference.max_future_ms, reference.key_groups = of.max_future_ms, of.key_groups
-
     def step(self) -> bool:
-        """Takes over the next cut. Without one, the state is as new as the logs, if these have nothing more."""
+        """Takes over the next cuts. Without one, the state is as new as the logs, if these have nothing more."""
         if not self._cuts:
             now, ends = now_ms(), {name: feed.ends() for name, feed in self._feeds.items()}
             if self.cut >= 0 and not any(
@@ -106,53 +113,61 @@ class LiveWorld(BackgroundTask):
             ):
                 self.current_at = now
             return False
-        stats = self._cuts[0]
-        if stats["engine"]["id"] != self._engine_id:
-            self._follow(stats)
-        cut, positions = stats["cut"], {name: mark_positions(stats["cut"][name]) for name in READ}
-        if stats["batch"] > self.cut:
-            records = self._records(positions, cut["from"])
-            with self._lock:
-                self._use(stats)
-                self._take_over(records)
-                self._reference.advance_to(cut["to"])
-                self._positions, self.cut, self.current_at = positions, stats["batch"], cut["to"]
-        elif stats["batch"] == self.cut and positions != self._positions:
-            raise ValueError("the engine has begun again with an earlier state: start this program again")
-        self._cuts.popleft()
-        if self._reference.counts["records"] > self._swept + SWEEP_EVERY:
-            self._sweep()
+        if self._cuts[0]["engine"]["id"] != self._engine_id:
+            self._follow(self._cuts[0])
+        new, told = self._next_cuts()
+        if new:
+            self._take_over(new)
+        for _ in range(told):
+            self._cuts.popleft()
         return True
 
-    def _records(self, upto: dict[str, dict[int, int]], floor: int) -> list[tuple[int, str, bytes]]:
-        """(log time, log, record) of a cut in its order: as `cut_records`, and control before events of one log time."""
-        found: list[tuple[int, str, bytes]] = []
-        for name in ("control", "events"):
-            feed, before = self._feeds[name], self._positions[name]
-            begun = before if before.keys() >= upto[name].keys() else feed.starts() | before
-            records = cut_records(feed, begun, upto[name], floor)
-            found += ((each.log_time, name, each.record) for each in records)
-        return sorted(found, key=itemgetter(0))
+    def _next_cuts(self) -> tuple[list[dict[str, Any]], int]:
+        """The next cuts of one start of an engine, with about AT_ONCE records; how many lines tell them, some once more."""
+        found, told, size, number, at = list[dict[str, Any]](), 0, 0, self.cut, self._positions
+        for stats in self._cuts:
+            ends = _ends(stats)
+            if size >= AT_ONCE or stats["engine"] != self._cuts[0]["engine"]:
+                break
+            if stats["batch"] == number and ends != at:
+                raise ValueError("the engine has begun again with an earlier state: start this program again")
+            if stats["batch"] > number:
+                size += sum(
+                    self._feeds["events"].estimated_records(source, at["events"].get(source, 0), end)
+                    for source, end in ends["events"].items()
+                )
+                number, at = stats["batch"], ends
+                found.append(stats)
+            told += 1
+        return found, told
 
-    def _take_over(self, records: Sequence[tuple[int, str, bytes]]) -> None:
-        reference = self._reference
-        for log_time, name, value in records:
-            if name == "control":
-                reference.control(value, log_time)
-            else:
-                reference.event(value, "", log_time)
-            for each in (reference.acks, reference.dead_letters, reference.alerts_and_withdrawals):
-                each.clear()
-        reference.shadow_alerts.clear()
-        reference.tallies = RouteTallies()
-
-    def _sweep(self) -> None:
-        """Forgets what no window of a group reaches any more, also of groups that have no new events."""
-        reference, self._swept = self._reference, self._reference.counts["records"]
-        for route, group in list(reference.stored_events):
-            reference._expire(route, group)
-            if not reference.stored_events[route, group]:
-                del reference.stored_events[route, group]
+    def _take_over(self, cuts: Sequence[dict[str, Any]]) -> None:
+        """Evaluates what cuts took, all at once."""
+        settings = self._settings.with_stats_fields(cuts[0]["engine"])
+        at, runs, changes = self._positions, list[Iterator[Records]](), list[CutRecord]()
+        for stats in cuts:
+            ends, floor = _ends(stats), stats["cut"]["from"]
+            begun = {
+                name: of if of.keys() >= ends[name].keys() else self._feeds[name].starts() | of
+                for name, of in at.items()
+            }
+            changes += cut_records(self._feeds["control"], begun["control"], ends["control"], floor)
+            ranges = {
+                source: (begun["events"].get(source, 0), end)
+                for source, end in ends["events"].items()
+                if end > begun["events"].get(source, 0)
+            }
+            runs.append(self._feeds["events"].read(ranges, floor))
+            at = ends
+        batch = decode(chain.from_iterable(runs), settings.schema, settings.max_future_ms)
+        windows, reached = self._windows, cuts[-1]["cut"]["to"]
+        rules = windows.ledger.copy() if changes else windows.ledger
+        routed = route_events(batch, rules, changes, settings)
+        with self._lock:
+            self._settings = settings
+            windows.use(settings)
+            windows.evaluate(routed.envelopes, changes, routed.newest_event_times, reached)
+            self._positions, self.cut, self.current_at = at, cuts[-1]["batch"], reached
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -166,11 +181,10 @@ class LiveWorld(BackgroundTask):
         if not self._lock.acquire(timeout=WAIT_S):
             raise TimeoutError("the world is taking over a large cut")
         try:
-            now, left, answers = self._check_age(max_age_ms), MOST_STORED, list[dict[str, Any]]()
+            now, answers = self._check_age(max_age_ms), list[dict[str, Any]]()
             for line in lines:
                 try:
-                    alerts, looked_at = self._judge(line, now, left)
-                    left -= looked_at
+                    alerts = self._judge(line, now)
                     answers.append({"clear": not alerts, "alerts": alerts})
                 except BadRecord as error:
                     answers.append({"clear": False, "refused": str(error)})
@@ -184,7 +198,7 @@ class LiveWorld(BackgroundTask):
 
     def _check_age(self, max_age_ms: int) -> int:
         """Now, as a log time. Raises TimeoutError."""
-        now = max(now_ms(), self._reference.log_time_reached)
+        now = max(now_ms(), self._windows.reached)
         if self.error:
             raise TimeoutError(f"the world has ended: {self.error}")
         if self.cut < 0:
@@ -193,36 +207,29 @@ class LiveWorld(BackgroundTask):
             raise TimeoutError(f"the state is {age:,} ms old, expected at most {max_age_ms:,}{self._told}")
         return now
 
-    def _judge(self, line: bytes, now: int, most_stored: int) -> tuple[list[dict[str, Any]], int]:
-        """The alerts that a record would raise now, and how many stored events were looked at. Raises BadRecord."""
-        schema = self._settings.schema
-        events = schema.events(line)
-        for event in events:
-            schema.check_future(event, now, self._settings.max_future_ms)
-            if takes_back(event, schema):
+    def _judge(self, line: bytes, now: int) -> list[dict[str, Any]]:
+        """The alerts that a record would raise now. Raises BadRecord."""
+        settings = self._settings
+        for event in settings.schema.events(line):
+            settings.schema.check_future(event, now, settings.max_future_ms)
+            if takes_back(event, settings.schema):
                 raise BadRecord("the record takes an event back, expected an event")
-        asked, looked_at = self._asked(events, most_stored)
-        for event in events:
-            asked.evaluate_event(event, now)
+        record = PartitionRecords("question", 0, [0], [line], np.array([now]))
+        batch = decode([record], settings.schema, settings.max_future_ms)
+        alerts, fates = self._windows.would(route_events(batch, self._windows.ledger, [], settings).envelopes)
         for fate, reason in LOST.items():
-            if asked.counts[fate] and not asked.counts["evaluated"]:  # on no route
+            if fates[fate] and not fates["evaluated"]:  # on no route
                 raise BadRecord(reason)
-        return [json.loads(each.to_json()) for each in asked.alerts], looked_at
+        # as it has not been logged, it has no log time
+        return [
+            {name: value for name, value in json.loads(each).items() if name not in ("logTime", "alertTime")}
+            for each in alerts
+        ]
 
-    def _asked(self, events: Sequence[dict[str, Any]], most_stored: int) -> tuple[FastReference, int]:
-        """The reference with copies of what the events would change, and the number of stored events in it. Raises BadRecord."""
-        reference = self._reference
-        groups = {
-            (route, tuple(event[name] for name in route.keys))
-            for event in events
-            for route in reference.routes
-        }
-        groups = {(route, group) for route, group in groups if None not in group}
-        if (looked_at := sum(len(reference.stored_events.get(at, ())) for at in groups)) > most_stored:
-            raise BadRecord(
-                f"its windows have {looked_at:,} events, expected at most {MOST_STORED:,} for a request"
-            )
-        return reference.fork(groups), looked_at
+
+def _ends(stats: dict[str, Any]) -> Ends:
+    """The ends of a cut."""
+    return {name: mark_positions(stats["cut"][name]) for name in READ}
 
 
 def _cuts_in(lines: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,6 @@ held   ─●──●──●──●──●──●──●──●─�
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection
 from copy import copy
 from dataclasses import replace
 from operator import attrgetter
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from lab.model import horizon
 from lab.model.horizon import note_time
-from lab.model.keygroups import key_group_of
 from lab.model.reference import Reference
 from lab.model.referencestate import StoredEvent
 from lab.model.routestats import RouteTallies
@@ -40,25 +38,14 @@ class FastReference(Reference):
             key_groups=of.key_groups,
         )
 
-    def fork(self, groups: Collection[tuple[Route, tuple]] | None = None) -> "FastReference":
-        """One with the same rules and state, and nothing in its logs, that goes on by itself.
-
-        `groups`: only these have their events, and none of these may be taken back.
-        """
+    def fork(self) -> "FastReference":
+        """One with the same rules and state, and nothing in its logs, that goes on by itself."""
         other, book = copy(self), self.book
         other.book = RuleBook(book.schema, dict(book.rules), dict(book.versions), dict(book.lists))
-        if groups is None:
-            other.waits = list(self.waits)
-            other.newest = defaultdict(dict, {near: dict(of) for near, of in self.newest.items()})
-            other.reset = dict(self.reset)
-            copied = {at: list(map(_copied, stored)) for at, stored in self.stored_events.items()}
-        else:
-            near_groups = {(route, key_group_of(group, self.key_groups)) for route, group in groups}
-            other.waits = []
-            other.newest = defaultdict(dict, {near: dict(self.newest.get(near, {})) for near in near_groups})
-            of = {(rule.rule_id, group) for route, group in groups for rule in self.routes[route]}
-            other.reset = {each: self.reset[each] for each in of & self.reset.keys()}
-            copied = {at: list(self.stored_events.get(at, ())) for at in groups}
+        other.waits = list(self.waits)
+        other.newest = defaultdict(dict, {near: dict(of) for near, of in self.newest.items()})
+        other.reset = dict(self.reset)
+        copied = {at: list(map(_copied, stored)) for at, stored in self.stored_events.items()}
         other.stored_events = defaultdict(list, copied)
         other.alerts_and_withdrawals, other.shadow_alerts, other.acks, other.dead_letters = [], [], [], []
         other.suppressed, other.muted, other.nan_as_null = Counter(), Counter(), Counter()

@@ -4,7 +4,9 @@ The counterpart of the Flink demo's `DynamicAlertFunction`. What the windows hol
 `lab.engine.windows.windowstate`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -28,7 +30,7 @@ from lab.engine.records.columns import (
     log_time_or_event_time,
 )
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
-from lab.engine.records.parallel import Steps, parallel_steps
+from lab.engine.records.parallel import Steps, finish_steps, parallel_steps
 from lab.engine.windows import arrays, shared
 from lab.engine.windows.alertlines import (
     alert_lines,
@@ -44,6 +46,7 @@ from lab.model.alerts import Alert
 from lab.model.horizon import newest_times, time_reached
 from lab.model.listmessages import muted_entry
 from lab.model.reference import LATE_POLICIES
+from lab.model.routestats import FATES
 from lab.model.rule import Rule
 from lab.model.times import now_ms
 
@@ -193,6 +196,27 @@ class Windows:
         # one at most: events wait
         any(store.make_room_ahead(stats.stored_events) for store in self.stores.values())
         return BatchResult(alerts, shadow, acks, stats)
+
+    def would(self, envelopes: Iterable[Envelope]) -> tuple[list[str], Counter[str]]:
+        """The lines of the alerts that events would raise if they came next, and how many would have which fate. Nothing is stored.
+
+        The alerts of `absence`, which come later, are left out.
+        """
+        asked, stats, lines, fates = copy(self), BatchStats(self.settings.key_groups), [], Counter[str]()
+        asked.waits, floor = {}, max(self.newest_times, default=BEFORE_ALL)
+        for each in envelopes:
+            number, rows = each.store_number, len(each.columns["time"])
+            asked.stores = {number: self.stores[number].copy_on_write(rows)}
+            counts, alerts, *_ = finish_steps(asked._evaluate(stats, 0, floor, number, self.seq, [each]))
+            fates.update(dict(zip(FATES, counts.fate_counts.tolist())))
+            lines += alerts.lines
+        return lines, fates
+
+    def use(self, settings: Settings) -> None:
+        """Goes on with other settings, as an engine that was stopped may; schema and key-groups stay."""
+        self.settings, self.late_ms = settings, settings.max_out_of_orderness_ms
+        for store in self.stores.values():
+            store.late_ms = self.late_ms
 
     def _evaluate(
         self, stats: BatchStats, after: int, newest: int, number: int, seq: int, envelopes: Sequence[Envelope]

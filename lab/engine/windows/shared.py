@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from random import sample
@@ -303,6 +304,26 @@ def attach_arrays(path: Path) -> Arrays:
         }
         mapped = _mapped[path] = mapped._replace(header=header, arrays=arrays)
     return mapped.arrays
+
+
+def copy_on_write(path: Path) -> Arrays:
+    """The arrays at `path` for this caller alone: what is written to them changes no file, and only pages that are written are copied."""
+    arrays = {}
+    with open(path, "rb") as file:
+        for name, (dtype, shape, begin) in _layout_in(os.pread(file.fileno(), HEADER_BYTES, 0)).items():
+            size, before = prod(shape) * np.dtype(dtype).itemsize, begin % mmap.ALLOCATIONGRANULARITY
+            if not size:
+                arrays[name] = np.empty(shape, dtype)
+                continue
+            where = {"offset": begin - before, "access": mmap.ACCESS_COPY}
+            memory = mmap.mmap(file.fileno(), before + size, **where)
+            arrays[name] = np.frombuffer(memory, dtype, prod(shape), before).reshape(shape)
+    return arrays
+
+
+@lru_cache
+def _layout_in(header: bytes) -> dict[str, tuple]:
+    return json.loads(header)
 
 
 def remove_arrays(path: Path) -> None:

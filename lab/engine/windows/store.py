@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from lab.engine.compiled.rulenumbers import STATE, int64_columns, not_null_bit, 
 from lab.engine.records.columns import LOG_TIME, RELATED, Columns, take_rows, writable_int64
 from lab.engine.records.parallel import Steps, finish_steps
 from lab.engine.windows import shared
-from lab.engine.windows.arrays import SPARE_ROWS, StoreArrays
+from lab.engine.windows.arrays import SPARE_ROWS, StoreArrays, event_and_aggregate_files
 from lab.model.aggregation import ONE_BIT
 from lab.model.alerts import Alert
 from lab.model.rule import Rule
@@ -104,6 +104,16 @@ class RouteStore(StoreArrays):
         elif nearly_full:
             self._make_room(events=free + 1)
         return nearly_full
+
+    def copy_on_write(self, rows: int) -> Self:
+        """One with the same events, in which so many more can be evaluated; this one does not change. Makes the room for them here."""
+        each = rows + 1  # the loop asks for the room of one more
+        self._make_room(each, each, each * self.lanes, each * self.own, each * groups.MOST_TWINS)
+        other = copy(self)
+        events, aggregates = map(shared.copy_on_write, event_and_aggregate_files(self.path))
+        # it has no file, so it cannot grow
+        other.arrays, other.path = events | aggregates, self.path.with_suffix(".none")
+        return other
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
