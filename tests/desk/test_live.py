@@ -174,6 +174,15 @@ def test_lines_of_the_stats_log_that_come_again_change_nothing(logs, now):
     assert [alert["aggregate"] for alert in answer["alerts"]] == ["55.00"] and world.cut == 3
 
 
+def test_a_record_that_turns_up_after_its_cut_counts_as_logged_at_the_cut(logs, now):
+    """Else it would be too far in the future of its log time."""
+    logs.log("events").append(lines(payment(2, "40") | {"eventTime": AT + 994}), AT - 7)
+    logs.cut(1, AT - 5, AT, Settings(PAYMENTS, max_future_ms=1000))
+    world = followed(LiveWorld(logs, PAYMENTS))
+    [answer] = world.would(lines(payment(3, "15") | {"eventTime": AT + 1000}), 0)["answers"]
+    assert [alert["aggregate"] for alert in answer["alerts"]] == ["55.00"]
+
+
 def test_an_engine_that_begins_again_elsewhere_is_not_taken_for_the_same(logs, now):
     world = followed(LiveWorld(logs, PAYMENTS))
     logs.log("events").append(lines(payment(2, "1", 1)), AT)
