@@ -1,29 +1,15 @@
-"""The world of a running engine, kept in memory: it takes over the engine's cuts, and judges events that have not happened.
-
-stats ──cuts──► events, control up to their ends ──► the engine's own windows ◄── would: judges on pages that are copied when written
-"""
+"""The world of a running engine, kept in memory: it takes over the engine's cuts, and judges events that have not happened."""
 
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
-from itertools import chain
 from threading import Lock
 from typing import Any
-from uuid import uuid4
-from weakref import finalize
 
-import numpy as np
-
-from lab.engine.checkpoint.ledger import CutRecord
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.cut import cut_records, mark_positions
 from lab.engine.loop.ends import Logs
-from lab.engine.loop.route import route_events
-from lab.engine.records.decode import decode
-from lab.engine.records.feeds import PartitionRecords, Positions, Records
-from lab.engine.windows import shared
-from lab.engine.windows.evaluate import Windows
+from lab.engine.loop.follower import Cut, Follower, ends_of
 from lab.model.enginelogs import READ
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
@@ -40,7 +26,6 @@ LOST = {  # what becomes of an event that no rule judges
     "droppedLate": "the event would come too late, and be dropped",
     "storedLate": "the event would come late, and raise no alert",
 }
-Ends = dict[str, Positions]  # of each log
 
 
 class LiveWorld(BackgroundTask):
@@ -52,26 +37,18 @@ class LiveWorld(BackgroundTask):
 
     def __init__(self, logs: Logs, schema: Schema):
         super().__init__("world")
-        self._stats, self._settings = logs.log("stats"), Settings(schema)
+        self._stats, self._schema = logs.log("stats"), schema
         self._feeds = {name: logs.feed(name) for name in READ}
         self._written = self._stats.bounds()[1]  # by whatever engines there were
         newest = [*_cuts_in(self._stats.newest(1)[-1:])]
         self._engine_id: str | None = newest[0]["engine"]["id"] if newest else None
-        self._cuts = deque[dict[str, Any]]()  # that are not taken over yet
+        self._cuts = deque[Cut]()  # that are not taken over yet
         self._lock, self._told = Lock(), ""  # of another engine
-        self._remove = finalize(self, shared.remove_private_folder, "")
         self._begin(newest[0]["engine"] if newest else {})
 
     def _begin(self, engine: dict[str, Any]) -> None:
         """As before an engine's first cut. `engine`: what its cuts say about it."""
-        self._remove()
-        self._settings = self._settings.with_stats_fields(engine)
-        start_id = f"world-{uuid4().hex}"
-        folder = shared.private_folder(start_id) / "windows"
-        self._remove = finalize(self, shared.remove_private_folder, start_id)
-        folder.mkdir(mode=0o700)
-        self._windows = Windows(self._settings, folder)
-        self._positions: Ends = {name: {} for name in READ}
+        self._follower = Follower(self._feeds, Settings(self._schema).with_stats_fields(engine))
         self.cut, self.current_at = -1, 0  # its number; the log time up to which the state has everything
 
     def steps(self) -> Iterator[float]:
@@ -90,7 +67,7 @@ class LiveWorld(BackgroundTask):
                 except ConnectionError:  # the state becomes older until the broker is back
                     yield 1
 
-    def _follow(self, stats: dict[str, Any]) -> None:
+    def _follow(self, stats: Cut) -> None:
         """Follows the engine that took a cut. Raises ValueError if what it took before is not known."""
         if self._engine_id is not None:
             if stats["batch"]:
@@ -107,7 +84,7 @@ class LiveWorld(BackgroundTask):
         if not self._cuts:
             now, ends = now_ms(), {name: feed.ends() for name, feed in self._feeds.items()}
             if self.cut >= 0 and not any(
-                end > self._positions[name].get(source, 0)
+                end > self._follower.ends[name].get(source, 0)
                 for name in READ
                 for source, end in ends[name].items()
             ):
@@ -117,57 +94,29 @@ class LiveWorld(BackgroundTask):
             self._follow(self._cuts[0])
         new, told = self._next_cuts()
         if new:
-            self._take_over(new)
+            read = self._follower.read(new)
+            with self._lock:
+                self._follower.take_over(read)
+                self.cut, self.current_at = new[-1]["batch"], read.reached_log_ms
         for _ in range(told):
             self._cuts.popleft()
         return True
 
-    def _next_cuts(self) -> tuple[list[dict[str, Any]], int]:
+    def _next_cuts(self) -> tuple[list[Cut], int]:
         """The next cuts of one start of an engine, with about AT_ONCE records; how many lines tell them, some once more."""
-        found, told, size, number, at = list[dict[str, Any]](), 0, 0, self.cut, self._positions
+        found, told, size, number, before = list[Cut](), 0, 0, self.cut, self._follower.ends
         for stats in self._cuts:
-            ends = _ends(stats)
             if size >= AT_ONCE or stats["engine"] != self._cuts[0]["engine"]:
                 break
-            if stats["batch"] == number and ends != at:
+            ends = ends_of(stats)
+            if stats["batch"] == number and ends != before:
                 raise ValueError("the engine has begun again with an earlier state: start this program again")
             if stats["batch"] > number:
-                size += sum(
-                    self._feeds["events"].estimated_records(source, at["events"].get(source, 0), end)
-                    for source, end in ends["events"].items()
-                )
-                number, at = stats["batch"], ends
+                size += self._follower.records_in(stats, before)
+                number, before = stats["batch"], ends
                 found.append(stats)
             told += 1
         return found, told
-
-    def _take_over(self, cuts: Sequence[dict[str, Any]]) -> None:
-        """Evaluates what cuts took, all at once."""
-        settings = self._settings.with_stats_fields(cuts[0]["engine"])
-        at, runs, changes = self._positions, list[Iterator[Records]](), list[CutRecord]()
-        for stats in cuts:
-            ends, floor = _ends(stats), stats["cut"]["from"]
-            begun = {
-                name: of if of.keys() >= ends[name].keys() else self._feeds[name].starts() | of
-                for name, of in at.items()
-            }
-            changes += cut_records(self._feeds["control"], begun["control"], ends["control"], floor)
-            ranges = {
-                source: (begun["events"].get(source, 0), end)
-                for source, end in ends["events"].items()
-                if end > begun["events"].get(source, 0)
-            }
-            runs.append(self._feeds["events"].read(ranges, floor))
-            at = ends
-        batch = decode(chain.from_iterable(runs), settings.schema, settings.max_future_ms)
-        windows, reached = self._windows, cuts[-1]["cut"]["to"]
-        rules = windows.ledger.copy() if changes else windows.ledger
-        routed = route_events(batch, rules, changes, settings)
-        with self._lock:
-            self._settings = settings
-            windows.use(settings)
-            windows.evaluate(routed.envelopes, changes, routed.newest_event_times, reached)
-            self._positions, self.cut, self.current_at = at, cuts[-1]["batch"], reached
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -198,7 +147,7 @@ class LiveWorld(BackgroundTask):
 
     def _check_age(self, max_age_ms: int) -> int:
         """Now, as a log time. Raises TimeoutError."""
-        now = max(now_ms(), self._windows.reached)
+        now = max(now_ms(), self._follower.reached_log_ms)
         if self.error:
             raise TimeoutError(f"the world has ended: {self.error}")
         if self.cut < 0:
@@ -209,14 +158,12 @@ class LiveWorld(BackgroundTask):
 
     def _judge(self, line: bytes, now: int) -> list[dict[str, Any]]:
         """The alerts that a record would raise now. Raises BadRecord."""
-        settings = self._settings
+        settings = self._follower.settings
         for event in settings.schema.events(line):
             settings.schema.check_future(event, now, settings.max_future_ms)
             if takes_back(event, settings.schema):
                 raise BadRecord("the record takes an event back, expected an event")
-        record = PartitionRecords("question", 0, [0], [line], np.array([now]))
-        batch = decode([record], settings.schema, settings.max_future_ms)
-        alerts, fates = self._windows.would(route_events(batch, self._windows.ledger, [], settings).envelopes)
+        alerts, fates = self._follower.would(line, now)
         for fate, reason in LOST.items():
             if fates[fate] and not fates["evaluated"]:  # on no route
                 raise BadRecord(reason)
@@ -227,12 +174,7 @@ class LiveWorld(BackgroundTask):
         ]
 
 
-def _ends(stats: dict[str, Any]) -> Ends:
-    """The ends of a cut."""
-    return {name: mark_positions(stats["cut"][name]) for name in READ}
-
-
-def _cuts_in(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _cuts_in(lines: Sequence[str]) -> Iterator[Cut]:
     """The lines of the stats log that tell a cut."""
     for line in lines:
         with suppress(ValueError):  # anybody may have written it

@@ -14,6 +14,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.windows import arrays
 from lab.model import horizon
 from lab.model.schema import PAYMENTS, Schema
+from lab.model.whenreader import takes_back
 from tests.desk.test_matrix import AlertsAtOnce, some_and_more
 from tests.engine.drawn import drawn
 from tests.engine.randomlogs import log_times
@@ -91,7 +92,8 @@ def alerts_at_each(
         else:
             reference.event(text, "", at)
         is_bad = kind == "control" or reference.counts["deadLetters"] > bad
-        found.append(None if is_bad or b"returned" in text else {*reference.at_once})
+        returns = not is_bad and any(takes_back(event, schema) for event in schema.events(text))
+        found.append(None if is_bad or returns else {*reference.at_once})
     return found
 
 

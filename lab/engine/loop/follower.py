@@ -1,0 +1,106 @@
+"""Follows an engine without being it: windows that take over the cuts of its stats log, and judge records that have not been logged.
+
+stats ──cuts──► events, control up to their ends ──► Windows ◄── would: evaluates in a private mapping, nothing is stored
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+from uuid import uuid4
+from weakref import finalize
+
+import numpy as np
+
+from lab.engine.checkpoint.ledger import CutRecord
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import cut_records, mark_positions
+from lab.engine.loop.route import RoutedEvents, route_events
+from lab.engine.records.decode import decode
+from lab.engine.records.feeds import Feed, PartitionRecords, Positions, Records
+from lab.engine.windows import shared
+from lab.engine.windows.evaluate import Windows
+from lab.model.enginelogs import READ
+
+Cut = dict[str, Any]  # a line of the stats log that tells one
+Ends = dict[str, Positions]  # of each log
+
+
+class CutsRead(NamedTuple):
+    """What some cuts took of the logs, ready to be evaluated."""
+
+    settings: Settings
+    routed: RoutedEvents
+    changes: list[CutRecord]
+    ends: Ends
+    reached_log_ms: int
+
+
+class Follower:
+    """The windows of an engine as of the last cut that was taken over, in memory of its own, from the beginning of the logs.
+
+    `ends`: of each log, up to where that cut read. `settings`: those with which the engine took it.
+    """
+
+    def __init__(self, feeds: Mapping[str, Feed], settings: Settings):
+        self.feeds, self.settings = feeds, settings
+        self.ends: Ends = {name: {} for name in READ}
+        start_id = f"follower-{uuid4().hex}"
+        folder = shared.private_folder(start_id) / "windows"
+        finalize(self, shared.remove_private_folder, start_id)
+        folder.mkdir(mode=0o700)
+        self._windows = Windows(settings, folder)
+
+    @property
+    def reached_log_ms(self) -> int:
+        """All records logged before this time have been read."""
+        return self._windows.reached
+
+    def records_in(self, cut: Cut, before: Ends) -> int:
+        """About how many events a cut took; `before`: the ends of the one before it."""
+        events = self.feeds["events"]
+        return sum(
+            events.estimated_records(source, before["events"].get(source, 0), end)
+            for source, end in ends_of(cut)["events"].items()
+        )
+
+    def read(self, cuts: Sequence[Cut]) -> CutsRead:
+        """Reads what the next cuts took, all taken with the same settings. Changes nothing, and may be called beside `would`."""
+        settings = self.settings.with_stats_fields(cuts[0]["engine"])
+        before, runs, changes = self.ends, list[Iterator[Records]](), list[CutRecord]()
+        for cut in cuts:
+            ends, floor = ends_of(cut), cut["cut"]["from"]
+            begun = {
+                name: of if of.keys() >= ends[name].keys() else self.feeds[name].starts() | of
+                for name, of in before.items()
+            }
+            changes += cut_records(self.feeds["control"], begun["control"], ends["control"], floor)
+            ranges = {
+                source: (begun["events"].get(source, 0), end)
+                for source, end in ends["events"].items()
+                if end > begun["events"].get(source, 0)
+            }
+            runs.append(self.feeds["events"].read(ranges, floor))
+            before = ends
+        batch = decode(chain.from_iterable(runs), settings.schema, settings.max_future_ms)
+        rules = self._windows.ledger
+        routed = route_events(batch, rules.copy() if changes else rules, changes, settings)
+        return CutsRead(settings, routed, changes, before, cuts[-1]["cut"]["to"])
+
+    def take_over(self, cuts: CutsRead) -> None:
+        """Evaluates what has been read."""
+        self.settings, self.ends = cuts.settings, cuts.ends
+        self._windows.use(cuts.settings)
+        routed = cuts.routed
+        self._windows.evaluate(routed.envelopes, cuts.changes, routed.newest_event_times, cuts.reached_log_ms)
+
+    def would(self, record: bytes, log_time: int) -> tuple[list[str], Counter[str]]:
+        """See `Windows.would`: of a good record, if it came next, logged at a time, ms."""
+        run = PartitionRecords("", 0, [0], [record], np.array([log_time]))
+        batch = decode([run], self.settings.schema, self.settings.max_future_ms)
+        return self._windows.would(route_events(batch, self._windows.ledger, [], self.settings).envelopes)
+
+
+def ends_of(cut: Cut) -> Ends:
+    """Up to where a cut read each log."""
+    return {name: mark_positions(cut["cut"][name]) for name in READ}
