@@ -9,7 +9,7 @@ from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
-from lab.engine.loop.follower import Cut, Follower, ends_of
+from lab.engine.loop.follower import Cut, Follower, ends_of, engine_of
 from lab.model.enginelogs import READ
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
@@ -41,10 +41,10 @@ class LiveWorld(BackgroundTask):
         self._feeds = {name: logs.feed(name) for name in READ}
         self._written = self._stats.bounds()[1]  # by whatever engines there were
         newest = [*_cuts_in(self._stats.newest(1)[-1:])]
-        self._engine_id: str | None = newest[0]["engine"]["id"] if newest else None
+        self._engine_id = _id_of(newest[0]) if newest else None
         self._cuts = deque[Cut]()  # that are not taken over yet
         self._lock, self._told = Lock(), ""  # of another engine
-        self._begin(newest[0]["engine"] if newest else {})
+        self._begin(engine_of(newest[0]) if newest else {})
 
     def _begin(self, engine: dict[str, Any]) -> None:
         """As before an engine's first cut. `engine`: what its cuts say about it."""
@@ -60,7 +60,7 @@ class LiveWorld(BackgroundTask):
                 try:
                     if not begun:
                         before = _cuts_in([each.line for each in stats.records(upto=self._written)])
-                        self._cuts.extend(each for each in before if each["engine"]["id"] == self._engine_id)
+                        self._cuts.extend(each for each in before if _id_of(each) == self._engine_id)
                         begun = True
                     self._cuts.extend(_cuts_in([each.line for each in stats.records()]))
                     yield 0 if self.step() else POLL_S
@@ -76,8 +76,8 @@ class LiveWorld(BackgroundTask):
                 )
             self._told = "; another engine has taken over the logs with a new checkpoint, and is followed from their beginning"
             with self._lock:
-                self._begin(stats["engine"])
-        self._engine_id = stats["engine"]["id"]
+                self._begin(engine_of(stats))
+        self._engine_id = _id_of(stats)
 
     def step(self) -> bool:
         """Takes over the next cuts. Without one, the state is as new as the logs, if these have nothing more."""
@@ -90,7 +90,7 @@ class LiveWorld(BackgroundTask):
             ):
                 self.current_at = now
             return False
-        if self._cuts[0]["engine"]["id"] != self._engine_id:
+        if _id_of(self._cuts[0]) != self._engine_id:
             self._follow(self._cuts[0])
         new, told = self._next_cuts()
         if new:
@@ -106,7 +106,7 @@ class LiveWorld(BackgroundTask):
         """The next cuts of one start of an engine, with about AT_ONCE records; how many lines tell them, some once more."""
         found, told, size, number, before = list[Cut](), 0, 0, self.cut, self._follower.ends
         for stats in self._cuts:
-            if size >= AT_ONCE or stats["engine"] != self._cuts[0]["engine"]:
+            if size >= AT_ONCE or engine_of(stats) != engine_of(self._cuts[0]):
                 break
             ends = ends_of(stats)
             if stats["batch"] == number and ends != before:
@@ -179,5 +179,9 @@ def _cuts_in(lines: Sequence[str]) -> Iterator[Cut]:
     for line in lines:
         with suppress(ValueError):  # anybody may have written it
             stats = parse_stats(line)
-            if {"cut", "engine"} <= stats.keys():
+            if "cut" in stats:
                 yield stats
+
+
+def _id_of(cut: Cut) -> str:
+    return engine_of(cut).get("id", "")

@@ -52,7 +52,8 @@ class Logs(FileLogs):
         if events is not None:
             ends["events"] = {"0": sum(len(line) + 1 for line in self.log("events").read()[:events])}
         stats = {"batch": number, "keyGroups": [0, 0], "times": {"end": until}}
-        stats |= {"engine": {"id": engine_id, "since": 0, **settings.stats_fields()}}
+        if engine_id:
+            stats |= {"engine": {"id": engine_id, "since": 0, **settings.stats_fields()}}
         self.log("stats").append([json.dumps(stats | {"cut": {"from": since, "to": until, **ends}})], until)
 
 
@@ -165,6 +166,15 @@ def test_what_no_rule_would_judge_is_refused_and_never_clear(logs, now):
     for refused, why in ((again, "this id and time"), (bad, "paymentAmount"), (future, "eventTime")):
         assert refused["clear"] is False and why in refused["refused"] and "alerts" not in refused
     assert world.would(asked, 0) == world.would(asked, 0), "nothing is stored"
+
+
+def test_an_engine_in_a_notebook_which_has_no_id_is_followed(logs, now):
+    for number in (1, 2):
+        logs.log("events").append(lines(payment(10 + number, "5", 1)), AT)
+    logs.cut(0, AT - 20, AT + 5, Settings(PAYMENTS), engine_id="")
+    world = followed(LiveWorld(logs, PAYMENTS))
+    [answer] = world.would(lines(payment(2, "20", 2)), 10**9)["answers"]
+    assert [alert["aggregate"] for alert in answer["alerts"]] == ["60.00"] and world.error is None
 
 
 def test_lines_of_the_stats_log_that_come_again_change_nothing(logs, now):

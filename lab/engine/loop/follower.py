@@ -66,7 +66,7 @@ class Follower:
 
     def read(self, cuts: Sequence[Cut]) -> CutsRead:
         """Reads what the next cuts took, all taken with the same settings. Changes nothing, and may be called beside `would`."""
-        settings = self.settings.with_stats_fields(cuts[0]["engine"])
+        settings = self.settings.with_stats_fields(engine_of(cuts[0]))
         before, runs, changes = self.ends, list[Iterator[Records]](), list[CutRecord]()
         for cut in cuts:
             ends, floor = ends_of(cut), cut["cut"]["from"]
@@ -99,6 +99,11 @@ class Follower:
         run = PartitionRecords("", 0, [0], [record], np.array([log_time]))
         batch = decode([run], self.settings.schema, self.settings.max_future_ms)
         return self._windows.would(route_events(batch, self._windows.ledger, [], self.settings).envelopes)
+
+
+def engine_of(cut: Cut) -> dict[str, Any]:
+    """The engine that took a cut: its id and settings; empty for one in a notebook, which has no id."""
+    return cut.get("engine", {})
 
 
 def ends_of(cut: Cut) -> Ends:
