@@ -21,6 +21,7 @@ class Engine {
     this.seq = 1;
     this.newest = []; // event times of all records, ms, as many as show which time is reached, the newest first
     this.fired = {}; // by rule id: alerts
+    this.inShadow = {}; // those of rules in state SHADOW
     this.suppressed = {}; // those that were not given, as the rule says how many at most
     this.counts = { records: 0, deadLetters: 0, unrouted: 0, routed: 0, alerts: 0, nanAsNull: 0 };
     this.lines = new Lines(this);
@@ -76,12 +77,14 @@ class Engine {
     }
     this.counts.unrouted += unrouted;
     this.counts.routed += columns.rows - unrouted;
-    this.counts.alerts += alerts.length;
     alerts.sort((a, b) => a.row - b.row || a.order - b.order || a.place - b.place);
-    alerts.forEach(({ rule, alert }, n) => {
-      this.fired[rule.id] = (this.fired[rule.id] ?? 0) + 1;
-      if (n >= alerts.length - this.mostAlerts) found(alert());
-    });
+    const isGiven = ({ id }) => this.book.rules.get(id).state !== "SHADOW", given = alerts.filter(({ rule }) => isGiven(rule));
+    this.counts.alerts += given.length;
+    for (const { rule } of alerts) {
+      const counted = isGiven(rule) ? this.fired : this.inShadow;
+      counted[rule.id] = (counted[rule.id] ?? 0) + 1;
+    }
+    for (const { alert } of given.slice(-this.mostAlerts)) found(alert());
   }
 
   _note(ms) {
@@ -161,5 +164,5 @@ class Engine {
 const timeReached = (newest) => newest[LAYOUT.witnesses - 1] ?? -Infinity;
 
 const NONE = [0n, 0n, 0n, 1n]; // a count of 0, as the loop measures it
-const isAwaiting = (rule) => rule.absent && rule.state === "ACTIVE";
+const isAwaiting = (rule) => rule.absent && rule.isJudged;
 const isBlank = (bytes, start, end) => { for (let n = start; n < end; n++) if (bytes[n] !== 32 && bytes[n] !== 9 && bytes[n] !== 13) return false; return true; };

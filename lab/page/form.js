@@ -35,7 +35,7 @@ async function openForm(title, given) {
     };
     return make("fieldset", { class: "lab-picks" }, make("legend", {}, label), make("div", {}, ...buttons));
   };
-  const about = [row(say("rule id"), "id", input()), row(say("state"), "state", select(["ACTIVE", "PAUSE"]))];
+  const about = [row(say("rule id"), "id", input()), row(say("state"), "state", select(["ACTIVE", "PAUSE", "SHADOW"]))];
   const fields = {
     keys: picks(say("grouped by"), "keys"), filter: row(say("only where"), "filter", input(`${texts.at(-1) ?? names.at(-1)} = …`)), function: row(say("function"), "function", select(Object.keys(LAYOUT.running).filter((name) => LAYOUT.running[name].of !== "steps"))),
     field: row(say("of"), "field", select([])), unique: picks(say("unique"), "unique"), operator: row(say("alert if"), "operator", select(Object.values(LAYOUT.symbols))), limit: row(say("limit"), "limit", input()),

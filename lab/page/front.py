@@ -51,7 +51,6 @@ MESSAGE = re.compile(
 )  # the beginning of a whole one: JSON, a line of text, or a sentence after the rule's id
 
 QUARTER_MS = 15 * MINUTE_MS
-NO_SHADOW = "the page keeps no shadow log; lab run and lab replay do"
 NO_LISTS = "the page keeps no lists; lab run and lab replay do"
 
 
@@ -164,7 +163,7 @@ class Book:
 
     def numbers(self, route_id: str, fields: str) -> str:
         """The rules of a route as numbers for the loop: its arrays, and what its stores need; `fields`: what events keep, a list in JSON."""
-        rules = tuple(rule for rule in self.book.sorted() if rule.route.id == route_id)
+        rules = tuple(rule.as_active for rule in self.book.sorted() if rule.route.id == route_id)
         stored = json.loads(fields)
         keys, arrays = rules_to_arrays(rules, stored, self.schema)
         rows = [getattr(row, name) for row in arrays.aggregates for name in AGGREGATE_FIELDS]
@@ -183,10 +182,7 @@ class Book:
 
 def reason_of_page(message: Message) -> str:
     """Why the page refuses a message that the engine takes; empty if it does not."""
-    rule = message.rule
-    if message.state == "SHADOW":
-        return NO_SHADOW
-    return NO_LISTS if message.list_change or rule and rule.list_names else ""
+    return NO_LISTS if message.list_change or message.rule and message.rule.list_names else ""
 
 
 # -- rules as the page's engine takes them -----------------------------------------------------------------------------
@@ -213,6 +209,7 @@ def rule_for_page(rule: Rule, schema: Schema) -> dict[str, Any]:
         "whenText": when_text(rule.when) if rule.when else None,
         "atMost": rule.at_most,
         "absent": absence_for_page(rule),
+        "isJudged": rule.is_judged,
         "needs": rule.stored_field_names,
         "widestMs": rule.widest_ms,
         "reachMs": rule.aggregation.reach_ms,

@@ -118,8 +118,9 @@ function show(report) {
   showButtons();
 }
 
-function alertsOf(id, { fired, suppressed }) {
-  const count = number(fired[id] ?? 0);
+function alertsOf(id, { fired, inShadow, suppressed }) {
+  let count = number(fired[id] ?? 0);
+  if (inShadow[id]) count = say("{count} (+ {more} in the shadow)", { count, more: number(inShadow[id]) });
   return suppressed[id] ? say("{count} (+ {suppressed} suppressed)", { count, suppressed: number(suppressed[id]) }) : count;
 }
 

@@ -10,9 +10,9 @@ class Waits {
     this.number = 0;
   }
 
-  /** Only the waits of these rules go on. */
+  /** Only the waits of these rules go on: one that leaves the shadow is the same. */
   change(rules) {
-    const same = new Set(rules), kept = [...this.ending.values()].flat().filter((wait) => !wait.over && same.has(wait.rule)).sort((a, b) => a.number - b.number);
+    const nameOf = ({ id, version }) => `${id}.${version}`, same = new Set(rules.map(nameOf)), kept = [...this.ending.values()].flat().filter((wait) => !wait.over && same.has(nameOf(wait.rule))).sort((a, b) => a.number - b.number);
     this.byGroup.clear();
     this.ending.clear();
     for (const wait of kept) this._keep(wait);

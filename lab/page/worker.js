@@ -128,7 +128,7 @@ function report() {
   for (const route of engine.routes.values()) for (const name in fates) fates[name] += route.counts[name];
   postMessage({
     kind: "state", number: state.number, counts: { ...engine.counts, ...fates }, stored: engine.stored, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
-    progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: engine.fired, suppressed: engine.suppressed, alerts: engine.book.alerts(state.alerts.splice(0).slice(-MOST_REPORTED)), letters: state.letters.splice(0),
+    progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: engine.fired, inShadow: engine.inShadow, suppressed: engine.suppressed, alerts: engine.book.alerts(state.alerts.splice(0).slice(-MOST_REPORTED)), letters: state.letters.splice(0),
     rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, summary: rule.summary, message: rule.message })),
   });
 }

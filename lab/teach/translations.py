@@ -35,7 +35,6 @@ PAGE_REASONS = (  # why the page refuses a record or a file, where the kit in Py
     "No id: no column has a different value in each row.",
     "schema {name}: the page computes no derived fields ({fields}); lab replay does",
     "the page keeps no lists; lab run and lab replay do",
-    "the page keeps no shadow log; lab run and lab replay do",
 )
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}|^ [a-z]{3,}|^[A-Z][a-z]+: *$")  # or a word beside a value
 

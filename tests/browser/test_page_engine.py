@@ -49,8 +49,8 @@ RUN = """([schema, log, keyGroups, latePolicy]) => (async () => {
         acks.push([ack.status, ack.version ?? null]);
     }
     flush();
-    const counts = { ...engine.counts }, suppressed = { ...engine.suppressed };
-    return { alerts: engine.book.alerts(alerts).map(({ json }) => json), bad, acks, counts, suppressed };
+    const counts = { ...engine.counts }, suppressed = { ...engine.suppressed }, inShadow = { ...engine.inShadow };
+    return { alerts: engine.book.alerts(alerts).map(({ json }) => json), bad, acks, counts, suppressed, inShadow };
 })()"""
 many = settings(
     max_examples=60,
@@ -84,7 +84,7 @@ def random_rule(rng: Random, rule_id: int) -> str:
     keys = rng.sample(["payeeId", "beneficiaryId", "paymentType", "paymentAmount"], rng.randint(0, 2))
     message = {
         "ruleId": rule_id,
-        "ruleState": rng.choice(["ACTIVE", "ACTIVE", "ACTIVE", "PAUSE"]),
+        "ruleState": rng.choice(["ACTIVE", "ACTIVE", "ACTIVE", "ACTIVE", "PAUSE", "SHADOW"]),
         "groupingKeyNames": keys,
         "aggregatorFunctionType": function,
         "limitOperatorType": rng.choice([">", "<", ">=", "<=", "=", "!="]),
@@ -116,6 +116,7 @@ def random_log(rng: Random, events: int) -> list[tuple[str, str]]:
             '{"ruleId": "x"}',
             '{"ruleId": 3, "ruleState": "DELETE"}',
         ),
+        *('{"ruleId": 4, "ruleState": "SHADOW"}', '{"ruleId": 4, "ruleState": "ACTIVE"}'),
         *("7,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", '{"ruleId": 2, "ruleState": "PAUSE"}'),
     )
     for number in range(1, events + 1):
@@ -157,11 +158,13 @@ def test_the_alerts_are_those_of_the_reference_on_any_log(engine, seed):
     log, key_groups, policy = random_log(rng, 1_500), rng.choice([1, 8, 16]), rng.randrange(3)
     reference = reference_of(PAYMENTS, log, key_groups=key_groups, late_policy=LATE_POLICIES[policy])
     found = engine.evaluate(RUN, [PAYMENTS.to_dict(), log, key_groups, policy])
-    assert found["alerts"] == [alert.to_json() for alert in reference.alerts] != []
+    assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
     assert found["acks"] == [[ack["status"], ack.get("version")] for ack in reference.acks]
     assert len(found["bad"]) == len(reference.dead_letters)
     for name in ("records", "deadLetters", "unrouted", "routed"):
         assert found["counts"][name] == reference.counts[name], name
+    assert found["inShadow"] == Counter(str(alert.rule_id) for alert in reference.shadow_alerts)
+    assert reference.alerts or reference.shadow_alerts
     assert found["counts"]["nanAsNull"] == reference.nan_as_null.total()
 
 
@@ -183,6 +186,7 @@ def test_the_alerts_of_every_kind_of_rule_are_those_of_the_reference(
     assert found["acks"] == [[ack["status"], ack.get("version")] for ack in reference.acks]
     assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
     assert found["suppressed"] == suppressed_by_rule(reference)
+    assert found["inShadow"] == Counter(str(alert.rule_id) for alert in reference.shadow_alerts)
 
 
 def is_for_page(text: str) -> bool:

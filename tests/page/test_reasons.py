@@ -11,7 +11,7 @@ from lab.page import front, inference
 from lab.teach import translations
 
 OF_PYTHON = (
-    *(front.NO_LISTS, front.NO_SHADOW),
+    front.NO_LISTS,
     *(inference.ONE_LIST, inference.NO_RECORD, inference.NO_TIME, inference.NO_ID),
 )
 DERIVED = re.compile(r"throw new Error\(`([^`]*)`\)")
