@@ -221,9 +221,9 @@ def _window_change(moment: Moment, wider: Moment | None, number: int, condition:
 
 
 def _window_of(number: int, of: Aggregation, ms: int, shorter: bool) -> Change:
-    """Another window; a shorter one as what it must be below, if that is shorter to say."""
+    """Another window; a shorter one as what it must be below, if that is the rounder number."""
     now, then, below = (duration_words(each) for each in (of.window_ms, ms, ms + SECOND))
-    is_round = shorter and len(below) <= len(then)
+    is_round = shorter and len(below.split()[0]) <= len(then.split()[0])
     return Change("window", number, now, below if is_round else then, is_round)
 
 

@@ -28,7 +28,7 @@ from lab.teach.lessons import build_notebook, languages_of, lesson_sources
 from lab.teach.recorded import RECORDED, native_only_cells
 
 ROOT = Path(__file__).parents[2]
-LESSONS = ("00", "01", "03", "05", "09", "control")  # what the names of the sources begin with
+LESSONS = ("00", "01", "03", "05", "09", "11", "control")  # what the names of the sources begin with
 RECORDING = str(RECORDED.relative_to(ROOT))
 KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
 SHOWN = {  # of JupyterLab: all cells are in the page, so that widgets stay as they are when it is scrolled

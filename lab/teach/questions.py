@@ -271,6 +271,38 @@ QUESTIONS: dict[str, tuple[Question, ...]] = {  # by lesson, or plan of a worksh
             shows="think that suppressed alerts lose cases; the first alert of each still comes",
         ),
     ),
+    "11": (
+        Question(
+            "A clinic wants to know how well its alarm finds emergencies. Nurses write down, for each alarm, whether there was one. What can these notes tell?",
+            (
+                "how many emergencies the alarm misses",
+                "how many of the alarms are right",
+                "both",
+            ),
+            1,
+            shows="take labels of alerts for labels of events: what raised no alert, nobody has looked at",
+        ),
+        Question(
+            "A baker tries 50 recipes on the guests of one evening, and takes the one that they like best. What tells how good it is?",
+            (
+                "the opinion of other guests",
+                "the opinion of these guests",
+                "the mean of all 50 opinions",
+            ),
+            0,
+            shows="judge a choice by what it was chosen on; held-out guests had no part in it",
+        ),
+        Question(
+            "A gate counts the visitors of the last hour, and closes above 100. At 10:30 the number is lowered to 80; 90 came since 10:00. What happens at the next visitor?",
+            (
+                "it counts from 1, as the rule is new",
+                "it closes from 11:00 on",
+                "it closes",
+            ),
+            2,
+            shows="think that a changed rule begins with an empty window; the events are kept, and the new limit judges them",
+        ),
+    ),
     "half-day": (
         Question(
             "A bank changes a rule at noon while the program runs. A payment comes a second later. What judges it?",

@@ -87,3 +87,11 @@ def test_of_a_long_window_the_screen_shows_the_newest_events():
     assert len(re.findall("2024-05-01", verdict.text())) == 12 and "… and 28 earlier events" in verdict.text()
     assert len(re.findall("2024-05-01", verdict.text(None))) == 40
     assert len(verdict.to_dict()["window"]) == 40
+
+
+def test_a_shorter_window_is_named_by_the_round_one_that_it_must_be_below():
+    begin, payment = 1_356_998_400_000, {"payeeId": 1, "paymentAmount": "30"}
+    events = [payment | {"transactionId": n, "eventTime": begin + n * 600_000} for n in range(2)]
+    verdict = World(events, "1: SUM(paymentAmount) per payeeId over 1 h > 50", PAYMENTS).why_not(1, 1)
+    (change,) = [each for each in verdict.changes if each.what == "window"]
+    assert change.text() == "condition 1: a window below 10 min instead of 1 h"

@@ -104,6 +104,7 @@ def test_every_lesson_has_its_exercises():
         "8": 4,
         "9": 4,
         "10": 6,
+        "11": 4,
     }
 
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 
@@ -85,6 +86,22 @@ def duplicate_count(memory, event, width, limit):
     return enough
 
 
+def by_precision(points):
+    edge, most = [], -1
+    for precision, recall in sorted(points, reverse=True):
+        if recall > most:
+            edge.append([precision, recall])
+            most = recall
+    return edge
+
+
+def two_runs(times, window, at, old, new):
+    def alerts(limit):
+        return {t for t in times if sum(t - window <= other <= t for other in times) >= limit}
+
+    return {t for t in alerts(old) if t < at} | {t for t in alerts(new) if t >= at}
+
+
 def limit_two(memory, event, width, limit):
     return answer_of("9.3")(memory, event, width, 2)
 
@@ -127,6 +144,11 @@ NEARLY = [
     ),
     ("10.4", answer_of("10.4").replace("action = reset", "action in (reset, pay)")),
     ("10.5", lambda times, most, per: times[:most]),
+    ("11.1", "1,800.00"),
+    ("11.1", 1799.98),
+    ("11.2", lambda alerted, labels: (answer_of("11.2")(alerted, labels)[0], 1)),
+    ("11.3", lambda points: [each for each in points if sum(each) == max(map(sum, points))]),
+    ("11.4", lambda times, window, at, old, new: [t for t in times if t >= at]),
 ]
 RIGHT_TOO = [
     ("6.2", prefix_sums),
@@ -137,6 +159,11 @@ RIGHT_TOO = [
     ("10.1", rule_from_message(f"1: {answer_of('10.1')}", "it", ACCOUNT_EVENTS).to_dict()),
     ("10.3", OTHER_WAY_ROUND),
     ("10.4", answer_of("10.4").replace("15 min", "900 s")),
+    ("11.1", "1,799.99"),
+    ("11.1", Decimal("1799.99")),
+    ("11.2", lambda alerted, labels: [*answer_of("11.2")(alerted, labels)]),
+    ("11.3", by_precision),
+    ("11.4", two_runs),
 ]
 
 
@@ -308,6 +335,23 @@ NEARLY_BY_LESSON = [
     ("10.5", in_place(answer_of("10.5"), list.reverse)),
     ("10.5", lambda times, most, per: sorted({*answer_of("10.5")(times, most, per)})),
     ("10.5", lambda times, most, per: answer_of("10.5")(times, most, per) if times[0] < 10**9 else times),
+    ("11.2", in_place(answer_of("11.2"), lambda given: given.clear())),
+    ("11.2", lambda alerted, labels: tuple(n and round(n, 2) for n in answer_of("11.2")(alerted, labels))),
+    (
+        "11.2",
+        lambda alerted, labels: (
+            answer_of("11.2")(alerted, labels)[0],
+            sum(map(labels.get, alerted[:5])) / 1 if {*alerted} <= {*labels} and alerted else None,
+        ),
+    ),
+    ("11.3", in_place(answer_of("11.3"), list.clear)),
+    ("11.3", lambda points: answer_of("11.3")(points)[:3]),
+    ("11.3", lambda points: [each for each in answer_of("11.3")(points) if each[0] >= 0.1]),
+    ("11.3", lambda points: [place for place, each in enumerate(points) if each in answer_of("11.3")(points)]),
+    ("11.4", in_place(answer_of("11.4"), list.clear)),
+    ("11.4", lambda times, window, at, old, new: answer_of("11.4")(times, window, at, min(old, new), new)),
+    ("11.4", lambda times, window, at, old, new: answer_of("11.4")(times, window, times[1], old, new)),
+    ("11.4", lambda times, window, at, old, new: len(answer_of("11.4")(times, window, at, old, new))),
     ("10.1", answer_of("10.1").replace("<= 2)", "<= 3)")),
     ("10.1", answer_of("10.1").replace("> 200", "> 20")),
     ("10.4", answer_of("10.4").replace("15 min after", "15 min 1 s after")),

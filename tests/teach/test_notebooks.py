@@ -53,7 +53,7 @@ LONG = re.compile(
     r"lab\.session\(|watch\(1\d|engine=\"reference\"|race\.race\(|alerts_when_cut\(bounds\)|lab\.RuleDesk\("
 )
 SAID = re.compile(r"\b(about|for)\s(a|five|ten|half a|\d+)\s(seconds?|minute)", re.IGNORECASE)
-# an everyday run has the control room and lesson 10
+# an everyday run has the control room and lessons 10 and 11
 SLOW = (
     "01-dynamic-partitioning",
     "02-broadcast-rules",

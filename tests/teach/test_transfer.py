@@ -110,7 +110,7 @@ def test_a_line_that_no_notebook_writes_is_refused(wrong):
 
 
 def test_lessons_and_times_that_there_are_not_are_named():
-    with pytest.raises(KeyError, match="expected one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10"):
+    with pytest.raises(KeyError, match="expected one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"):
         lab.TransferQuestions(77, "before")
     with pytest.raises(ValueError, match="before, after, later"):
         lab.TransferQuestions(3, "now")

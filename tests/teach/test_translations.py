@@ -42,6 +42,7 @@ LESSONS = [
     "08-from-data-to-policy",
     "09-attack-my-engine",
     "10-rules-that-say-more",
+    "11-the-desk",
 ]
 NUMBERS = {str(int(name.partition("-")[0])) for name in LESSONS}
 COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]
