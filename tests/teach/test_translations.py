@@ -362,7 +362,7 @@ def test_an_exercise_that_does_not_exist_is_named_in_the_readers_language(monkey
 @pytest.mark.parametrize("language", translations.languages())
 def test_the_titles_in_the_table_of_progress_are_those_of_the_translated_lessons(monkeypatch, language):
     monkeypatch.setattr(speaking, "_chosen", [language])
-    tables = [lab.progress().table.value, *(lab.progress(number).table.value for number in range(11))]
+    tables = [lab.progress().table.value, *(lab.progress(number).table.value for number in NUMBERS)]
     shown = {title: speaking.say(title) for title in lesson_and_exercise_titles().values()}
     assert not [title for title in shown if f">{title}<" in "".join(tables) or f" {title}:" in tables[0]]
     assert all(f">{escape(title)}<" in "".join(tables) for title in shown.values())
