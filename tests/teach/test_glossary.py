@@ -10,7 +10,7 @@ from lab.teach.lessons import GLOSSARY, lesson_sources
 
 LESSONS = [path for path in lesson_sources() if path.stem[0].isdigit()]
 FIRST = first_explanations(LESSONS)
-EVERYDAY = {"wait", "columns"}  # used in their everyday sense, too
+EVERYDAY = {"wait", "columns", "world"}  # used in their everyday sense, too
 NEEDED = (
     *(
         "route",

@@ -347,7 +347,10 @@ NEARLY_BY_LESSON = [
     ("11.3", in_place(answer_of("11.3"), list.clear)),
     ("11.3", lambda points: answer_of("11.3")(points)[:3]),
     ("11.3", lambda points: [each for each in answer_of("11.3")(points) if each[0] >= 0.1]),
-    ("11.3", lambda points: [place for place, each in enumerate(points) if each in answer_of("11.3")(points)]),
+    (
+        "11.3",
+        lambda points: [place for place, each in enumerate(points) if each in answer_of("11.3")(points)],
+    ),
     ("11.4", in_place(answer_of("11.4"), list.clear)),
     ("11.4", lambda times, window, at, old, new: answer_of("11.4")(times, window, at, min(old, new), new)),
     ("11.4", lambda times, window, at, old, new: answer_of("11.4")(times, window, times[1], old, new)),

@@ -107,7 +107,9 @@ EXERCISES: dict[str, Any] = {
                 "That finds the case with the payments of 700. The payments after a reset need a lower limit.",
             ),
             Mistake(1800, "A sum of exactly 1,800 is not more than 1,800: the desk names a limit below it."),
-            Mistake(2100, "A sum of exactly 2,100 is not more than 2,100, and other cases have smaller sums."),
+            Mistake(
+                2100, "A sum of exactly 2,100 is not more than 2,100, and other cases have smaller sums."
+            ),
             Mistake(2500, "That is the limit in force, with which the rule misses all of them."),
             Mistake(
                 2500.01,
@@ -209,6 +211,9 @@ EXERCISES: dict[str, Any] = {
                 "Each point is at least as good as itself. Compare it with the other points only.",
             ),
             Mistake(
+                lambda points: list(points), "Those are all points. Leave out each that another one beats."
+            ),
+            Mistake(
                 lambda points: [max(points)],
                 "That is the most precise point alone. The edge has every point that no other one beats.",
             ),
@@ -275,6 +280,14 @@ EXERCISES: dict[str, Any] = {
             Mistake(
                 lambda times, window, at, old, new: _branch(times, window, at, old, new, left=1),
                 "An event exactly `window` back still counts: both ends of the window belong to it.",
+            ),
+            Mistake(
+                lambda times, window, at, old, new: _branch(times, window, at, old + 1, new + 1),
+                "As many events as the limit are enough: the rule asks for at least so many.",
+            ),
+            Mistake(
+                lambda times, window, at, old, new: _branch(times, times[-1], at, old, new),
+                "Only the events of the window count, from time - window on.",
             ),
             Mistake(
                 lambda times, window, at, old, new: [
