@@ -19,8 +19,8 @@ RULES = [name for name in NAMES if isinstance(exercise_of(name), RuleExercise)]
 CARDS = answer_of("10.1")
 
 
-def test_three_exercises_of_lesson_10_ask_for_a_rule():
-    assert RULES == ["10.1", "10.3", "10.4"]
+def test_four_exercises_of_lesson_10_ask_for_a_rule():
+    assert RULES == ["10.1", "10.3", "10.4", "10.5"]
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -90,6 +90,7 @@ UNBOUNDED = {
     ),
     "10.3": ("amount < 6000", "amount < 1000000", "account < 100", "payee < 1000", "country != a"),
     "10.4": ("account < 3", "account < 1000", "ip is null", "device != b"),
+    "10.5": ("account < 3", "account < 1000", "amount < 5000", "payee is null", "device != b"),
 }
 
 
@@ -122,6 +123,7 @@ def test_a_filter_in_the_place_of_where_is_told_so_and_nothing_about_a_payee():
         ("10.3", "amount > 3000", "amount > 99999999"),
         ("10.3", "action = pay) over", "action = paid) over 1 s, "),
         ("10.4", "action = reset", "action = signup"),
+        ("10.5", "action = withdraw", "action = signup"),
     ],
 )
 def test_a_rule_that_never_alerts_is_told_so_and_not_one_of_many_reasons(name, old, new):
@@ -147,7 +149,7 @@ def test_a_diagnosis_is_given_only_to_a_rule_that_does_the_same_in_logs_which_th
             assert both[0] == both[1], (answer, told.says)
 
 
-@pytest.mark.parametrize("name", ["0.1", "2.1", "7.1", "8.2", "10.1", "10.3", "10.4"])
+@pytest.mark.parametrize("name", ["0.1", "2.1", "7.1", "8.2", "10.1", "10.3", "10.4", "10.5"])
 @pytest.mark.parametrize("form", ["rule", "message", "attributes", "no id", "no state", "json without id"])
 def test_a_rule_in_any_form_is_right(name, form):
     schema = {"8": LOGINS, "10": ACCOUNT_EVENTS}.get(name.partition(".")[0], PAYMENTS)

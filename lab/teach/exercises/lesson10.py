@@ -1,8 +1,6 @@
 """Rules that say more."""
 
-from collections.abc import Iterable
 from decimal import Decimal
-from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -23,6 +21,10 @@ LITTLE = "SUM(amount where action = pay) over 365 d without the current event < 
 LARGE = "when action = pay and amount > 3000"
 NEW_PAYEE = f"{NO_PAYMENT} or {LITTLE}, {LARGE}"
 NO_LOGIN = "NO(events where action = login) per account within 15 min after, when action = reset"
+TAKEN_OVER = (
+    "SEQUENCE(action = reset, action = login without action = login_failed) per account over 30 min = 2, "
+    "when action = withdraw"
+)
 
 
 def _event(account: int, action: str, amount: str = "", payee: int | None = None) -> dict[str, Any]:
@@ -115,34 +117,31 @@ def _amounts(random: Random, size: int) -> tuple:
     return amounts, random.choice((1, 2, 3, 5, 10)), random.choice((1, 2, 3, 5))
 
 
-def _raised(times: Iterable[int], most: int, per: int, left: int = 0) -> list[int]:
-    raised: list[int] = []
-    for time in times:
-        if sum(time - per + left <= other for other in raised) < most:
-            raised.append(time)
-    return raised
-
-
-def _counting_all(times: list, most: int, per: int) -> list[int]:
-    """Those that were suppressed count as well."""
-    return [time for n, time in enumerate(times) if sum(time - per <= other for other in times[:n]) < most]
-
-
-def _by_the_clock(times: list, most: int, per: int) -> list[int]:
-    return [
-        time for n, time in enumerate(times) if sum(other // per == time // per for other in times[:n]) < most
+def _resets_and_logins(random: Random, size: int) -> Log:
+    """A reset, a login and perhaps a wrong password, and a withdrawal about half an hour after the reset."""
+    login, wrong = random.sample(range(1, 25), 2)
+    reset = random.choice((0, 0, 0, 0, 12))
+    steps = [
+        (reset * MINUTE_MS, _event(1, random.choice(("reset", "reset", "reset", "reset", "pay")))),
+        (login * MINUTE_MS, _event(1, random.choice(("login", "login", "login", "pay")))),
     ]
-
-
-def _alert_times(random: Random, size: int) -> tuple:
-    per, most = random.choice((5, 10, 60)), random.choice((1, 1, 2, 3, 11))
-    gaps = (0, 1) if most > 3 else (0, 1, 2, per - 1, per, per + 1)
-    return list(accumulate(random.choice(gaps) for _ in range(2 + size // 4))), most, per
+    if random.random() < 0.35:
+        steps.append((wrong * MINUTE_MS, _event(random.choice((1, 1, 2)), "login_failed")))
+    for _ in range(size // 10):
+        event = _event(random.choice((1, 2)), random.choice(("login", "reset", "pay", "withdraw")))
+        steps.append((random.randrange(40) * MINUTE_MS + 7_000, event))
+    after = random.choice((26, 29, 30, 30, 31)) * MINUTE_MS + random.choice((0, 0, 0, 1_000))
+    last = random.choice((*["withdraw"] * 5, "pay"))
+    return [
+        *steps,
+        (after, _event(random.choice((1, 1, 1, 1, 1, 2)), last, "300.00", random.choice((None, 901)))),
+    ]
 
 
 _of_cards = AlertsOnRandomLogs("card_testing", ACCOUNT_EVENTS, _cards, LAST)
 _of_payees = AlertsOnRandomLogs("new_payee", ACCOUNT_EVENTS, _payees, LAST)
 _of_resets = AlertsOnRandomLogs("no_login", ACCOUNT_EVENTS, _resets, LAST)
+_of_logins = AlertsOnRandomLogs("taken_over", ACCOUNT_EVENTS, _resets_and_logins, LAST)
 
 EXERCISES = {
     "10.1": RuleExercise(
@@ -309,42 +308,43 @@ EXERCISES = {
             ),
         ),
     ),
-    "10.5": FunctionExercise(
-        cases=(
-            (([0, 1, 2, 30], 1, 10), [0, 30], "the alerts at 1 and 2 are suppressed"),
-            (
-                ([0, 10, 20], 1, 10),
-                [0, 20],
-                "at 10 the alert of 0 still counts: both ends of the window belong to it",
-            ),
-            (([0, 6, 12, 18], 1, 10), [0, 12], "the alert at 6 was suppressed, so it does not count at 12"),
-            (([0, 1, 2, 3], 2, 10), [0, 1]),
-            (([], 1, 10), [], "no alerts"),
-            (([0, 2**32 + 1], 1, 10), [0, 2**32 + 1]),
-        ),
-        right=_raised,
-        draw=_alert_times,
-        any_order=True,
-        because="Only alerts that were raised count.",
+    "10.5": RuleExercise(
+        right=lambda: _of_logins(TAKEN_OVER),
+        read=_of_logins,
+        because="The steps are taken in their order, and a wrong password ends them.",
         hints=(
-            "Go through the times, and keep a list of the alerts that were raised. Look at this list, not at all times.",
-            "Raise an alert at `time` if fewer than `most` of the raised ones are at time - per or later.",
+            "The steps stand in the brackets, in their order: SEQUENCE(…, … without …). Which event may alert goes to the end: , when …",
+            "SEQUENCE(action = …, action = … without action = …) per … over … = 2, when action = …",
         ),
         mistakes=(
             Mistake(
-                _counting_all,
-                "Suppressed alerts do not count. Otherwise a rule that alerts again and again would fall silent for ever.",
+                TAKEN_OVER.replace(" without action = login_failed", ""),
+                "A wrong password after the reset ends the steps: name it after without.",
             ),
             Mistake(
-                lambda times, most, per: _raised(times, most, per, left=1),
-                "An alert exactly `per` ago still counts: both ends of the window belong to it.",
+                TAKEN_OVER.replace("reset, action = login w", "login, action = reset w"),
+                "That is the other order: a login, and then the reset.",
             ),
             Mistake(
-                _by_the_clock, "The window ends with each alert. It does not begin at multiples of `per`."
+                "COUNT(events where action = reset) per account over 30 min >= 1 and COUNT(events where action = login) over 30 min >= 1 "
+                "and COUNT(events where action = login_failed) over 30 min = 0, when action = withdraw",
+                "Counts do not know what came first: they also alert at a login before the reset.",
             ),
             Mistake(
-                lambda times, most, per: _raised(times, 1, per),
-                "There may be as many as `most` alerts within `per`.",
+                TAKEN_OVER.replace("= 2,", ">= 1,"),
+                "The reset alone makes the value 1. Both steps make it 2.",
+            ),
+            Mistake(
+                TAKEN_OVER.replace(", when action = withdraw", ""),
+                "Without when, any event after the two steps alerts, and the login itself. Only a withdrawal may.",
+            ),
+            Mistake(
+                TAKEN_OVER.replace(" per account", ""),
+                "Without a key, the reset of one account and the login of another are a sequence. Group by account.",
+            ),
+            Mistake(
+                TAKEN_OVER.replace("30 min", "30 h"),
+                "That looks back for hours. The steps must be taken within 30 minutes: 30 min.",
             ),
         ),
     ),
