@@ -256,3 +256,22 @@ def test_to_map_arrays_takes_no_longer_if_many_are_mapped(tmp_path, monkeypatch)
     for number in range(200):
         shared.create_arrays(tmp_path / str(number), {"a": ("int64", (10,))})
     assert len(looked) < 10 * 200
+
+
+@pytest.mark.parametrize("forgets", [shared.FORGETS, False])
+def test_what_is_written_to_a_copy_changes_no_file_and_goes_with_the_next_copy(
+    tmp_path, monkeypatch, forgets
+):
+    monkeypatch.setattr(shared, "FORGETS", forgets)
+    path = tmp_path / "a"
+    whole = shared.create_arrays(path, {"one": ("int64", (3, 2)), "none": ("int32", (3, 0))})
+    for number in (1, 2):
+        whole["one"][0] = number
+        copied = shared.copy_on_write(path)
+        assert copied["one"][0].tolist() == [number] * 2 and copied["none"].shape == (3, 0)
+        copied["one"][:] = 9
+        assert shared.attach_arrays(path)["one"].tolist() == [[number] * 2, [0, 0], [0, 0]]
+    grown = shared.grow_arrays(path, {"one": 5})
+    assert grown and shared.copy_on_write(path)["one"].shape == (5, 2)
+    shared.remove_arrays(path)
+    assert path not in shared._private

@@ -16,11 +16,11 @@ import mmap
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from math import prod
 from pathlib import Path
 from random import sample
@@ -45,6 +45,7 @@ LEFT_BYTES = 512 << 20  # of the machine's memory, or the container's, arrays le
 YOUNG_S = 60.0  # a folder is made faster
 LOOKED_AT = 8  # mapped files, each time one more is mapped: are they still there?
 
+FORGETS = sys.platform == "linux"  # does MADV_DONTNEED undo what was written to a private mapping?
 PREFIX, DISK = "lab-", ".disk"
 _open_locks: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
 
@@ -59,7 +60,17 @@ class _Mapped(NamedTuple):
     arrays: Arrays
 
 
+class _Private(NamedTuple):
+    """The parts of a mapped file that `copy_on_write` has mapped once more, and the file's inode and header then."""
+
+    inode: int
+    header: bytes
+    memories: list[mmap.mmap]
+    arrays: Arrays
+
+
 _mapped: dict[Path, _Mapped] = {}
+_private: dict[Path, _Private] = {}
 
 
 def memory_folder() -> Path:
@@ -307,23 +318,24 @@ def attach_arrays(path: Path) -> Arrays:
 
 
 def copy_on_write(path: Path) -> Arrays:
-    """The arrays at `path` for this caller alone: what is written to them changes no file, and only pages that are written are copied."""
-    arrays = {}
+    """The arrays at `path`, which this process has attached, as they are now: what is written to them changes no file, and goes with the next call."""
+    mapped, private = _mapped[path], _private.get(path)
+    if private and private.inode == mapped.inode and private.header == mapped.header and FORGETS:
+        for memory in private.memories:
+            memory.madvise(mmap.MADV_DONTNEED)
+        return private.arrays
+    memories, arrays = [], {}
     with open(path, "rb") as file:
-        for name, (dtype, shape, begin) in _layout_in(os.pread(file.fileno(), HEADER_BYTES, 0)).items():
+        for name, (dtype, shape, begin) in json.loads(mapped.header).items():
             size, before = prod(shape) * np.dtype(dtype).itemsize, begin % mmap.ALLOCATIONGRANULARITY
             if not size:
                 arrays[name] = np.empty(shape, dtype)
                 continue
-            where = {"offset": begin - before, "access": mmap.ACCESS_COPY}
-            memory = mmap.mmap(file.fileno(), before + size, **where)
+            memory = mmap.mmap(file.fileno(), before + size, access=mmap.ACCESS_COPY, offset=begin - before)
+            memories.append(memory)
             arrays[name] = np.frombuffer(memory, dtype, prod(shape), before).reshape(shape)
+    _private[path] = _Private(mapped.inode, mapped.header, memories, arrays)
     return arrays
-
-
-@lru_cache
-def _layout_in(header: bytes) -> dict[str, tuple]:
-    return json.loads(header)
 
 
 def remove_arrays(path: Path) -> None:
@@ -331,7 +343,12 @@ def remove_arrays(path: Path) -> None:
     if disk := _disk_file(path):
         disk.unlink(missing_ok=True)
     path.unlink(missing_ok=True)
+    _forget(path)
+
+
+def _forget(path: Path) -> None:
     _mapped.pop(path, None)
+    _private.pop(path, None)
 
 
 def unmap_removed_arrays(looked_at: int | None = None) -> None:
@@ -340,7 +357,7 @@ def unmap_removed_arrays(looked_at: int | None = None) -> None:
     for path in paths if looked_at is None else sample(paths, min(looked_at, len(paths))):
         with suppress(PermissionError):  # it may still be there, in a folder that was closed to us
             if not path.exists():
-                _mapped.pop(path, None)
+                _forget(path)
 
 
 @contextmanager
