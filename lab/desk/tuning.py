@@ -82,7 +82,9 @@ class Sweep:
         last = self.values[count - 1]
         after = self.values[count] if count < len(self.values) else None
         near = [self._as_limit(value) for value in (last, after) if value is not None]
-        for power in range(COARSEST, FINEST - 1, -1):
+        # beyond the last value every limit will do: one that is as long as the value
+        coarsest = COARSEST if after is not None else len(str(abs(floor(near[0])))) - 1
+        for power in range(coarsest, FINEST - 1, -1):
             step = Decimal(1).scaleb(power)
             numbers = {floor(value / Fraction(step)) + n for value in near for n in (-1, 0, 1, 2)}
             for number in sorted(numbers, key=lambda n: (abs(n), n)):

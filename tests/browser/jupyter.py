@@ -28,6 +28,8 @@ FLAGS = (
 )
 START_S = 60
 PATIENCE_MS = 120_000  # a machine may be busy with other things
+KERNEL = """jupyterapp.shell.currentWidget.sessionContext.ready
+    .then(() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.info).then(() => true)"""
 CELLS = "jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === 'code')"
 RUN = "jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)"
 CODE_CELLS = f"{CELLS}.map((cell) => [cell.model.executionCount, cell.model.getMetadata('tags') || [], cell.model.outputs.toJSON()])"
@@ -140,6 +142,7 @@ def run_solved(page: Page, lesson: str) -> list[Any]:
     """Solves the exercises of the lesson that is open and runs all its cells: their numbers, tags and outputs. Every check says right."""
     titles = titles_solutions_and_predictions()["solutions"]
     solutions = [code for exercise, code in titles.items() if exercise.startswith(f"{lesson}.")]
+    assert page.evaluate(KERNEL)
     page.evaluate(SOLVE, solutions)
     assert page.evaluate(RUN)
     cells = page.evaluate(CODE_CELLS)

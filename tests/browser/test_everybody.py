@@ -7,9 +7,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from lab.teach.lessons import titles_solutions_and_predictions
-from tests.browser.jupyter import Watched, lab
+from tests.browser.jupyter import KERNEL, Watched, lab
 from tests.browser.listener import Listener, transcript
-from tests.browser.test_lite import KERNEL
 from tests.browser.test_pages import PICTURES
 
 pytestmark = pytest.mark.browser

@@ -20,12 +20,10 @@ from playwright.sync_api import Browser, Page
 from lab.teach import lite
 from lab.teach.lite import site_notebooks
 from tests.browser.access import findings, of_lesson
-from tests.browser.jupyter import CELLS, CODE_CELLS, PATIENCE_MS, run_solved
+from tests.browser.jupyter import CELLS, CODE_CELLS, KERNEL, PATIENCE_MS, run_solved
 
 pytestmark = pytest.mark.browser
 SITE = os.environ.get("LAB_LITE", "")
-KERNEL = """jupyterapp.shell.currentWidget.sessionContext.ready
-    .then(() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.info).then(() => true)"""
 RUN_ONE = f"""(number) => {{
     const notebook = jupyterapp.shell.currentWidget.content;
     notebook.activeCellIndex = notebook.widgets.indexOf({CELLS}[number]);

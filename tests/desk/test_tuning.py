@@ -62,6 +62,15 @@ def test_limits_are_as_round_as_the_values_allow_and_none_finds_more(past):
     assert "VALUE(amount) > 90" in tuning.text() and "<svg" in tuning._repr_html_()
 
 
+@pytest.mark.parametrize(
+    "rule, limit",
+    [("COUNT(events where amount > 7) per card over 1 min > 1", "-1"), ("VALUE(amount) < 3", "8")],
+)
+def test_a_limit_at_which_everything_alerts_is_near_the_values(past, rule, limit):
+    tuning = World(random_events(3), []).tune(rule, "fraud")
+    assert str(tuning.shown[-1].rule.first.limit) == limit
+
+
 def test_the_pareto_edge_is_what_nothing_beats():
     rng = Random(1)
     scores = [(rng.randint(0, 9) / 9, rng.randint(0, 9) / 9) for _ in range(50)]
