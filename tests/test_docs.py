@@ -235,7 +235,8 @@ def commands(page: Path) -> list[str]:
 def test_each_command_of_a_block_is_one(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("datasets").symlink_to(ROOT / "datasets")
-    Path("orders.toml").write_text(infer([line.encode() for line in orders(50)], "orders").toml())
+    for schema in ("orders.toml", "cards.toml"):
+        Path(schema).write_text(infer([line.encode() for line in orders(50)], "orders").toml())
     for command in commands(page):
         words = shlex.split(command, comments=True)[1:]
         words = words[: words.index(">")] if ">" in words else words
