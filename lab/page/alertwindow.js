@@ -11,7 +11,7 @@ function openWindow(alert) {
 }
 
 /** Explains the picture and any difference from what the engine saw. */
-function explain(alert, { meaning, events, counted, window, aggregation, isPlain, first, condition, total, step }) {
+function explain(alert, { meaning, events, counted, window, aggregation, isPlain, first, condition, total, step, most }) {
   const sentences = [say("{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}.",
     { rule: meaning, count: events, window, event: alert.eventId, group: alert.key, value: alert.aggregate === null ? say("no value") : thousands(alert.aggregate) })];
   if (condition) sentences.push(say("This is the value of {condition}. The picture shows the first condition's aggregate, {aggregation}: {value}.", { condition, aggregation, value: first.aggregate === null ? say("no value") : thousands(first.aggregate) }));
@@ -19,7 +19,7 @@ function explain(alert, { meaning, events, counted, window, aggregation, isPlain
   else if (counted < events) sentences.push(say("The first {count}, in grey, no longer count: the rule alerted on them and reset its count.", { count: events - counted }));
   if (step > 1) sentences.push(say("The picture shows of each {count} events the one with the highest bar.", { count: step }));
   if (total === first.aggregate) return sentences.join(" ");
-  sentences.push(total === null ? say("These events give no value: the rule or its window has changed since, or some of the events are no longer in memory.")
+  sentences.push(most ? say("The window may have more events: of the newest {count} in memory it has these.", { count: number(most) }) : total === null ? say("These events give no value: the rule or its window has changed since, or some of the events are no longer in memory.")
     : say("These events give {value}: the rule or its window has changed since, or some of the events are no longer in memory.", { value: thousands(total) }));
   return sentences.join(" ");
 }

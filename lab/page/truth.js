@@ -4,7 +4,6 @@
 const RELATIONS = {
   "=": (sign) => sign === 0, "!=": (sign) => sign !== 0, ">": (sign) => sign > 0, ">=": (sign) => sign >= 0, "<": (sign) => sign < 0, "<=": (sign) => sign <= 0,
 };
-const QUARTER_MS = 900000, SECONDS = 900;
 
 /** A function that says of which rows of the columns, as they are now, a condition is true. */
 function truthOf(when, columns) {
@@ -41,7 +40,7 @@ function comparesNumber(field, operator, operand, columns) {
 /** Remembers what Python says of values, for as long as texts have the same numbers. */
 function judgedByPython(when, fields, columns, areThere) {
   const { texts } = columns, [pairs, otherPairs] = fields.map(({ number }) => columns.pairs[number]), known = texts.known.get(when) ?? new Map(), keys = [], values = [];
-  const keyOf = when.clock ? (row) => Math.floor(columns.ms(fields[0], row) / QUARTER_MS) : otherPairs ? (row) => pairs[2 * row] + TWO_32 * otherPairs[2 * row] : (row) => pairs[2 * row];
+  const keyOf = when.clock ? (row) => Math.floor(columns.ms(fields[0], row) / LAYOUT.quarterMs) : otherPairs ? (row) => pairs[2 * row] + TWO_32 * otherPairs[2 * row] : (row) => pairs[2 * row];
   if (known.size > MOST_TEXTS) known.clear();
   texts.known.set(when, known);
   for (let row = 0; row < columns.rows; row++) {
@@ -53,6 +52,6 @@ function judgedByPython(when, fields, columns, areThere) {
   if (keys.length) JSON.parse(columns.python.judged(when.judged, JSON.stringify(values))).forEach((verdict, n) => known.set(keys[n], verdict));
   return (row) => {
     const verdict = known.get(keyOf(row)); // of a quarter in which it changes one for each second
-    return verdict.length ? verdict[Math.floor(columns.ms(fields[0], row) / 1000) - SECONDS * keyOf(row)] : verdict;
+    return verdict.length ? verdict[Math.floor((columns.ms(fields[0], row) - LAYOUT.quarterMs * keyOf(row)) / 1000)] : verdict;
   };
 }

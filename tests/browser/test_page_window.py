@@ -123,6 +123,23 @@ def test_an_event_that_was_dropped_as_late_is_in_no_window(opened, engine):
     assert "1 events in the window" in found["said"] and "These events give" not in found["said"]
 
 
+WIDE = """([schema, rule]) => {
+    const engine = new Engine(state.wasm, schemaOf(schema)), alerts = [];
+    engine.control(rule);
+    engine.take(new Payments(200, 1700000000000).lines(MOST_HANDED + 500), (alert) => alerts.push(alert), () => {});
+    return engine.book.alerts([alerts.at(-1)]).map((alert) => [alert, windowBehind(engine, alert)]);
+}"""
+
+
+def test_a_window_of_more_events_than_python_is_handed_says_so(opened, engine):
+    rule = "1: COUNT(events) over 1 h > 5, at most 1 per 100 s"
+    [found] = opened.evaluate(DRAWN, engine.evaluate(WIDE, [PAYMENTS.to_dict(), rule]))
+    assert "in the window of 1 h" in found["said"] and "These events" not in found["said"]
+    assert found["said"].endswith(
+        "The window may have more events: of the newest 20,000 in memory it has these."
+    )
+
+
 STEPS = """([schema, steps]) => {
     const engine = new Engine(state.wasm, schemaOf(schema)), alerts = [], shown = {};
     for (const [kind, text] of steps) {
