@@ -189,6 +189,29 @@ def test_the_alerts_of_every_kind_of_rule_are_those_of_the_reference(
     assert found["inShadow"] == Counter(str(alert.rule_id) for alert in reference.shadow_alerts)
 
 
+def test_a_wait_goes_on_when_its_rule_leaves_the_shadow(engine):
+    rule = {"ruleId": 1, "groupingKeyNames": ["userId"], "aggregatorFunctionType": "COUNT", "absence": True}
+    rule |= {"where": "action = payment", "when": "action = login", "window": "1m"}
+
+    def event(number: int, time: int) -> tuple[str, str]:
+        return "event", json.dumps({"eventId": number, "eventTime": time, "userId": 7, "action": "login"})
+
+    log = [
+        ("control", json.dumps(rule | {"ruleState": "SHADOW"})),
+        event(1, 1_000),
+        event(2, 70_000),
+        ("control", '{"ruleId": 1, "ruleState": "ACTIVE"}'),
+        event(3, 140_000),
+        ("control", '{"ruleId": 1, "ruleState": "SHADOW"}'),
+        event(4, 300_000),
+    ]
+    reference = reference_of(LOGINS, log)
+    found = engine.evaluate(RUN, [LOGINS.to_dict(), log, 16, 0])
+    assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
+    assert [alert.event_id for alert in reference.alerts] == [2]
+    assert found["inShadow"] == {"1": len(reference.shadow_alerts)} == {"1": 1}
+
+
 def is_for_page(text: str) -> bool:
     """Whether the page takes a message if the engine does."""
     message = message_or_refusal(text.encode(), LOGINS)
