@@ -16,8 +16,7 @@ HEAD = """# Glossary
 The terms of the lessons and of the other pages, and the lesson that introduces each. `make lessons` generates this page.
 
 | word | lesson | meaning |
-|---|---|---|
-"""
+|---|---|---|"""
 OF_DOCUMENTS = {
     "attempt": "one run of a Spark task; if its worker dies, Spark starts another attempt, which repeats what was not saved",
     "backtest": "a rule evaluated over past events, before it is published",
@@ -77,13 +76,25 @@ def first_explanations(sources: list[Path], language: str = ENGLISH) -> dict[str
     return first
 
 
-def glossary_page(sources: list[Path]) -> str:
-    """docs/glossary.md: words that share a meaning share a row."""
+def own_texts() -> list[str]:
+    """What the page says besides the lessons' tables, to be translated: its head, and the words of documents with their meanings."""
+    return [HEAD, *(text for row in OF_DOCUMENTS.items() for text in row)]
+
+
+def glossary_page(sources: list[Path], language: str = ENGLISH) -> str:
+    """docs/glossary.md, or that of another language: words that share a meaning share a row."""
+    said = translations.read_translations(language, "glossary")
     words_of: dict[tuple[str, str], list[str]] = {
-        (meaning, ""): [word] for word, meaning in OF_DOCUMENTS.items()
+        (said.get(meaning, meaning), ""): [said.get(word, word)] for word, meaning in OF_DOCUMENTS.items()
     }
-    for word, entry in first_explanations(sources).items():
+    for word, entry in first_explanations(sources, language).items():
         words_of.setdefault((entry.meaning, str(int(entry.lesson))), []).append(word)
     rows = sorted((", ".join(words), lesson, meaning) for (meaning, lesson), words in words_of.items())
     rows.sort(key=lambda row: row[0].lower())
-    return HEAD + "".join(f"| {words} | {lesson} | {meaning} |\n" for words, lesson, meaning in rows)
+    return "\n".join(
+        [
+            said.get(HEAD, HEAD),
+            *(f"| {words} | {lesson} | {meaning} |" for words, lesson, meaning in rows),
+            "",
+        ]
+    )

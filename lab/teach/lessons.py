@@ -25,7 +25,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from lab.model.language import ENGLISH
-from lab.teach import ANSWERS, glossary, readme, sentences, translations
+from lab.teach import ANSWERS, glossary, pages, sentences, translations
 
 FOLDER = Path(__file__).parent.parent.parent / "notebooks"
 GLOSSARY = FOLDER.parent / "docs" / "glossary.md"
@@ -200,9 +200,11 @@ def languages_of(source: Path) -> list[str]:
 
 
 def kinds_of_translatable_texts(lesson: str) -> dict[str, str]:
-    """The cells of a lesson that hold words, each with its kind; for README: its paragraphs."""
-    if lesson == "README":
-        return dict.fromkeys(readme.translatable_paragraphs(), "markdown")
+    """The cells of a lesson that hold words, each with its kind; of a page, its paragraphs; of the glossary, what no lesson says."""
+    if lesson in pages.PAGES:
+        return dict.fromkeys(pages.translatable_paragraphs(lesson), "markdown")
+    if lesson == "glossary":
+        return dict.fromkeys(glossary.own_texts(), "markdown")
     cells = _cells(FOLDER / "source" / f"{lesson}.md", with_solutions=True)
     return {
         cell.source: cell.cell_type for cell in cells if translations.has_words(cell.source, cell.cell_type)
@@ -224,8 +226,12 @@ def write_generated_files() -> None:
             nbformat.write(build_notebook(path, language=language), notebook)
             print(notebook.relative_to(FOLDER.parent))
     for language in translations.languages():
-        if translations.read_translations(language, "README"):
-            readme.readme_path(language).write_text(readme.translated_readme(language))
+        for page in pages.PAGES:
+            if translations.read_translations(language, page):
+                pages.page_path(page, language).write_text(pages.translated_page(page, language))
+        if translations.read_translations(language, "glossary"):
+            page = glossary.glossary_page(lesson_sources(), language)
+            GLOSSARY.with_suffix(f".{language}.md").write_text(page)
     GLOSSARY.write_text(glossary.glossary_page(lesson_sources()))
     ANSWERS.write_text(json.dumps(titles_solutions_and_predictions(), indent=1, ensure_ascii=False) + "\n")
 

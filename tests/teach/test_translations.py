@@ -15,7 +15,7 @@ from lab.contrast.restore import RestoreCosts
 from lab.machine.doctor import Checks
 from lab.model import language as speaking
 from lab.model.alerts import Alert, AlertTable
-from lab.teach import NoExercise, exercise_of, lesson_and_exercise_titles, readme, translations
+from lab.teach import NoExercise, exercise_of, lesson_and_exercise_titles, pages, translations
 from lab.teach.lessons import (
     ENGLISH,
     FOLDER,
@@ -45,7 +45,7 @@ LESSONS = [
     "11-the-desk",
 ]
 NUMBERS = {str(int(name.partition("-")[0])) for name in LESSONS}
-COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]
+COMPLETED = [*LESSONS, "words", "messages", "control-room", "glossary", *pages.PAGES]
 COMPLETE = {"ko": COMPLETED, "zh": COMPLETED}
 DOUBLE_PARTICLE = re.compile(r"(을\(를|를\(을|은\(는|는\(은|이\(가|가\(이|와\(과|과\(와|\(으|\(이)\)")
 HAN, WIDE = "[\u4e00-\u9fff]", "[\uff01-\uff1f\u3001\u3002]"
@@ -87,7 +87,7 @@ def test_emphasis_in_a_translation_is_rendered(language, name):
             assert "*" not in re.sub(r"<code.*?</code>", "", html, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("name", [*LESSONS, "control-room", "README"])
+@pytest.mark.parametrize("name", [*LESSONS, "control-room", "glossary", *pages.PAGES])
 def test_chinese_has_a_space_beside_latin_letters_and_its_own_punctuation(name):
     for text, translation in translations.read_translations("zh", name).items():
         if kinds_of(name)[text] == "code":
@@ -179,20 +179,21 @@ def test_every_translated_notebook_has_a_source():
     assert sorted(FOLDER.glob("[a-z]*/*.ipynb")) == sorted(set(made) - set(FOLDER.glob("*.ipynb")))
 
 
+@pytest.mark.parametrize("name", pages.PAGES)
 @pytest.mark.parametrize("language", translations.languages())
-def test_the_readme_of_a_language_is_what_its_translation_makes_with_the_commands_and_figures_of_the_source(
-    language,
+def test_a_page_of_a_language_is_what_its_translation_makes_with_the_commands_and_figures_of_the_source(
+    language, name
 ):
-    page = readme.readme_path(language).read_text()
-    assert page == readme.translated_readme(language), "run: make lessons"
-    assert translations.FENCED.findall(page) == translations.FENCED.findall(readme.PATH.read_text())
+    page = pages.page_path(name, language).read_text()
+    assert page == pages.translated_page(name, language), "run: make lessons"
+    assert translations.FENCED.findall(page) == translations.FENCED.findall(pages.PAGES[name].read_text())
     for target in re.findall(r"\]\(#([\w-]+)\)", page):
         assert f'<a id="{target}"></a>' in page
 
 
 @pytest.mark.parametrize("language", translations.languages())
 def test_the_readme_of_a_language_calls_lessons_as_their_own_pages_do(language):
-    page = readme.readme_path(language).read_text()
+    page = pages.page_path("README", language).read_text()
     named = dict(re.findall(r"^\| (\d+) ([^|]+) \|", page, re.MULTILINE))
     for source in lesson_sources():
         if language in languages_of(source) and (number := re.match(r"\d+", source.stem)):
