@@ -46,8 +46,8 @@ HIDDEN = {"solution": "Show a solution", "check": "Show its check"}
 
 
 def documents() -> list[Path]:
-    """The Markdown files of the book, from the root."""
-    found = (ROOT / "docs").rglob("*.md")
+    """The Markdown files of the book, from the root; the book is in English."""
+    found = (path for path in (ROOT / "docs").rglob("*.md") if not Path(path.stem).suffix)
     return [Path(name) for name in FILES] + sorted(path.relative_to(ROOT) for path in found)
 
 
