@@ -19,7 +19,8 @@ PAGES = {  # by the name of their catalog
 }
 NAMES = {"en": "English", "ko": "한국어", "zh": "中文"}
 HEADING = re.compile(r"^#+ (.+)$")
-LINK = re.compile(r"\]\(([\w./-]+\.md)")
+# to a page, or to a lesson as a whole: its sections have other names in another language
+LINK = re.compile(r"\]\(([\w./-]+(?:\.md|\.ipynb(?=\))))")
 
 
 def page_path(name: str, language: str) -> Path:
@@ -33,7 +34,7 @@ def translatable_paragraphs(name: str) -> list[str]:
 
 
 def translated_page(name: str, language: str) -> str:
-    """A page in a language. Its links lead to pages of the same language, where there are such."""
+    """A page in a language. Its links lead to pages and lessons in the same language, where there are such."""
     pairs, blocks = translations.read_translations(language, name), []
     for block in _blocks(name):
         if block == _languages(name, ENGLISH):
@@ -49,12 +50,14 @@ def translated_page(name: str, language: str) -> str:
 
 def _with_links(text: str, name: str, language: str) -> str:
     here = PAGES[name].parent
-    translated = {
-        os.path.relpath(path, here): os.path.relpath(page_path(other, language), here)
-        for other, path in PAGES.items()
-        if translations.read_translations(language, other)
-    }
-    return LINK.sub(lambda link: f"]({translated.get(link[1], link[1])}", text)
+
+    def target(link: re.Match) -> str:
+        path = here / link[1]
+        of_lesson = path.parent / language / path.name
+        translated = of_lesson if path.suffix == ".ipynb" else path.with_suffix(f".{language}.md")
+        return f"]({os.path.relpath(translated, here) if translated.exists() else link[1]}"
+
+    return LINK.sub(target, text)
 
 
 def _blocks(name: str) -> list[str]:

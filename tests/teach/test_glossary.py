@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.model.language import ENGLISH
+from lab.teach import translations
 from lab.teach.glossary import OF_DOCUMENTS, WORDS, first_explanations, glossary_entries, glossary_page
 from lab.teach.lessons import GLOSSARY, lesson_sources
 
@@ -71,5 +73,7 @@ def test_a_word_that_a_lesson_explains_is_not_explained_again():
     assert not OF_DOCUMENTS.keys() & FIRST.keys()
 
 
-def test_the_glossary_is_that_of_the_lessons():
-    assert GLOSSARY.read_text() == glossary_page(LESSONS), "run: make lessons"
+@pytest.mark.parametrize("language", [ENGLISH, *translations.languages()])
+def test_the_glossary_is_that_of_the_lessons(language):
+    page = GLOSSARY if language == ENGLISH else GLOSSARY.with_suffix(f".{language}.md")
+    assert page.read_text() == glossary_page(LESSONS, language), "run: make lessons"
