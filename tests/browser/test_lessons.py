@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
 
 from lab.teach.lessons import languages_of, lesson_number, lesson_sources, notebook_path
 from tests.browser.access import of_lesson
@@ -24,7 +23,7 @@ def jupyter() -> Iterator[tuple[str, str]]:
     [(source, language) for source in LESSONS for language in languages_of(source)],
     ids=lambda value: getattr(value, "stem", value),
 )
-def test_every_check_of_a_solved_lesson_says_right(browser: Browser, jupyter, source, language):
+def test_every_check_of_a_solved_lesson_says_right(browser, jupyter, source, language):
     watched = Watched(browser, width=1366, height=768)
     watched.open(*jupyter, str(notebook_path(source, language).relative_to(ROOT)))
     run_solved(watched.page, lesson_number(source))
