@@ -187,9 +187,9 @@ class Watched:
         page = self.page
         for _ in range(10):  # the kernel says that it is idle a little before it takes anything
             self._choose_kernel()
-            page.get_by_role("menuitem", name="Run", exact=True).click()
-            page.get_by_role("menuitem", name=menu, exact=True).click()
-            with suppress(TimeoutError):
+            with suppress(TimeoutError):  # it may be asked for a moment later
+                page.get_by_role("menuitem", name="Run", exact=True).click(timeout=15_000)
+                page.get_by_role("menuitem", name=menu, exact=True).click(timeout=15_000)
                 page.wait_for_function(
                     f"() => {PROMPTS}.some(p => /[*0-9]/.test(p.textContent))", timeout=4_000
                 )
