@@ -34,7 +34,7 @@ from pathlib import Path
 
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
-from lab.model.formatting import escape_control_characters, expected_message, unknown_name_message
+from lab.model.formatting import UNSEEN, escape_control_characters, expected_message, unknown_name_message
 from lab.model.schema import SCHEMAS, Schema
 from lab.model.whenreader import taken_back_condition
 
@@ -205,7 +205,13 @@ def schema_to_toml(
 
 def _text(value: str) -> str:
     """A basic string of TOML: JSON's, which leaves one control character as it is."""
-    return escape_control_characters(json.dumps(value, ensure_ascii=False))
+    # unlike JSON, TOML has one escape for a character beyond 16 bits
+    return UNSEEN.sub(
+        lambda found: (
+            f"\\U{ord(found[0]):08x}" if found[0] > "\uffff" else escape_control_characters(found[0])
+        ),
+        json.dumps(value, ensure_ascii=False),
+    )
 
 
 def _key(name: str) -> str:

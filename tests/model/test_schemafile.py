@@ -5,7 +5,7 @@ import tomllib
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import lab
@@ -54,6 +54,7 @@ def test_a_file_is_a_schema_wherever_a_name_is(tmp_path):
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
+@example([], ["\U000e004e \\udb40\\udc4e"], "\U000e0001")  # characters that are not shown
 @given(
     st.lists(st.tuples(st.from_regex(r"[\w.-]+", fullmatch=True), st.lists(texts, min_size=1)), max_size=4),
     st.lists(texts),
