@@ -20,7 +20,6 @@ from rich.table import Table
 
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.aggregates.forms import ACCUMULATOR_LAYOUTS
 from lab.engine.loop.route import route_events
 from lab.engine.records.columns import LOG_TIME, SOURCE, Columns
 from lab.engine.records.decode import DecodedBatch
@@ -195,10 +194,13 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw them")
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 120)
+    measured = series(options.events)
+    loads = [load for _, lines in measured.values() for points in lines.values() for _, load in points]
+    functions = tuple({function: None for load in loads for function in load.functions})
     # compiled or read from Numba's cache
-    cost(Load(events=2 * BATCH, functions=tuple(ACCUMULATOR_LAYOUTS), rules=len(ACCUMULATOR_LAYOUTS)))
+    cost(Load(events=2 * BATCH, functions=functions, rules=len(functions)))
     figures: dict[str, Figure] = {}
-    for title, (along, lines) in series(options.events).items():
+    for title, (along, lines) in measured.items():
         figures[title] = along, {}
         table = Table(title=f"{title}: CPU µs an event", title_justify="left")
         for name in (along, *lines):
