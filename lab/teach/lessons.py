@@ -226,12 +226,12 @@ def write_generated_files() -> None:
             nbformat.write(build_notebook(path, language=language), notebook)
             print(notebook.relative_to(FOLDER.parent))
     for language in translations.languages():
-        for page in pages.PAGES:
+        for page, path in pages.PAGES.items():
             if translations.read_translations(language, page):
-                pages.page_path(page, language).write_text(pages.translated_page(page, language))
+                pages.in_language(path, language).write_text(pages.translated_page(page, language))
         if translations.read_translations(language, "glossary"):
             page = glossary.glossary_page(lesson_sources(), language)
-            GLOSSARY.with_suffix(f".{language}.md").write_text(page)
+            pages.in_language(GLOSSARY, language).write_text(page)
     GLOSSARY.write_text(glossary.glossary_page(lesson_sources()))
     ANSWERS.write_text(json.dumps(titles_solutions_and_predictions(), indent=1, ensure_ascii=False) + "\n")
 

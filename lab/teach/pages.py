@@ -23,9 +23,13 @@ HEADING = re.compile(r"^#+ (.+)$")
 LINK = re.compile(r"\]\(([\w./-]+(?:\.md|\.ipynb(?=\))))")
 
 
-def page_path(name: str, language: str) -> Path:
-    """Where a page of a language is: README.ko.md, docs/rules.ko.md."""
-    return PAGES[name] if language == ENGLISH else PAGES[name].with_suffix(f".{language}.md")
+def in_language(path: Path, language: str) -> Path:
+    """Where a page of Markdown is in a language.
+
+    >>> in_language(Path("docs/rules.md"), "ko").name, in_language(Path("docs/rules.md"), "en").name
+    ('rules.ko.md', 'rules.md')
+    """
+    return path if language == ENGLISH else path.with_suffix(f".{language}.md")
 
 
 def translatable_paragraphs(name: str) -> list[str]:
@@ -54,7 +58,7 @@ def _with_links(text: str, name: str, language: str) -> str:
     def target(link: re.Match) -> str:
         path = here / link[1]
         of_lesson = path.parent / language / path.name
-        translated = of_lesson if path.suffix == ".ipynb" else path.with_suffix(f".{language}.md")
+        translated = of_lesson if path.suffix == ".ipynb" else in_language(path, language)
         return f"]({os.path.relpath(translated, here) if translated.exists() else link[1]}"
 
     return LINK.sub(target, text)
@@ -74,7 +78,7 @@ def _is_translated(block: str, name: str) -> bool:
 
 def _languages(name: str, language: str) -> str:
     others = [other for other in NAMES if other != language]
-    return " · ".join(f"[{NAMES[other]}]({page_path(name, other).name})" for other in others)
+    return " · ".join(f"[{NAMES[other]}]({in_language(PAGES[name], other).name})" for other in others)
 
 
 def _anchor(block: str) -> str:

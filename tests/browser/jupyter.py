@@ -140,8 +140,8 @@ def chromium() -> Iterator[Browser]:
 
 def run_solved(page: Page, lesson: str) -> list[Any]:
     """Solves the exercises of the lesson that is open and runs all its cells: their numbers, tags and outputs. Every check says right."""
-    titles = titles_solutions_and_predictions()["solutions"]
-    solutions = [code for exercise, code in titles.items() if exercise.startswith(f"{lesson}.")]
+    solved = titles_solutions_and_predictions()["solutions"]
+    solutions = [code for exercise, code in solved.items() if exercise.startswith(f"{lesson}.")]
     assert page.evaluate(KERNEL)
     page.evaluate(SOLVE, solutions)
     assert page.evaluate(RUN)

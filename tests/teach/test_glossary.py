@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.model.language import ENGLISH
-from lab.teach import translations
+from lab.teach import pages, translations
 from lab.teach.glossary import OF_DOCUMENTS, WORDS, first_explanations, glossary_entries, glossary_page
 from lab.teach.lessons import GLOSSARY, lesson_sources
 
@@ -75,5 +75,6 @@ def test_a_word_that_a_lesson_explains_is_not_explained_again():
 
 @pytest.mark.parametrize("language", [ENGLISH, *translations.languages()])
 def test_the_glossary_is_that_of_the_lessons(language):
-    page = GLOSSARY if language == ENGLISH else GLOSSARY.with_suffix(f".{language}.md")
-    assert page.read_text() == glossary_page(LESSONS, language), "run: make lessons"
+    assert pages.in_language(GLOSSARY, language).read_text() == glossary_page(LESSONS, language), (
+        "run: make lessons"
+    )

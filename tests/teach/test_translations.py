@@ -184,7 +184,7 @@ def test_every_translated_notebook_has_a_source():
 def test_a_page_of_a_language_is_what_its_translation_makes_with_the_commands_and_figures_of_the_source(
     language, name
 ):
-    page = pages.page_path(name, language).read_text()
+    page = pages.in_language(pages.PAGES[name], language).read_text()
     assert page == pages.translated_page(name, language), "run: make lessons"
     assert translations.FENCED.findall(page) == translations.FENCED.findall(pages.PAGES[name].read_text())
     for target in re.findall(r"\]\(#([\w-]+)\)", page):
@@ -193,7 +193,7 @@ def test_a_page_of_a_language_is_what_its_translation_makes_with_the_commands_an
 
 @pytest.mark.parametrize("language", translations.languages())
 def test_the_readme_of_a_language_calls_lessons_as_their_own_pages_do(language):
-    page = pages.page_path("README", language).read_text()
+    page = pages.in_language(pages.PAGES["README"], language).read_text()
     named = dict(re.findall(r"^\| (\d+) ([^|]+) \|", page, re.MULTILINE))
     for source in lesson_sources():
         if language in languages_of(source) and (number := re.match(r"\d+", source.stem)):
