@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from threading import Lock
+from time import thread_time
 from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
@@ -20,6 +21,7 @@ from lab.stream.background import BackgroundTask
 
 POLL_S = 0.02
 WAIT_S = 0.5  # for cuts that are being taken over
+JUDGE_S = 0.5  # of CPU, after which the other questions of a request are refused
 AT_ONCE = 50_000  # records, about: cuts are taken over together up to so many
 LOST = {  # what becomes of an event that no rule judges
     "duplicates": "the engine has an event with this id and time",
@@ -124,15 +126,19 @@ class LiveWorld(BackgroundTask):
         """What the engine would make of each record, if it came next, as of its last cut; nothing is stored.
 
         An answer has the alerts that it would raise, and is `clear` if there are none. A record that no rule would judge is
-        refused, and never clear. Raises TimeoutError if the state is older than `max_age_ms`.
+        refused, and never clear; nor is one that takes too long. Raises TimeoutError if the state is older than `max_age_ms`.
         """
         self._check_age(max_age_ms)
         if not self._lock.acquire(timeout=WAIT_S):
             raise TimeoutError("the world is taking over a large cut")
         try:
-            now, answers = self._check_age(max_age_ms), list[dict[str, Any]]()
-            for line in lines:
+            now, answers, began = self._check_age(max_age_ms), list[dict[str, Any]](), thread_time()
+            for number, line in enumerate(lines):
                 try:
+                    if number and thread_time() - began > JUDGE_S:
+                        raise BadRecord(
+                            f"not judged: the {number} questions before it took more than {JUDGE_S:g} s; ask fewer at a time"
+                        )
                     alerts = self._judge(line, now)
                     answers.append({"clear": not alerts, "alerts": alerts})
                 except BadRecord as error:

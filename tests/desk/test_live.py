@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ from lab.desk import live
 from lab.desk.live import LOST, LiveWorld
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
-from lab.engine.windows import arrays
+from lab.engine.windows import arrays, evaluate
 from lab.model import horizon
 from lab.model.schema import PAYMENTS, Schema
 from lab.model.whenreader import takes_back
@@ -106,6 +107,7 @@ def test_it_gives_the_alerts_that_the_event_then_raises(tmp_path, now, seeds, mo
         of, rng = drawn(seed, short=True), Random(seed)
         monkeypatch.setattr(horizon, "WITNESSES", of.witnesses)
         monkeypatch.setattr(arrays, "ROOM_AT_FIRST", rng.choice([1, 2, 16, 1024]))
+        monkeypatch.setattr(evaluate, "MOST_STEPS", rng.choice([2, 10**6]))
         timed = sorted(
             zip(log_times(rng, len(of.log)), of.log), key=lambda each: (each[0], each[1][0] == "event")
         )
@@ -124,6 +126,9 @@ def test_it_gives_the_alerts_that_the_event_then_raises(tmp_path, now, seeds, mo
             cuts, before, written, now[0] = cuts + 1, at, n, at
             answer, again = followed(world).would([line, line], 0)["answers"]
             assert answer == again, "nothing is stored"
+            if "not judged" in answer.get("refused", ""):
+                seen["not judged"] += 1
+                continue
             found = {alert["alertId"] for alert in answer.get("alerts", ())}
             assert found == at_each[n] and answer["clear"] == ("alerts" in answer and not found), (seed, n)
             assert "refused" not in answer or answer["refused"] in LOST.values()
@@ -166,6 +171,63 @@ def test_what_no_rule_would_judge_is_refused_and_never_clear(logs, now):
     for refused, why in ((again, "this id and time"), (bad, "paymentAmount"), (future, "eventTime")):
         assert refused["clear"] is False and why in refused["refused"] and "alerts" not in refused
     assert world.would(asked, 0) == world.would(asked, 0), "nothing is stored"
+
+
+WITH_ALL_KINDS = [  # of windows, each of which the loop moves in its own way
+    "SUM(paymentAmount) per payeeId over 20 min >= 0",
+    "MAX(paymentAmount) per payeeId over 20 min >= 0",
+    "MEDIAN(paymentAmount) per payeeId over 20 min >= 0",
+    "UNIQUE_COUNT(beneficiaryId) per payeeId over 20 min >= 0",
+    "COUNT_WITH_RESET(events) per payeeId over 20 min >= 0",
+    "SUM(paymentAmount) per payeeId over 100 events within 20 min >= 0",
+    "SUM(paymentAmount) per payeeId over a session with gaps up to 1 min within 20 min >= 0",
+    "SUM(paymentAmount) per payeeId over 10 min ending 5 min before >= 0",
+    "SEQUENCE(paymentAmount > 60, paymentAmount < 1) per payeeId over 20 min >= 0",
+]
+
+
+@pytest.mark.parametrize("rule", WITH_ALL_KINDS)
+def test_a_question_that_takes_a_look_at_too_many_events_is_refused(logs, now, rule, monkeypatch):
+    monkeypatch.setattr(evaluate, "MOST_STEPS", 1_000)
+    logs.log("control").append([f"1: {rule}"], AT - 8)
+    logs.log("events").append(
+        lines(*(payment(10 + n, "0", beneficiaryId=n) | {"eventTime": AT + 200 * n} for n in range(3_000))),
+        AT,
+    )
+    logs.cut(1, AT - 5, AT + 1, Settings(PAYMENTS, max_out_of_orderness_ms=3_600_000))
+    now[0] = AT + 600_000
+    world = followed(LiveWorld(logs, PAYMENTS))
+    early, newest, other = payment(1, "70", -1), payment(5_000, "70", 10), payment(5_001, "70", payeeId=26)
+    refused, judged, of_few = world.would(lines(early, newest, other), 10**9)["answers"]
+    assert judged["alerts"][0]["ruleVersion"] == 2 and "alerts" in of_few
+    assert refused["clear"] is False and "more than 1,000 stored events by payeeId" in refused["refused"]
+    late = world.would(lines(payment(1, "70", 0)), 10**9)["answers"][0]
+    monkeypatch.setattr(evaluate, "MOST_STEPS", 100_000)
+    allowed = world.would(lines(early, newest, other), 10**9)["answers"]
+    assert allowed[1:] == [judged, of_few] and "alerts" in allowed[0] and "refused" in late
+
+
+def test_what_a_question_takes_is_told_apart_by_what_the_loop_has_to_do(logs, now, monkeypatch):
+    """An event a little late in a long group is judged; one after a pause, by which the whole window is too old, is not."""
+    monkeypatch.setattr(evaluate, "MOST_STEPS", 1_000)
+    events = (payment(10 + n, "0.01", beneficiaryId=n) | {"eventTime": AT + 200 * n} for n in range(3_000))
+    logs.log("events").append(lines(*events), AT)
+    logs.cut(1, AT - 5, AT + 1, Settings(PAYMENTS))
+    now[0] = AT + 3 * 3_600_000
+    world = followed(LiveWorld(logs, PAYMENTS))
+    late, after = payment(1, "70") | {"eventTime": AT + 590_000}, payment(2, "70", 120)
+    judged, refused = world.would(lines(late, after), 10**9)["answers"]
+    assert [alert["aggregate"] for alert in judged["alerts"]] == ["129.51"] and "not judged" in refused[
+        "refused"
+    ]
+
+
+def test_the_questions_of_a_request_are_judged_for_half_a_second(logs, now, monkeypatch):
+    world, cpu = followed(LiveWorld(logs, PAYMENTS)), count(0, 0.2)
+    monkeypatch.setattr(live, "thread_time", lambda: next(cpu))
+    answers = world.would(lines(*(payment(number, "1", 2) for number in range(2, 7))), 0)["answers"]
+    assert [each["clear"] for each in answers] == [True, True, True, False, False]
+    assert "the 4 questions before" in answers[4]["refused"]
 
 
 def test_an_engine_in_a_notebook_which_has_no_id_is_followed(logs, now):

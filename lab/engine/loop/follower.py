@@ -20,7 +20,9 @@ from lab.engine.records.decode import decode
 from lab.engine.records.feeds import Feed, PartitionRecords, Positions, Records
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import Windows
+from lab.engine.windows.questionsteps import TooManySteps
 from lab.model.enginelogs import READ
+from lab.model.jsontext import BadRecord
 
 Cut = dict[str, Any]  # a line of the stats log that tells one
 Ends = dict[str, Positions]  # of each log
@@ -95,10 +97,15 @@ class Follower:
         self._windows.evaluate(routed.envelopes, cuts.changes, routed.newest_event_times, cuts.reached_log_ms)
 
     def would(self, record: bytes, log_time: int) -> tuple[list[str], Counter[str]]:
-        """See `Windows.would`: of a good record, if it came next, logged at a time, ms."""
+        """See `Windows.would`: of a good record, if it came next, logged at a time, ms. Raises BadRecord if that would take too long."""
         run = PartitionRecords("", 0, [0], [record], np.array([log_time]))
         batch = decode([run], self.settings.schema, self.settings.max_future_ms)
-        return self._windows.would(route_events(batch, self._windows.ledger, [], self.settings).envelopes)
+        try:
+            return self._windows.would(route_events(batch, self._windows.ledger, [], self.settings).envelopes)
+        except TooManySteps as error:
+            raise BadRecord(
+                f"not judged: it takes a look at {error}; ask about an event as new as the newest of its group, or ask `lab would`"
+            ) from None
 
 
 def engine_of(cut: Cut) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from lab.engine.windows.alertlines import (
     without_muted,
 )
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
+from lab.engine.windows.questionsteps import MOST_STEPS, TooManySteps, steps_of_question
 from lab.engine.windows.store import DueAlert, RouteStore
 from lab.engine.windows.waits import Waits
 from lab.model.alerts import Alert
@@ -200,17 +201,29 @@ class Windows:
     def would(self, envelopes: Iterable[Envelope]) -> tuple[list[str], Counter[str]]:
         """The lines of the alerts that events would raise if they came next, and how many would have which fate. Nothing is stored.
 
-        The alerts of `absence`, which come later, are left out.
+        The alerts of `absence`, which come later, are left out. Raises TooManySteps.
         """
         asked, stats, lines, fates = copy(self), BatchStats(self.settings.key_groups), [], Counter[str]()
         asked.waits, floor = {}, max(self.newest_times, default=BEFORE_ALL)
         for each in envelopes:
             number, rows = each.store_number, len(each.columns["time"])
+            self._check_steps(self.stores[number], each.columns)
             asked.stores = {number: self.stores[number].copy_on_write(rows)}
             counts, alerts, *_ = finish_steps(asked._evaluate(stats, 0, floor, number, self.seq, [each]))
             fates.update(dict(zip(FATES, counts.fate_counts.tolist())))
             lines += alerts.lines
         return lines, fates
+
+    def _check_steps(self, store: RouteStore, columns: Columns) -> None:
+        """Raises TooManySteps if the store has so many events that to judge others would take too long."""
+        if store.event_count <= MOST_STEPS:
+            return
+        of, left = store.store, MOST_STEPS
+        for row in range(len(columns["time"])):
+            batch = store.to_batch({name: values[row : row + 1] for name, values in columns.items()})
+            left -= steps_of_question(of, store.numbers, batch, store.widest_ms, store.late_ms, left)
+            if left < 0:
+                raise TooManySteps(f"more than {MOST_STEPS:,} stored events by {', '.join(store.route.keys)}")
 
     def use(self, settings: Settings) -> None:
         """Goes on with other settings, as an engine that was stopped may; schema and key-groups stay."""
