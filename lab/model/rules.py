@@ -62,6 +62,7 @@ __all__ = [
 MAX_RULES = 20_000
 MAX_LISTS, MAX_ENTRIES = 1_000, 100_000  # lists, and entries of one
 MAX_ALL_ENTRIES, MAX_CHARACTERS = 200_000, 20_000_000  # of all lists
+MAX_HINTS = 5  # in the answer to a change of a list
 MAX_EXPORT = 800_000  # characters of the rules in one acknowledgement
 
 
@@ -174,9 +175,6 @@ class RuleBook:
         name = change.name
         if name not in self.lists and len(self.lists) >= MAX_LISTS:
             raise BadRule(f"list: {name} is new, but at most {MAX_LISTS:,} lists are allowed")
-        if name == MUTED:
-            for entry in change.add:
-                self._check_mute(entry)
         changed = self.lists.get(name, EMPTY).changed(
             dict.fromkeys(change.add, change.until), change.remove, change.clear
         )
@@ -191,21 +189,22 @@ class RuleBook:
         for rule_id, rule in self.rules.items():
             if name in rule.list_names:
                 self.rules[rule_id] = rule.with_lists(self.lists)
-        return {"list": name, "version": changed.version, "entries": len(changed)}
+        answer = {"list": name, "version": changed.version, "entries": len(changed)}
+        hints = [hint for entry in change.add if name == MUTED for hint in self._mute_hints(entry)]
+        return answer | ({"hint": "; ".join(hints[:MAX_HINTS])} if hints else {})
 
-    def _check_mute(self, entry: str) -> None:
-        """Raises BadRule unless an entry of @muted names a rule in force, and all of its grouping fields or none."""
+    def _mute_hints(self, entry: str) -> list[str]:
+        """What is doubtful in a mute. It is accepted all the same: a compacted control log may have it before its rule."""
         rule_id, names = split_muted_entry(entry)
         if rule_id not in self.rules:
-            raise BadRule(
-                expected_message("mute", rule_id, f"a rule in force (there are: {self._known_ids()})")
-            )
+            return [f"rule {rule_id} is not in force, so the mute holds nothing back"]
         keys = self.rules[rule_id].route.keys
-        if names is not None and names != keys:
-            allowed = (
-                f"the grouping fields of rule {rule_id}, each with its value: {', '.join(keys) or 'none'}"
-            )
-            raise BadRule(expected_message("group", ", ".join(names) or None, allowed))
+        if names is None or names == keys:
+            return []
+        given, grouping = ", ".join(names) or "none", ", ".join(keys) or "none"
+        return [
+            f"the mute names the fields {given}, but the grouping fields of rule {rule_id} are {grouping}, so it holds nothing back"
+        ]
 
     def is_muted(self, entry: str, time_ms: int) -> bool:
         """Whether alerts at events with this time are held back for a rule and group, as `muted_entry` writes them."""

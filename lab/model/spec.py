@@ -262,7 +262,7 @@ def acknowledgement_json_schema() -> Json:
     place = {"place": TEXT, "logTime": MS}
     long = {"bytes": COUNT, "sha256": TEXT}
     about_rule = {"ruleId": LONG, "version": COUNT, "ruleState": {"enum": list(STATES)}}
-    hint = TEXT | {"description": "why the rule hardly means what it says; it is in force"}
+    hint = {"hint": TEXT | {"description": "why the message hardly means what it says; it was carried out"}}
     about_all: Json = {
         "controlType": {"enum": list(CONTROLS)},
         "rules": {"type": "array"},
@@ -276,13 +276,14 @@ def acknowledgement_json_schema() -> Json:
     return {
         "type": "object",
         "oneOf": [
-            closed_object({"status": {"const": "accepted"}, **about_rule}, {"hint": hint} | place),
+            closed_object({"status": {"const": "accepted"}, **about_rule}, hint | place),
             closed_object(
                 {"status": {"const": "accepted"}, "controlType": about_all.pop("controlType")},
                 about_all | place,
             ),
             closed_object(
-                {"status": {"const": "accepted"}, "list": TEXT, "version": COUNT, "entries": COUNT}, place
+                {"status": {"const": "accepted"}, "list": TEXT, "version": COUNT, "entries": COUNT},
+                hint | place,
             ),
             closed_object({"status": {"const": "rejected"}, "reason": TEXT, "message": TEXT}, long | place),
             closed_object({"status": {"const": "schema"}, "events": TEXT, "schema": schema}, {}),

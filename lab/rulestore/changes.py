@@ -113,7 +113,7 @@ def in_runs(changes: Sequence[RuleChange]) -> Iterator[Sequence[RuleChange]]:
 
 
 def _continues(before: RuleChange, change: RuleChange) -> bool:
-    """Whether a change of an entry can share a message with the one before. A mute cannot: its rule may be missing."""
+    """Whether a change of an entry can share a message with the one before. A mute cannot: one that names an unknown field is refused."""
     said = [
         (each.row.get("list_name"), each.row.get("until_ms"), each.row.get("disabled"))
         for each in (before, change)

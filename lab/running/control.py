@@ -16,6 +16,7 @@ from lab.model.formatting import escape_control_characters, plain_text, unknown_
 from lab.model.hints import condition_hints
 from lab.model.listmessages import list_key
 from lab.model.lists import EMPTY, FOREVER, MUTED
+from lab.model.messages import as_bytes, message_or_refusal
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
 from lab.running.target import Target
@@ -80,8 +81,10 @@ def read_rules_in_force(logs: Logs, schema: Schema) -> RuleBook:
     """The rules as the control log gives them; says on stderr how many of its messages are refused for events of this schema."""
     log, book, refused = logs.log("control"), RuleBook(schema), []
     for message in log.read():
-        if (ack := book.apply(message))["status"] == "rejected":
-            refused.append(ack["reason"])
+        book.apply(message)
+        # about a rule that is not in force: what a compacted log keeps of rules that are gone
+        if isinstance(bad := message_or_refusal(as_bytes(message), schema), BadRule):
+            refused.append(str(bad))
     if refused:
         some = f"{len(refused):,} messages of {log} are" if len(refused) > 1 else f"1 message of {log} is"
         reason = escape_control_characters(refused[0])
@@ -92,13 +95,19 @@ def read_rules_in_force(logs: Logs, schema: Schema) -> RuleBook:
 def compaction_key(message: str, schema: Schema) -> str:
     """What a compacted control log keeps one message of: a rule, a kind of command, or some values of a list. Raises BadRule.
 
+    A message with only the state of a rule has a key of its own, because it must not replace the rule that it is about.
+
     >>> from lab.model.schema import PAYMENTS
     >>> compaction_key('{"ruleId": 7, "ruleState": "DELETE"}', PAYMENTS)
     '7'
+    >>> compaction_key('{"ruleId": 7, "ruleState": "PAUSE"}', PAYMENTS)
+    '7 state'
     """
     parsed = parse_message(message, schema)
     if change := parsed.list_change:
         return list_key(change.name, {*change.add, *change.remove}, change.clear)
+    if parsed.kind == "state":
+        return f"{parsed.rule_id} state"
     return str(parsed.rule_id or parsed.control)
 
 
@@ -134,6 +143,7 @@ def publish_and_wait_for_answers(
     messages = [signed(message, schema, signature) for message in messages]
     keys = [compaction_key(message, schema) for message in messages]
     control = logs.control_to_write()
+    _check_list_changes(messages, logs, schema)
     acks = _tail_of_answers(logs) if timeout_s else None
     alerts = logs.existing("alerts").tail(new=True) if first_alert else None
     started, left_out = time.monotonic(), SkippedLines()
@@ -145,7 +155,8 @@ def publish_and_wait_for_answers(
         for hint in printed_hints:
             new = new.replace(hint, "").strip("; ")
         if new:
-            print(f"hint for rule {ack.get('ruleId')}: {escape_control_characters(new)}")
+            about = f"list @{ack['list']}" if "list" in ack else f"rule {ack.get('ruleId')}"
+            print(f"hint for {about}: {escape_control_characters(new)}")
     if len(answers) < len(places):
         why = f"no answer within {timeout_s:g} s" if acks or not timeout_s else "nobody can answer yet"
         print(
@@ -156,6 +167,17 @@ def publish_and_wait_for_answers(
     left_out.print_total()
     if rejected := [ack["reason"] for ack in answers if ack["status"] == "rejected"]:
         raise BadRule(rejected[0])
+
+
+def _check_list_changes(messages: Sequence[str], logs: Logs, schema: Schema) -> None:
+    """Raises BadRule for a change of a list that the engine would refuse: in a compacted log it could replace an accepted one."""
+    if not any(parse_message(message, schema).list_change for message in messages):
+        return
+    book = read_rules_in_force(logs, schema)
+    for message in messages:
+        ack = book.apply(message)
+        if ack["status"] == "rejected" and parse_message(message, schema).list_change:
+            raise BadRule(ack["reason"])
 
 
 def _tail_of_answers(logs: Logs) -> Tail | None:

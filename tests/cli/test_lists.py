@@ -7,6 +7,7 @@ import pytest
 
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.files import FileLog
+from lab.model import rules
 from lab.running.control import _answer
 
 RULE = "7: COUNT(events) per payeeId over 1 h > 5, when paymentType in @kinds"
@@ -64,6 +65,23 @@ def test_what_is_wrong_is_said_before_anything_is_sent(lab, tmp_path):
     assert "did you mean payeeId?" in lab("rules", "mute", "7", "payee=25", ends=USAGE)
     assert "expected a time such as" in lab("lists", "add", "kinds", "x", "--until", "soon", ends=USAGE)
     assert not (tmp_path / "control").exists()
+
+
+def test_what_a_list_has_no_room_for_is_refused_before_anything_is_sent(lab, tmp_path, monkeypatch):
+    """In a compacted topic, a message that the engine refuses could replace one about the same entries that it has accepted."""
+    monkeypatch.setattr(rules, "MAX_ENTRIES", 2)
+    lab("lists", "add", "kinds", "CSH")
+    assert "would have 3 entries" in lab("lists", "add", "kinds", "x", "y", ends=USAGE)
+    assert len(sent(tmp_path)) == 1
+
+
+def test_rules_that_are_gone_are_no_complaint(lab, tmp_path, capsys):
+    """A compacted topic may have kept the deletion of a rule, or its state, without the rule."""
+    lab("rules", "add", '{"ruleId": 8, "ruleState": "DELETE"}')
+    lab("rules", "add", '{"ruleId": 8, "ruleState": "PAUSE"}')
+    capsys.readouterr()
+    assert main(["rules", "list", "--logs", str(tmp_path)]) == OK
+    assert capsys.readouterr() == ("no rule is in force\n", "")
 
 
 def test_the_answer_names_the_list_its_version_and_size():
