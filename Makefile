@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs bench cost longwindows sync absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help help-all setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs bench cost longwindows sync absence cold peers mutants fuzz latency cpu policy would throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -208,6 +208,9 @@ cpu: setup ### measure the CPU that a live engine takes, at rest and at 500 even
 
 policy: setup ### measure a policy's way: commit in PostgreSQL to rule in force, abusive event to refusal, by stage (5 minutes)
 	@$(PY) -m tools.bench.policy $(ARGS)
+
+would: setup ### measure questions about events that have not happened, beside an engine at 500 events/s, and what they cost its alerts (5 minutes)
+	@$(PY) -m tools.bench.would $(ARGS)
 
 throughput: setup ### measure the highest rate from Kafka at which the engine does not fall behind, and how fast a backlog is read (6 minutes)
 	@$(PY) -m tools.bench.live throughput $(ARGS)

@@ -226,7 +226,7 @@ limits that no other one beats in both precision and recall, chosen in one half 
         type=parse_durations,
         default=(),
         metavar="TIMES",
-        help="windows to try, such as 10m,1h,1d (the rule's own)",
+        help="windows to try, such as 10m,1h or '10 min, 1 h' (the rule's own)",
     )
     command.add_argument("--html", type=Path, metavar="FILE", help="file to write: the same with a picture")
     add_engine_options(command, live=False)

@@ -306,7 +306,11 @@ def parse_time(text: str) -> int:
 
 
 def parse_durations(text: str) -> list[int]:
-    """The type of an argument that is times with commas between them, in ms."""
+    """The type of an argument that is times with commas between them, in ms.
+
+    >>> parse_durations("10min, 1 h,90s")
+    [600000, 3600000, 90000]
+    """
     return [parse_duration(each.strip()) for each in text.split(",")]
 
 

@@ -46,16 +46,19 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def parse_duration_ms(text: str, units: Iterable[str] = DURATION_MS) -> int:
-    """`500ms`, `10s`, `5m`, `24h`, `7d` in ms. Raises ValueError, also for a unit that is not among `units`.
+def parse_duration_ms(text: str, units: Iterable[str] = ()) -> int:
+    """`500ms`, `10s`, `5m`, `24h`, `7d` in ms, and as sentences have them: `5 min`. Raises ValueError.
 
-    >>> parse_duration_ms("7d")
-    604800000
+    `units`: only these, without a space, as JSON has them.
+
+    >>> parse_duration_ms("7d"), parse_duration_ms("10 min")
+    (604800000, 600000)
     """
-    match = re.fullmatch(f"([0-9]{{1,12}})({'|'.join(units)})", text)
+    pattern = "|".join(units) if units else f" ?({'|'.join((*DURATION_MS, *_WORDS.values()))})"
+    match = re.fullmatch(f"([0-9]{{1,12}})({pattern})", text)
     if not match:
-        raise ValueError(f"{text!r}, expected a whole number and ms, s, m, h or d, such as 5m")
-    return int(match[1]) * DURATION_MS[match[2]]
+        raise ValueError(f"{text!r}, expected a whole number and ms, s, min, h or d, such as 5m or 5 min")
+    return int(match[1]) * DURATION_MS[match[2].strip().replace("min", "m")]
 
 
 def duration_text(ms: int) -> str:

@@ -213,7 +213,7 @@ def test_its_properties_go_to_its_own_brokers_only(folder):
         ('sasl.username = "${KAFKA_USER}"', "", "kafka.client.sasl.username is missing, SASL_SSL needs it"),
         ("ssl.ca.location", "ssl.key.location", "ssl.certificate.location and ssl.key.location: expected both"),
         ("replication = 3", 'replication = "3"', "kafka.replication: '3', expected a whole number"),
-        ('"14d"', '"fortnight"', "'fortnight', expected a whole number and ms, s, m, h or d"),
+        ('"14d"', '"fortnight"', "'fortnight', expected a whole number and ms, s, min, h or d"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(before, after, said, folder):
