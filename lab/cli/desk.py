@@ -21,10 +21,13 @@ from lab.cli.options import (
     target_from_options,
 )
 from lab.desk.compare import MOST_TELLING
+from lab.desk.proof import findings, sealed
 from lab.desk.suggest import MOST, SECONDS
 from lab.desk.verdict import Verdict
 from lab.desk.world import World
 from lab.logs.config import load_config
+from lab.model.alerts import Alert
+from lab.model.formatting import escape_control_characters
 from lab.model.language import say
 from lab.past.replay import read_rules_argument
 from lab.running.outputfile import check_output, write_output, write_parquet
@@ -46,7 +49,7 @@ The answer comes from a replay of the event's group, so it needs the whole log. 
 
 
 def add_commands(commands: Subparsers) -> None:
-    """Adds `lab why`, `lab why-not`, `lab would` and `lab branch` to the command line."""
+    """Adds `lab why`, `lab why-not`, `lab would`, `lab branch` and `lab prove` to the command line."""
 
     def why(options: argparse.Namespace) -> None:
         _print(world_of_options(options).why(options.alert), options)
@@ -69,6 +72,7 @@ def add_commands(commands: Subparsers) -> None:
     _add_options(command)
     _add_would(commands)
     _add_branch(commands)
+    _add_prove(commands)
 
 
 def _add_would(commands: Subparsers) -> None:
@@ -132,6 +136,49 @@ The log is replayed up to the moment once, and from there with both sets of rule
     )
     command.add_argument("--html", type=Path, metavar="FILE", help="file to write: the same with a picture")
     _add_top(command)
+    _add_world_options(command)
+
+
+def _add_prove(commands: Subparsers) -> None:
+    """Adds `lab prove`."""
+
+    def prove(options: argparse.Namespace) -> None:
+        world = world_of_options(options)
+        lines = [options.alert]
+        if not options.alert.startswith("{") and Path(options.alert).is_file():
+            lines = Path(options.alert).read_text().splitlines()
+        if not options.check:
+            print("\n".join([sealed(line, world) for line in lines]))
+            return
+        wrong = 0
+        for line in lines:
+            found = findings(line, world)
+            wrong += bool(found)
+            for said in found or ["Proved: this log gives the alert, with this rule and these records."]:
+                print(escape_control_characters(f"{Alert.from_json(line).alert_id}: {said}"))
+        if wrong:
+            raise ValueError(f"{wrong:,} of {len(lines):,} alerts are not proved")
+
+    command = add_command(
+        commands,
+        "prove",
+        prove,
+        "seal an alert with its rule and the records of its window, or check a sealed one",
+        """\
+examples:
+  lab prove 1.1.7.1356998400000.7fbf… --logs logs > sealed.jsonl
+  lab prove --check sealed.jsonl --logs logs
+  lab prove --check sealed.jsonl datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json
+
+A check says what was changed since: the alert, its rule, or which record of the window; exit code 0 only if nothing was. Keep what
+is sealed where those who can write the log cannot: who may change both can seal anew.
+""",
+    )
+    help = (
+        "an alert's alertId, its line in the alerts log, or a file of such lines; with --check, sealed ones"
+    )
+    command.add_argument("alert", metavar="ALERT", help=help)
+    command.add_argument("--check", action="store_true", help="check sealed alerts")
     _add_world_options(command)
 
 

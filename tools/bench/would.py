@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import time
+from collections.abc import Sequence
 from contextlib import closing
 
 import numpy as np
@@ -83,7 +84,7 @@ def report(
 ) -> None:
     """Prints the percentiles, and how they stand to the targets."""
     table = Table("ms", "count", "p50", "p90", "p99", "longest")
-    rows = {
+    rows: dict[str, Sequence[float]] = {
         "a question": asking.took,
         "an alert, beside questions": alerts[True],
         "an alert, without": alerts[False],
@@ -148,9 +149,9 @@ class Asking:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {os.environ[VARIABLE]}"}
         self._connection.request("POST", "/would", json.dumps({"questions": [payment]}), headers)
         response = self._connection.getresponse()
-        said = json.loads(response.read())
+        body = response.read()
         self.old += response.status == 503
-        self.refused += any("refused" in each for each in said.get("answers", ()))
+        self.refused += b'"refused"' in body
         return response.status
 
     def cpu_s(self) -> float:
