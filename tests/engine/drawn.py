@@ -19,6 +19,7 @@ from lab.engine.windows.store import RouteStore
 from lab.model import horizon
 from lab.model.reference import LATE_POLICIES, Reference, evaluate_log
 from lab.model.schema import LOGINS, Schema
+from tests.engine.killed import Killed, dead_processes, die, killed, start_again
 from tests.engine.oddlogs import ROWS, with_events_ahead, with_odd_entries, with_rows
 from tests.engine.randomlogs import (
     MINUTE,
@@ -111,19 +112,22 @@ def agreed(log: list[Entry], schema: Schema = LOGINS, **settings: Any) -> Refere
     return reference
 
 
-def check(seed: int, short: bool = True) -> None:
-    """Runs the log of a seed through both. Raises AssertionError if they differ."""
+def check(seed: int, short: bool = True, mortal: bool = False) -> None:
+    """Runs the log of a seed through both; `mortal`: all on the disk, with many kills. Raises AssertionError if they differ."""
     of, rng = drawn(seed, short), random.Random(f"{seed}/whole")
     cut, loss, steps = rng.choice([0.02, 0.2, 0.6]), rng.choice([0, 0.3]), rng.choice(LOG_STEPS)
-    room = rng.choice([2, 1024])
+    room, kills = rng.choice([2, 1024]), random.Random(f"{seed}/kills")
+    dies = kills.choice([0, 0.3]) if not mortal else 0.5
+    left_bytes = 1 << 62 if mortal else random.Random(f"{seed}/disk").choice([0, 0, 1 << 62])
     with (
+        dead_processes(),
         patch.object(horizon, "WITNESSES", of.witnesses),
         patch.object(parallel, "WORTH_ROWS", rng.choice([0, parallel.WORTH_ROWS])),
         patch.object(alertlines, "NOT_WORTH_ARROW", seed // 2 % 2 * alertlines.NOT_WORTH_ARROW),
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(arrays, "SPARE_ROWS", room),
         patch.object(shared, "GROWTH", 4),
-        patch.object(shared, "LEFT_BYTES", random.Random(f"{seed}/disk").choice([0, 0, 1 << 62])),
+        patch.object(shared, "LEFT_BYTES", left_bytes),
         patch.object(store, "MOVED_ROWS", room),
         patch.object(store, "STEP_ROWS", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, store.ALERTS_AT_ONCE])),
@@ -136,7 +140,7 @@ def check(seed: int, short: bool = True) -> None:
             # a control message is logged later than what came before
             both.take(kind, text, max(rng.choice(steps), kind == "control"))
             if rng.random() < cut:
-                both.cut(rng.choice(PAUSES))
+                cut_by_mortals(both, rng.choice(PAUSES), kills, dies)
                 if rng.random() < loss:
                     stages.lose_memory()
                 if rng.random() < loss:  # another worker goes on with what shared memory holds
@@ -144,11 +148,26 @@ def check(seed: int, short: bool = True) -> None:
         both.assert_same_at_end()
 
 
-def first_difference(seeds: Iterable[int], short: bool = True) -> str:
+def cut_by_mortals(both: Dated, pause: int, rng: random.Random, dies: float) -> None:
+    """A cut; now and then the worker is killed meanwhile, and another one goes on, or the engine starts again before it."""
+    if rng.random() < dies / 2:
+        start_again(both.stages)
+    try:
+        if rng.random() < dies:
+            with killed(rng):
+                both.cut(pause)
+        else:
+            both.cut(pause)
+    except Killed:
+        die(both.stages, starts_again=rng.random() < 0.5)
+        both.stages.step()
+
+
+def first_difference(seeds: Iterable[int], short: bool = True, mortal: bool = False) -> str:
     """What is wrong with the first of these logs that differs; empty if none does."""
     for seed in seeds:
         try:
-            check(seed, short)
+            check(seed, short, mortal)
         except AssertionError as error:
             return f"seed {seed}: {str(error)[:2000]}"
         except Exception as error:

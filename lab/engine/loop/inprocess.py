@@ -18,9 +18,9 @@ from lab.engine.loop.cut import Mark, Planner
 from lab.engine.loop.ends import Logs
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.job import Job
-from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
+from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task, task_windows
 from lab.engine.records.feeds import FileFeed
-from lab.engine.windows import shared
+from lab.engine.windows import shared, undo
 from lab.engine.windows.arrays import ROOM_AT_FIRST
 from lab.engine.windows.evaluate import TaskOutput
 from lab.model.aggregates import aggregates_of
@@ -134,6 +134,8 @@ def compile_kernels() -> None:
                     *[("event", b"%d,2013-01-01 00:00:00,25,12,CSH,51" % number)] * 2,
                 ]
             )
+            for store in task_windows(engine.job, 0).windows.stores.values():
+                undo.compile_kernels(store)
             engine.lose_memory()
     _compile_for_absence_and_growth()
 

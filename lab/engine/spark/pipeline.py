@@ -81,7 +81,7 @@ def start(
         start_id = new_start_id()
         job = Job(settings, logs, folder.where, start_id, lease.name, EngineId(writer_id, now_ms()), once)
         shared.private_folder(job.start_id)  # its own from now on
-        until_stopped.callback(shared.remove_private_folder, job.start_id)
+        until_stopped.callback(_leave_memory, job)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
         spark.dataSource.register(source.engine_source_class(job))
         rows = spark.readStream.format(f"lab-{job.start_id}").load()
@@ -94,6 +94,11 @@ def start(
         conf = {"spark.sql.redaction.options.regex": HIDDEN, TRACEBACK: "false"}
         with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
             return Engine(writer.start(), until_stopped.pop_all(), job)
+
+
+def _leave_memory(job: Job) -> None:
+    tell_to_stop(job)  # where the folder stays, it does not say so by its absence
+    shared.leave_private_folder(job.start_id)
 
 
 def check_spark_is_running(spark: SparkSession) -> None:

@@ -13,6 +13,7 @@ from lab.engine.compiled.blocks import HALF
 from lab.engine.compiled.layout import NOTHING, Store, store_of
 from lab.engine.compiled.rulenumbers import AggregateKey, int64_columns, rules_to_arrays, value_columns
 from lab.engine.windows import shared
+from lab.engine.windows.undo import REFILLED, UndoLog
 from lab.model import horizon
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
@@ -29,8 +30,10 @@ class StoreArrays:
     `fields` are the event fields kept, in the order in which rules first needed them; `rules` the route's rules by id.
     `key_groups`: how many there are in all. `late_ms`: an event this far behind its group's newest is late. `keys`: the
     aggregates that the arrays at `path` have. A few that no rule needs any more are maintained until the next
-    rebuild, so that a rule can pause or be deleted and come back at once.
+    rebuild, so that a rule can pause or be deleted and come back at once. `undo`: where it is noted what an epoch changes.
     """
+
+    undo: UndoLog | None = None
 
     def __init__(
         self,
@@ -102,6 +105,11 @@ class StoreArrays:
             "block_totals": blocks,
         }
 
+    def _is_not_undone(self) -> None:
+        """What comes is not noted."""
+        if self.undo:
+            self.undo.void()
+
     def _create(self, room: dict[str, int]) -> shared.Arrays:
         rows, aggregates = self._rows(room), self._create_aggregates(room)
         arrays = shared.create_arrays(
@@ -128,6 +136,7 @@ class StoreArrays:
 
     def _create_aggregates(self, room: dict[str, int]) -> shared.Arrays:
         """Those that depend on which aggregates there are: in a file of their own, so that others need not move the events."""
+        self._is_not_undone()
         rows, queues = self._rows(room), sum(key.accumulator.queues for key in self.keys)
         arrays = shared.create_arrays(
             event_and_aggregate_files(self.path)[1],
@@ -142,6 +151,11 @@ class StoreArrays:
         for name in ("accumulator_starts", "distinct_table"):
             arrays[name].fill(NOTHING)
         return arrays
+
+    def recreate_aggregates(self) -> None:
+        """Forgets all running aggregates, as after a restart."""
+        self.arrays = self.arrays | self._create_aggregates(self._room)
+        self.arrays["scalars"][layout.LANES] = 0
 
     def _change_aggregates(self, room: dict[str, int], before: list[AggregateKey]) -> None:
         """The same events with other aggregates; `before`: those of now."""
@@ -236,6 +250,8 @@ class StoreArrays:
     def _grow(self, room: dict[str, int]) -> bool:
         """Gives the arrays more room where they are; False if they have no addresses left for that."""
         rows, old, grown = self._rows(room), self.arrays, {}
+        if any(rows[name] > len(old[name]) for name in REFILLED):
+            self._is_not_undone()
         for file in event_and_aggregate_files(self.path):
             arrays = shared.grow_arrays(file, rows)
             if arrays is None:

@@ -6,7 +6,8 @@ grow where they are, so that no event waits until a million others have been cop
 
     /dev/shm/lab-0-…/0-15/1-….windows   ──no room──►   $TMPDIR/lab-0-….disk/0-15/1-….windows
 
-Where memory has no room, a file is made on the disk of the temporary folder, and its name in memory leads there.
+Where memory has no room, a file is made on the disk of the temporary folder, and its name in memory leads there. Such files stay when
+the engine ends, for its next start.
 """
 
 import errno
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from math import prod
 from pathlib import Path
 from random import sample
@@ -47,6 +48,8 @@ LOOKED_AT = 8  # mapped files, each time one more is mapped: are they still ther
 
 FORGETS = sys.platform == "linux"  # does MADV_DONTNEED undo what was written to a private mapping?
 PREFIX, DISK = "lab-", ".disk"
+# a file beside arrays that the next start of an engine may take over: the path of its checkpoint; and for how long they are kept
+KEPT, KEPT_S = "kept", 86_400.0
 _open_locks: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
 
 
@@ -125,6 +128,82 @@ def remove_private_folder(start_id: str) -> None:
             shutil.rmtree(parent / f"{_folder_name(start_id)}{ending}", ignore_errors=True)
 
 
+def leave_private_folder(start_id: str) -> None:
+    """Removes the folder of `private_folder` unless its arrays are kept for the next start (`KEPT`); this process no longer holds on to it."""
+    if (folder := existing_private_folder(start_id)) and _is_kept(folder):
+        _let_go(folder)
+    else:
+        remove_private_folder(start_id)
+
+
+def _let_go(folder: Path) -> None:
+    if (file := _open_locks.pop(folder, None)) is not None:
+        fcntl.flock(file, fcntl.LOCK_UN)  # closing does not, if a process was forked meanwhile
+        os.close(file)
+
+
+def _is_kept(folder: Path) -> bool:
+    """Whether a start of the engine whose checkpoint a file KEPT names may still take over what is in the folder."""
+    for kept in folder.glob(f"*/{KEPT}"):
+        with suppress(OSError, ValueError):
+            if _age_s(kept) < KEPT_S and os.path.isdir(kept.read_text()):
+                return True
+    return False
+
+
+def keep(part: Path, checkpoint: str | None) -> None:
+    """Says in a folder of arrays that the next start of the engine with this checkpoint may take them over; None: that nobody may."""
+    file = part / KEPT
+    if checkpoint is None:
+        file.unlink(missing_ok=True)
+    elif not file.exists():
+        file.write_text(checkpoint)
+
+
+@contextmanager
+def kept_parts(mine: Path, checkpoint: str, patience_s: float) -> Iterator[list[Path]]:
+    """The folders of the same name as `mine` that other starts have left with a checkpoint named in KEPT, the newest first.
+
+    While this is open nobody else uses them; those that somebody still uses after `patience_s` are left out.
+    """
+    found = []
+    for parent in _parents():
+        for kept in parent.glob(f"{PREFIX}{os.getuid()}-*/{mine.name}/{KEPT}"):
+            with suppress(OSError, ValueError):
+                if kept.parent != mine and kept.read_text() == checkpoint:
+                    found.append((kept.stat().st_mtime, kept.parent))
+    deadline, free = time.monotonic() + patience_s, []
+    with ExitStack() as locks:
+        for _, part in sorted(found, reverse=True):
+            with suppress(OSError):
+                _check_private(part.parent)
+                _let_go(part.parent)  # of an earlier engine in this process
+                held = locks.enter_context(open(part.parent / "held", "r+b"))
+                if lock_file(held, lambda: time.monotonic() > deadline) and os.fstat(held.fileno()).st_nlink:
+                    free.append(part)
+        yield free
+
+
+def move_arrays(path: Path, to: Path) -> None:
+    """Moves the arrays at `path`, wherever they lie."""
+    if path.is_symlink():
+        source, disk = Path(os.readlink(path)), _disk_file(to)
+        if disk is None:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        _make_disk_folder(disk)
+        os.replace(source, disk)
+        to.symlink_to(disk)
+        path.unlink()
+    else:
+        os.replace(path, to)
+
+
+def wait_until_written(path: Path) -> None:
+    """Waits until the disk has the arrays at `path`. Raises OSError if it could not write a part of them."""
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+
+
 def _disk_file(path: Path) -> Path | None:
     """Where the arrays of a file in memory lie if memory has no room for them; None for a file that is on a disk anyway."""
     memory, temporary = _parents()
@@ -185,6 +264,8 @@ def _sweep(parent: Path) -> None:
         holder = folder
         if folder.name.endswith(DISK):  # it goes with the folder in memory that leads to it
             holder = _parents()[0] / folder.name.removesuffix(DISK)
+        if _is_kept(holder):
+            continue
         try:
             file = os.open(holder / "held", os.O_RDWR)
         except OSError:  # just being made, or just being removed; or whoever made it was killed
@@ -223,10 +304,7 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
     except OSError as error:
         if disk is None or error.errno != errno.ENOSPC:
             raise
-        root = _parents()[1] / disk.relative_to(_parents()[1]).parts[0]
-        root.mkdir(mode=0o700, exist_ok=True)
-        _check_private(root)
-        disk.parent.mkdir(parents=True, exist_ok=True)
+        _make_disk_folder(disk)
         _write_arrays(disk.with_suffix(".new"), lies, offset, in_memory=False)
         os.replace(disk.with_suffix(".new"), disk)
         fresh.symlink_to(disk)
@@ -235,6 +313,14 @@ def create_arrays(path: Path, layout: Layout) -> Arrays:
             disk.unlink(missing_ok=True)
     os.replace(fresh, path)
     return attach_arrays(path)
+
+
+def _make_disk_folder(disk: Path) -> None:
+    """Creates the folder of a `_disk_file`."""
+    root = _parents()[1] / disk.relative_to(_parents()[1]).parts[0]
+    root.mkdir(mode=0o700, exist_ok=True)
+    _check_private(root)
+    disk.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _write_arrays(file: Path, lies: Mapping[str, tuple], size: int, in_memory: bool) -> None:

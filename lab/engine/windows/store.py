@@ -110,10 +110,24 @@ class RouteStore(StoreArrays):
         each = rows + 1  # the loop asks for the room of one more
         self._make_room(each, each, each * self.lanes, each * self.own, each * groups.MOST_TWINS)
         other = copy(self)
+        other.undo = None
         events, aggregates = map(shared.copy_on_write, event_and_aggregate_files(self.path))
         # it has no file, so it cannot grow
         other.arrays, other.path = events | aggregates, self.path.with_suffix(".none")
         return other
+
+    def is_whole_before(self, seq: int) -> bool:
+        """Whether the arrays are as this store makes them, with no event from `seq` on; for arrays that somebody else has left."""
+        arrays, n, g = self.arrays, self.event_count, self.group_count
+        return (
+            arrays["events"].shape[1] == layout.VALUES + len(self.value_columns)
+            and arrays["groups"].shape[1] == layout.KEY + len(self.key_columns)
+            and arrays["accumulator_starts"].shape[1] == len(self.keys)
+            and arrays["newest"].shape[0] == self.key_groups
+            and 0 <= n <= len(arrays["events"])
+            and 0 <= g <= len(arrays["groups"])
+            and self.last_seq < seq
+        )
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
@@ -218,6 +232,8 @@ class RouteStore(StoreArrays):
             alerts = np.empty(
                 (most + min(ALERTS_AT_ONCE, most * rows_left), layout.DENOMINATOR + 1), np.int64
             )
+            if self.undo:
+                self.undo.note(self.store, step, done)
             done, fired = window.evaluate_batch(
                 self.store,
                 self.numbers,

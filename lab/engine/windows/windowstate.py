@@ -4,13 +4,13 @@
                           no: read the state files          pauses: merge files
 
 The arrays are in shared memory, so it does not matter which of Spark's Python workers a task gets. The note is empty while
-a task changes them. A task that finds it empty, or finds another epoch in it, rebuilds the arrays from the files. So a task
-that is killed, runs twice or runs again gives the same rows and the same file. Older files are merged in the pauses between cuts.
+a task changes them. A task that finds it empty, or finds another epoch in it, rebuilds the arrays from the files, unless they lie on
+a disk: then it takes over what an earlier start has left (`kept.py`), and undoes what a killed worker did (`undo.py`). So a task that is killed, runs twice or runs again gives the same rows and the same file. Older files are merged in the pauses between cuts.
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,9 +24,10 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import parallel_map
-from lab.engine.windows import shared
+from lab.engine.windows import shared, undo
 from lab.engine.windows.arrays import event_and_aggregate_files
 from lab.engine.windows.evaluate import Windows, active_absence_rules_by_store
+from lab.engine.windows.kept import proof_of, take_over
 from lab.engine.windows.statefiles import (
     StaleEpoch,
     StateFile,
@@ -52,6 +53,7 @@ class WindowState:
         low_key_group: int,
         high_key_group: int,
     ):
+        self.checkpoint = checkpoint
         self.files = StateFiles(checkpoint, low_key_group, high_key_group)
         self.low_key_group, self.high_key_group = low_key_group, high_key_group
         self.key_groups = tuple(range(low_key_group, high_key_group + 1))
@@ -72,6 +74,7 @@ class WindowState:
             note.write("")
             windows.ledger = ledger
             self._open(noted)
+            self._begin_undo(note)
             newest = max((file.newest_times_ms for file in self.chain), default=())
             reached = max((file.reached_log_ms for file in self.chain), default=BEFORE_ALL)
             windows.begin_epoch(first_seq(epoch), newest, reached)
@@ -79,43 +82,107 @@ class WindowState:
                 store.reached_log_ms = max(store.reached_log_ms, reached)
             yield windows
             self._save()
-            chain = [self._shortened(file) for file in self.chain]
-            keys = {store: of.keys for store, of in windows.stores.items() if of.keeps}
-            done = {"epoch": epoch, "chain": chain, "garbage": self.garbage, "keys": keys, "by": uuid4().hex}
-            self.opened = json.dumps(done)
+            self.opened = self._note(epoch)
             note.write(self.opened)
+
+    def _note(self, epoch: int) -> str:
+        """What the note says after an epoch; with a proof if some arrays lie on a disk, so that the next start may take them over."""
+        windows, proof = self.windows, ""
+        chain = [self._shortened(file) for file in self.chain]
+        keys = {store: of.keys for store, of in windows.stores.items() if of.keeps}
+        if self._is_on_disk:
+            proof = proof_of(self.checkpoint, self.chain, windows.settings, windows.ledger)
+        shared.keep(windows.folder, str(self.checkpoint.path) if proof else None)
+        note = {"epoch": epoch, "chain": chain, "garbage": self.garbage, "keys": keys, "proof": proof}
+        return json.dumps(note | {"by": uuid4().hex})
+
+    @property
+    def _is_on_disk(self) -> bool:
+        return any(store.disk_bytes for store in self.windows.stores.values())
+
+    def _begin_undo(self, note: shared.Note) -> None:
+        """Has the stores note what the epoch changes, if some lie on a disk: then a worker that is killed costs no rebuild."""
+        stores, before = self.windows.stores, ""
+        if self._is_on_disk and not self.windows.all_waits and undo.can_be_undone(stores):
+            before = self._note(self.number - 1)
+        if before and json.loads(before)["proof"]:
+            note.write(before)
+            undo.begin_undo(self.windows.folder, before, stores)
+            note.write("")
+        else:
+            undo.end_undo(self.windows.folder, stores)
 
     def _open(self, noted: str) -> None:
         """Restores the stores as they were after the previous epoch: the open ones, those in shared memory, or from the files.
 
         The open ones count only if this worker wrote the note: another one may have created the files of shared memory again.
         """
-        note = json.loads(noted) if noted else {}
         plans = {plan.entry.store: plan for plan in self.windows.ledger.plans}
-        paths = [
-            *(part for store in plans for part in event_and_aggregate_files(self.windows.memory_file(store))),
-            *(self.windows.waits_file(*each) for each in active_absence_rules_by_store(plans.values())),
-        ]
-        right = note.get("epoch") == self.number - 1 and all(map(Path.exists, paths))
-        if right:
-            chain = [StateFile(*file) for file in note["chain"]]
-            self.chain = [
-                file._replace(
-                    key_groups_to_read=tuple(file.key_groups_to_read) or self.key_groups,
-                    newest_times_ms=tuple(file.newest_times_ms),
-                )
-                for file in chain
-            ]
-            self.garbage = note["garbage"]
-        else:
-            for path in self.windows.folder.glob("*.windows"):
-                shared.remove_arrays(path)
-            self.chain, idle = self.files.find(self.number - 1)
-            self.garbage = [[], idle]
-        if right and noted == self.opened:
+        note = json.loads(noted) if noted else {}
+        if self._is_of_previous_epoch(note, plans):
+            self._trust(note)
+            if noted != self.opened:
+                self._open_stores(plans, note["keys"])
             return
+        if self._open_what_was_left(plans):
+            return
+        undo.end_undo(self.windows.folder, self.windows.stores)
+        for path in self.windows.folder.glob("*.windows"):
+            shared.remove_arrays(path)
+        self.chain, idle = self.files.find(self.number - 1)
+        self.garbage = [[], idle]
+        self._open_stores(plans, {})
+        self._rebuild(plans)
+
+    def _is_of_previous_epoch(self, note: dict, plans: dict[int, RoutePlan]) -> bool:
+        """Whether a note is of the arrays that the previous epoch left, and these are there."""
+        windows = self.windows
+        paths = [
+            *(part for store in plans for part in event_and_aggregate_files(windows.memory_file(store))),
+            *(windows.waits_file(*each) for each in active_absence_rules_by_store(plans.values())),
+        ]
+        return note.get("epoch") == self.number - 1 and all(map(Path.exists, paths))
+
+    def _open_what_was_left(self, plans: dict[int, RoutePlan]) -> bool:
+        """Opens arrays of an earlier start of the engine, or of a worker that was killed, if they are provably those of the previous epoch or can be made so."""
+        windows, left = self.windows, ""
+        if not any(windows.folder.glob("*.windows")):
+            left = take_over(windows.folder, self.checkpoint)
+        for noted, must_undo in ((left, False), (undo.note_before_undo(windows.folder), True)):
+            note = json.loads(noted) if noted else {}
+            if not self._is_of_previous_epoch(note, plans):
+                continue
+            self._trust(note)
+            proof = proof_of(self.checkpoint, self.chain, windows.settings, windows.ledger)
+            if not proof or proof != note.get("proof"):
+                continue
+            # of which a disk may have lost a part
+            with suppress(OSError, ValueError, KeyError, TypeError, IndexError):
+                self._open_stores(plans, note["keys"])
+                stores = windows.stores.items()
+                if must_undo and not all(
+                    undo.undo_epoch(windows.folder, number, store) for number, store in stores
+                ):
+                    continue
+                if all(store.is_whole_before(first_seq(self.number)) for _, store in stores):
+                    return True
+        return False
+
+    def _trust(self, note: dict) -> None:
+        """Takes the chain of state files from a note."""
+        chain = [StateFile(*file) for file in note["chain"]]
+        self.chain = [
+            file._replace(
+                key_groups_to_read=tuple(file.key_groups_to_read) or self.key_groups,
+                newest_times_ms=tuple(file.newest_times_ms),
+            )
+            for file in chain
+        ]
+        self.garbage = note["garbage"]
+
+    def _open_stores(self, plans: dict[int, RoutePlan], keys: dict[str, list]) -> None:
+        """Opens the stores of routes with their shared memory; `keys`: the aggregates that it has beside those of the rules."""
         self._merge = None  # an attempt that failed may have left it without some of its rows
-        keys = note["keys"] if right else {}
         self.windows.stores = {
             number: self.windows.open_store(
                 plan, tuple(map(AggregateKey.from_json, keys.get(str(number), ())))
@@ -123,8 +190,6 @@ class WindowState:
             for number, plan in plans.items()
         }
         self.windows.open_waits(plans.values())
-        if not right:
-            self._rebuild(plans)
 
     def _shortened(self, file: StateFile) -> StateFile:
         """A file of the chain, as the note has it: with its key-groups only if they are not all of this task's."""
