@@ -27,6 +27,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import compile_kernels
 from lab.engine.loop.job import Job
 from lab.engine.loop.readahead import ReadAhead
+from lab.engine.windows import shared, undo
 from lab.engine.windows.statefiles import StaleEpoch
 from lab.logs.index import BatchConflict
 from lab.model.enginelogs import READ
@@ -130,3 +131,43 @@ def test_killed_at_any_moment_it_goes_on_and_every_alert_is_there_once(tmp_path,
     counted = [json.loads(line) for line in logs.log("stats").read()]
     assert sum(line.get("records", 0) for line in counted) == number
     assert [line["batch"] for line in counted] == list(range(len(counted)))
+
+
+@pytest.mark.parametrize(
+    "kills", [12, pytest.param(int(os.environ.get("KILLS", "300")), marks=pytest.mark.soak)]
+)
+def test_windows_on_a_disk_outlive_real_kills(tmp_path, monkeypatch, kills):
+    """Large cuts, so that many a kill comes in the middle of the window loop."""
+    compile_kernels()
+    for name in ("shm", "disk"):
+        (tmp_path / name).mkdir()
+    undone, undo_epoch = tmp_path / "undone", undo.undo_epoch
+
+    def counted(*arguments):
+        with undone.open("a") as file:
+            file.write(".")
+        return undo_epoch(*arguments)
+
+    monkeypatch.setattr(shared, "_parents", lambda: (tmp_path / "shm", tmp_path / "disk"))
+    monkeypatch.setattr(shared, "memory_left_bytes", lambda: 0)
+    monkeypatch.setattr(undo, "undo_epoch", counted)
+    rng, logs, checkpoint = random.Random(SEED), FileLogs(tmp_path / "logs"), tmp_path / "checkpoint"
+    logs.create()
+    logs.log("control").append([count_rule(">", 20, "5m")[1]])
+    number = 0
+    for run in range(kills):
+        for _ in range(rng.randrange(4)):
+            ids = range(number, number := number + rng.choice([10, 2000, 4000]))
+            late = (rng.choice([0, 0, 0, 1, 200]) for _ in ids)
+            times = (1000 + n // 20 - behind for n, behind in zip(ids, late))
+            logs.log("events").append([login(n, time, user=n % 997)[1] for n, time in zip(ids, times)])
+        process, before = started(logs, checkpoint, 2 * run), logs.log("stats").end()
+        if number and rng.random() < 0.5:
+            with suppress(AssertionError):  # it may have nothing to do
+                wait_until(lambda before=before: logs.log("stats").end() > before, 1.0, pause_s=0.001)
+        time.sleep(rng.choice([0, 0.01, 0.03, 0.1, 0.3]))
+        kill(process)
+    run_epochs(logs, checkpoint, f"{os.getpid()}-after-{kills}", 0, most=20)
+    assert delivered(logs) == expected(logs)
+    assert undone.exists()
+    shared.remove_private_folder(f"{os.getpid()}-after-{kills}")
