@@ -192,6 +192,10 @@ class World:
             verdict = self._judge(rule_id, self.past.event_in(row), row)
             if verdict.alert and verdict.alert.alert_id == alert_id:
                 return verdict
+        version = alert_id.split(".", 2)[1]
+        if verdict and (verdict.rule is None or str(verdict.rule.version) != version):
+            of = {"version": version[:SHOWN], "id": rule_id, "event": event_id_text(event_id)}
+            raise NotFound(say(NO_VERSION, **of))
         reason = verdict.said if verdict else say("The log has no such event.")
         raise NotFound(say("No alert has the id {id} here. {reason}", id=alert_id, reason=reason))
 
@@ -578,6 +582,10 @@ class World:
 
 NO_EVENT = "The log has no event {event}."
 NOT_IN_MEMORY = "Event {event} is not in memory; `lab why-not` looks in the whole log."
+NO_VERSION = (
+    "The control log has no version {version} of rule {id} that was in force when event {event} came. "
+    "If its topic is compacted, it keeps only the newest version of a rule."
+)
 FILTER = "The filter of rule {id} is false of event {event}: {part}, and the event has {values}."
 WHEN = "`when` is false of event {event}: {part}, and the event has {values}."
 DUPLICATE = "Event {event} is a duplicate: its group had stored an event with this id and time."

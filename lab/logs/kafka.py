@@ -1,7 +1,7 @@
 """Logs in Kafka topics, for tools and tests. The engine reads topics through `lab.engine.records.kafkafeed`.
 
     events        transactions/0  ─────●──●───●●──►      log append time, kept for a week
-    control       control/0       ──●────────●────►      one partition, because the order matters; compacted by rule id
+    control       control/0       ──●────────●────►      one partition, because the order matters; kept for ever
 
 Events are evaluated in the order of log time, then partition, then offset.
 """
@@ -28,7 +28,11 @@ from lab.model.times import DAY_MS
 
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 KEPT = APPEND_TIME | {"cleanup.policy": "delete"}  # retention is set by the cluster's settings
-# an engine that was down for less than this lag still sees every rule change at its place among the events
+KEPT_FOR_EVER = KEPT | {"retention.ms": "-1"}
+CONTROL = dict(
+    KEPT_FOR_EVER
+)  # its order matters, and one that is compacted will do: `_check` knows it by identity
+# a reader that was down for less than this lag still sees every message at its place
 COMPACTED = APPEND_TIME | {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
@@ -168,15 +172,21 @@ class KafkaLog(Log):
             time.sleep(ROOM_S)
 
     def _check(self, partitions: int, config: dict[str, str]) -> None:
-        if config is COMPACTED and partitions > 1:
+        ordered = config is COMPACTED or config is CONTROL
+        if ordered and partitions > 1:
             raise UnusableTopic(
                 f"topic {self.topic}: has several partitions, expected one: rules have one order"
             )
         found = self.topic_config()
-        # a producer of rules without keys (the Flink demo) needs a topic that is not compacted; one that keeps everything will do
-        keeps_all = config is COMPACTED and found.get("retention.ms") == "-1"
         policy, wanted = found.get("cleanup.policy"), config.get("cleanup.policy")
-        if wanted and policy and policy != wanted and not keeps_all:
+        if ordered and policy:
+            fits, wanted = (
+                policy == "compact" or found.get("retention.ms") == "-1",
+                "compact, or retention.ms=-1",
+            )
+        else:
+            fits = not wanted or not policy or policy == wanted
+        if not fits:
             raise UnusableTopic(
                 f"topic {self.topic}: cleanup.policy is {policy}, expected {wanted}; "
                 f"change it (kafka-configs.sh) or name another topic"

@@ -32,8 +32,7 @@ ALL_LOGS = {
         "rules",
         "the control messages",
         "Rules, changes of their state, commands, and changes of lists. Each is answered once on acks.",
-        is_kept=True,
-        is_compacted=True,
+        is_kept=True,  # versions count its messages
     ),
     "alerts": LogKind(
         "send",

@@ -18,8 +18,6 @@ from lab.model.statuslines import parse_ack
 from lab.running.control import ANSWER_S, publish_and_wait_for_answers
 from lab.running.target import Target
 
-COMPACTED = "a control topic keeps the newest message of each rule, so earlier versions may be missing here"
-
 
 @dataclass(frozen=True)
 class RuleVersion:
@@ -87,15 +85,17 @@ def _written(value: object) -> str:
 def print_versions(target: Target, rule_id: int) -> None:
     """Prints the versions of a rule. Raises BadRule if the control log has none."""
     before: Rule | None = None
-    for each in _some_versions(target, rule_id):
+    versions = _some_versions(target, rule_id)
+    for each in versions:
         state = each.rule.state if each.rule else "DELETE"
         said = f"  v{each.version:<3} {utc_text(each.log_time)} UTC  {state:7} {each.author or '–'}"
         print(escape_control_characters(said + (f": {each.reason}" if each.reason else "")))
         for sentence in what_changed(before, each.rule):
             print(escape_control_characters(f"       {sentence}"))
         before = each.rule
-    if not target.logs.on_this_machine:
-        print(COMPACTED)
+    if missing := max(each.version for each in versions) - len(versions):
+        some = f"{missing:,} earlier versions are" if missing > 1 else "1 earlier version is"
+        print(f"{some} not in the control log: a compacted topic keeps the newest of each rule")
 
 
 def roll_back(

@@ -80,6 +80,16 @@ def test_a_line_of_the_alerts_log_is_an_alert_too_and_json_has_everything(files,
     assert ALERT.split(".")[-1] and "holds at event 3" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("rule", ["1.2", "7.1"])
+def test_why_says_that_the_control_log_lacks_the_version_of_an_alert(files, capsys, rule):
+    """As after compaction of its topic: the alert is real, and the rule was in force."""
+    assert main(["why", ALERT.replace("1.1", rule, 1), *files]) != 0
+    rule_id, version = rule.split(".")
+    said = capsys.readouterr().err
+    assert f"has no version {version} of rule {rule_id} that was in force when event 3 came" in said
+    assert "compacted" in said and "No alert has" not in said
+
+
 @pytest.mark.parametrize(
     "event, rule, outcome, said",
     [

@@ -399,6 +399,17 @@ def test_acknowledgements_and_rules_do_not_expire_and_alerts_do(kafka):
     assert kept == {"acks": "-1", "control": "-1", "alerts": str(7 * DAY_MS)}
 
 
+def test_a_control_topic_keeps_every_message_and_one_that_is_compacted_will_do(kafka):
+    """So versions, and with them the ids of alerts, are the same for an engine with a new checkpoint."""
+    assert topics(kafka.address, "whole").log("control").topic_config()["cleanup.policy"] == "delete"
+    KafkaLog(kafka.address, "control-compacted").create(config=COMPACTED)
+    logs = topics(kafka.address, "compacted")
+    assert logs.control_to_write().topic_config()["cleanup.policy"] == "compact"
+    KafkaLog(kafka.address, "control-forgets").create()
+    with pytest.raises(UnusableTopic, match="is delete, expected compact, or retention.ms=-1"):
+        topics(kafka.address, "forgets")
+
+
 def test_an_events_topic_of_others_may_be_compacted(kafka):
     logs = topics(kafka.address, "theirs")
     compacted = KafkaLogs(kafka.address, {**logs.topics, "events": "compacted-theirs"})

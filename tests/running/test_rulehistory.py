@@ -1,6 +1,7 @@
 """Who changed a rule, when, why and how, as the control log tells; and the way back to an earlier version."""
 
 import json
+from contextlib import closing
 
 import pytest
 
@@ -76,3 +77,21 @@ def test_an_answer_that_no_engine_wrote_numbers_no_version(logs, capsys, more):
 def test_an_author_is_a_short_text(wrong):
     with pytest.raises(BadRule, match="author"):
         parse_message(json.dumps({"ruleId": 1, "ruleState": "PAUSE", "author": wrong}), PAYMENTS)
+
+
+def test_history_says_how_many_versions_a_compacted_topic_has_lost(logs, tmp_path, capsys):
+    for limit in (1, 2, 3):
+        assert rules(logs, "add", RULE.replace("0.123456789012", str(limit))) == OK
+    ReferenceEngine(logs, Settings(PAYMENTS), 0).step()
+    capsys.readouterr()
+    assert rules(logs, "history", "1") == OK
+    assert "not in the control log" not in capsys.readouterr().out
+    answered = {"status": "accepted", "ruleId": 1, "version": 3, "ruleState": "ACTIVE", "logTime": 0}
+    left = FileLogs(tmp_path / "compacted")
+    left.create()
+    left.log("control").append(logs.log("control").read()[-1:])
+    with closing(left.log("control").tail()) as tail:
+        place = tail.records()[0].place
+    left.log("acks").append([json.dumps(answered | {"place": place})])
+    assert rules(left, "history", "1") == OK
+    assert "2 earlier versions are not in the control log" in capsys.readouterr().out

@@ -141,10 +141,16 @@ class KafkaLogs(Logs):
 
     def create_log(self, name: str) -> None:
         """Creates the topic of a log, with one partition, unless it exists. Raises NoBroker, UnusableTopic."""
-        from lab.logs.kafka import COMPACTED, KEPT
+        from lab.logs.kafka import COMPACTED, CONTROL, KEPT, KEPT_FOR_EVER
 
-        config = KEPT | {"retention.ms": "-1"} if ALL_LOGS[name].is_kept else KEPT
-        self.log(name).create(1, COMPACTED if ALL_LOGS[name].is_compacted else config)
+        kind = ALL_LOGS[name]
+        if name == "control":
+            config = CONTROL
+        elif kind.is_compacted:
+            config = COMPACTED
+        else:
+            config = KEPT_FOR_EVER if kind.is_kept else KEPT
+        self.log(name).create(1, config)
 
     def create_for_commands(self) -> None:
         """Does nothing: a topic may be mistyped."""
@@ -157,10 +163,10 @@ class KafkaLogs(Logs):
 
     def control_to_write(self) -> "KafkaLog":
         """The control topic, to write to. Raises as `existing` does."""
-        from lab.logs.kafka import COMPACTED
+        from lab.logs.kafka import CONTROL
 
         log = self.log("control")
-        log.existing_partitions("lab run", COMPACTED)
+        log.existing_partitions("lab run", CONTROL)
         return log
 
     def feed(self, name: str) -> "KafkaFeed":
