@@ -3,7 +3,9 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from lab.cli.options import (
     target_from_options,
 )
 from lab.desk.compare import MOST_TELLING
+from lab.desk.labels import check_fields, labels_condition, labels_of_file
 from lab.desk.proof import findings, sealed
 from lab.desk.suggest import MOST, SECONDS
 from lab.desk.verdict import Verdict
@@ -29,6 +32,7 @@ from lab.logs.config import load_config
 from lab.model.alerts import Alert
 from lab.model.formatting import escape_control_characters
 from lab.model.language import say
+from lab.model.schema import Schema
 from lab.past.replay import read_rules_argument
 from lab.running.outputfile import check_output, write_output, write_parquet
 from lab.running.say import compile_window_loop
@@ -235,6 +239,12 @@ def world_of_options(options: argparse.Namespace) -> World:
     return _world_of_file(options, Path(options.rules))
 
 
+def schema_of_options(options: argparse.Namespace) -> Schema:
+    """The schema of the finished events that the options name."""
+    options.schema = options.schema or schema_of_events(options.file, options.config)
+    return settings_from_options(options).schema
+
+
 def _world_of_file(options: argparse.Namespace, rules: object) -> World:
     options.schema = options.schema or schema_of_events(options.file, options.config)
     settings = settings_from_options(options)
@@ -311,6 +321,7 @@ ones, and each only if it also finds labelled events of the held-out half more o
 
 def _suggest(options: argparse.Namespace) -> None:
     compile_window_loop(lambda text: print(text, file=sys.stderr))
+    labels = labels_of_options(options, schema_of_options(options))
     world = _world_of_file(options, ())
 
     def progress(tried: int, most: int) -> None:
@@ -318,7 +329,9 @@ def _suggest(options: argparse.Namespace) -> None:
             print(f"{tried} sentences tried, at most {most}", file=sys.stderr)
 
     bounds = {"most": options.most, "seconds": options.seconds, "progress": progress}
-    print(world.suggest(**_labels(options, world), **bounds).text())
+    with _warnings_as_lines():
+        found = world.suggest(**labels, **bounds)
+    print(found.text())
 
 
 def _add_features(commands: Subparsers) -> None:
@@ -419,17 +432,31 @@ def _diff(options: argparse.Namespace) -> None:
     print(_world_of_file(options, old).compare(new, options.top).text())
 
 
-def print_scores(options: argparse.Namespace, rules: Sequence[str]) -> None:
-    """The scores of rules on the labels of `lab rules backtest`."""
+def print_scores(options: argparse.Namespace, rules: Sequence[str], labels: Mapping[str, Any]) -> None:
+    """The scores of rules on the labels of `lab rules backtest`, as `labels_of_options` gives them."""
     options.file = options.events
     world = _world_of_file(options, rules)
-    print(world.scores(**_labels(options, world)).text())
+    with _warnings_as_lines():
+        print(world.scores(**labels).text())
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """What labels make doubtful is a line for people, in place of a place in the code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for each in caught:
+        print(f"lab: warning: {escape_control_characters(str(each.message))}", file=sys.stderr)
 
 
 def add_labels_options(command: argparse.ArgumentParser, required: bool = False) -> None:
-    """Adds what says which events should alert; `_labels` reads it."""
-    help = "which events should alert: the name of a field, or a file of ids, or with a column of ids and one of labels"
-    command.add_argument("--labels", required=required, metavar="FILE|FIELD", help=help)
+    """Adds what says which events should alert; `labels_of_options` reads it."""
+    help = (
+        "which events should alert: the name of a field, a condition such as 'kind = \"stolen\"', or a file of ids, or with a column of "
+        "ids and one of labels"
+    )
+    command.add_argument("--labels", required=required, metavar="FILE|FIELD|CONDITION", help=help)
     command.add_argument(
         "--amount", metavar="FIELD", help="also sum this field over the events that are found"
     )
@@ -442,22 +469,27 @@ def add_labels_options(command: argparse.ArgumentParser, required: bool = False)
     )
 
 
-def _labels(options: argparse.Namespace, world: World) -> dict[str, Any]:
-    """The arguments of `World.scores`."""
-    names = world.schema.names
-    if options.labels not in names and not Path(options.labels).exists():
-        raise Usage(f"--labels {options.labels}: no such file, and no field: {', '.join(names)}")
-    labels = options.labels if options.labels in names else Path(options.labels)
+def labels_of_options(options: argparse.Namespace, schema: Schema) -> dict[str, Any]:
+    """The arguments of `World.scores`; what is wrong with them is found before any event is read."""
+    labels: Any = options.labels
+    if labels not in schema.names and Path(labels).exists():
+        labels = labels_of_file(Path(labels), schema)
+    elif labels not in schema.names:
+        try:
+            labels_condition(labels, schema)
+        except ValueError as error:
+            raise Usage(f"--labels {labels}: no such file, and {error}") from None
+    check_fields(schema, options.amount, options.held_out_by, options.case)
     return {"labels": labels, "amount": options.amount, "by": options.held_out_by, "case": options.case}
 
 
 def _tune(options: argparse.Namespace) -> None:
     if options.html:
         check_output(options.html, Path(options.file), Path(options.labels))
+    labels = labels_of_options(options, schema_of_options(options))
     world = _world_of_file(options, ())
-    tuning = world.tune(
-        read_rules_argument(options.rule), windows_ms=options.windows, **_labels(options, world)
-    )
+    with _warnings_as_lines():
+        tuning = world.tune(read_rules_argument(options.rule), windows_ms=options.windows, **labels)
     print(tuning.text())
     if options.html:
         write_output(options.html, [PAGE.format(tuning._repr_html_())])

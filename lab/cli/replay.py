@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.cli.desk import EVENTS, print_scores
+from lab.cli.desk import EVENTS, labels_of_options, print_scores
 from lab.cli.options import (
     RULES_FORMAT,
     Subparsers,
@@ -110,6 +110,7 @@ def backtest(options: argparse.Namespace) -> None:
 
     rules = read_rules_argument(options.rule)
     with _schema_of_options(options):
+        labels = labels_of_options(options, settings_from_options(options).schema) if options.labels else None
         print_backtest(
             options.events,
             rules,
@@ -118,5 +119,5 @@ def backtest(options: argparse.Namespace) -> None:
             config_file=options.config,
             top=options.top,
         )
-        if options.labels:
-            print_scores(options, rules)
+        if labels:
+            print_scores(options, rules, labels)

@@ -1,25 +1,114 @@
 """Labels of one's own: which events should alert, in two halves, and how well alerts find them.
 
-a column, a file, ids, verdicts ──► read_labels ──► Labelled ──► halves: one to choose by, one held out ──► Score
+a column, a condition, a file, ids, verdicts ──► Labels ──► Labelled ──► halves: one to choose by, one held out ──► Score
 """
 
 import json
+import re
+import warnings
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from lab.model.alerts import event_id_text, utc_text
+from lab.model.conditions import BadConditions
+from lab.model.formatting import plain_text, shorten
 from lab.model.keygroups import key_group_of
 from lab.model.language import say
 from lab.model.schema import Schema
+from lab.model.when import When, condition_fields, is_true, list_names
+from lab.model.whenreader import parse_when
 from lab.sources.sources import Source
 
 MAX_FILE_BYTES = 1 << 28
-NO = ("", "0", "false", "no", "null", "none", "wrong")  # labels of events that should not alert
+# labels of events that should not alert; so are numbers that are zero, signs alone and the empty text
+NO = (
+    *(
+        "no",
+        "n",
+        "false",
+        "f",
+        "null",
+        "none",
+        "nan",
+        "n/a",
+        "na",
+        "wrong",
+        "legit",
+        "legitimate",
+        "genuine",
+        "ok",
+        "good",
+    ),
+    *("clean", "normal", "negative", "nein", "non", "아니오", "아니요", "정상", "否", "正常"),
+)
+ALERT_ID = re.compile(r"[0-9]+\.[0-9]+\.(.*)\.[0-9]+\.[^.]*", re.DOTALL)  # and the event's id in it
+YES = ("yes", "y", "true", "t", "1")  # in place of a case: each of these events is its own
 NAMES = ("label", "verdict")  # of the column of labels, if there are several that might be
+FEW_CASES = 10  # in a half: fewer are too few
+SHOWN_VALUES, SHOWN_CHARACTERS = 3, 20  # of labels
+
+
+class LabelWarning(UserWarning):
+    """Labels that probably do not mean what was intended, or of which some are left out."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labelled events by the texts of their ids, each with its case, and those that should not alert; None: all others.
+
+    `values`: what the label of each event is, in words, where a column says it.
+    """
+
+    cases: Mapping[str, Any]
+    others: frozenset[str] | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def of_events(self, known: Iterable[str]) -> "Labels":
+        """Those of some events only."""
+        ids = set(known)
+        return Labels(
+            {at: case for at, case in self.cases.items() if at in ids},
+            None if self.others is None else self.others & ids,
+            {at: value for at, value in self.values.items() if at in ids},
+        )
+
+    def sentences(self, events: int) -> list[str]:
+        """How many of the events are labelled, with which values."""
+        said = {"count": f"{len(self.cases):,}", "all": f"{events:,}"}
+        yes = _values_text(value for at, value in self.values.items() if at in self.cases)
+        no = _values_text(value for at, value in self.values.items() if at not in self.cases)
+        if no:
+            lines = [
+                say("Labelled: {count} of {all} events ({yes}; no: {no}).", **said, yes=yes or "–", no=no)
+            ]
+        elif yes:
+            lines = [say("Labelled: {count} of {all} events ({yes}).", **said, yes=yes)]
+        else:
+            lines = [say("Labelled: {count} of {all} events.", **said)]
+        if self.others is not None and (rest := events - len(self.cases) - len(self.others)):
+            lines.append(say("Events without a label, which count nowhere: {count}.", count=f"{rest:,}"))
+        return lines
+
+
+def _values_text(values: Iterable[str]) -> str:
+    """The most frequent values with how often they come."""
+    counts = Counter(values)
+    shown = [f"{value} {count:,}" for value, count in counts.most_common(SHOWN_VALUES)]
+    return ", ".join(shown + ["…"] * (len(counts) > SHOWN_VALUES))
+
+
+def _value_text(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+    return shorten(plain_text(value).strip(), SHOWN_CHARACTERS) or '""'
 
 
 @dataclass(frozen=True)
@@ -130,27 +219,30 @@ def labelled_halves(
     amount: str | None = None,
     by: str | None = None,
     case: str | None = None,
-) -> tuple[Labelled, Labelled, str]:
-    """The half of the events to choose by, the held-out half, and a sentence that says which is which.
+    dead_letters: Callable[[set[str]], int] = lambda ids: 0,
+) -> tuple[Labelled, Labelled, tuple[str, ...]]:
+    """The half of the events to choose by, the held-out half, and sentences: what is labelled, and which half is which.
 
     `given`: labels, see `read_labels`. `amount`: a field whose sum counts, too. `by`: the held-out half is that of a hash of this
     field, such as an account, which is then in one half only; None: the later half by time. `case`: labelled events with one value of this
-    field are one case. Raises ValueError.
+    field are one case. `dead_letters`: how many of some ids are of dead letters. Labels of no event are left out with a LabelWarning.
+    Raises ValueError, also if no label is of an event.
     """
-    for name in filter(None, (amount, by, case)):
-        if name not in schema.names:
-            raise ValueError(f"there is no field {name}, expected one of {', '.join(schema.names)}")
-    if amount and not (schema.field(amount).is_decimal or schema.field(amount).type == "long"):
-        raise ValueError(f"{amount} is no number, expected the name of a field with amounts")
-    cases, others = read_labels(given, events, schema)
-    if unknown := [at for at in (*cases, *(others or ())) if at not in events]:
-        named = len(cases) + len(others or ())
-        raise ValueError(f"labels: {len(unknown):,} of {named:,} are of no event, such as {unknown[0]!r}")
+    check_fields(schema, amount, by, case)
+    labels = _of_known_events(read_labels(given, events, schema), events, dead_letters)
+    if 2 * len(labels.cases) > len(events):
+        warnings.warn(
+            f"labels: {len(labels.cases):,} of {len(events):,} events are labelled, more than half: do all of these values mean that "
+            "the event should alert?",
+            LabelWarning,
+            stacklevel=4,
+        )
+    cases = dict(labels.cases)
     if case:
         cases = {at: at if events[at][case] is None else (case, events[at][case]) for at in cases}
     times = {at: event[schema.time_field] for at, event in events.items()}
     amounts = {at: Decimal(event[amount] or 0) for at, event in events.items()} if amount else {}
-    whole = Labelled(cases, others, times, amounts)
+    whole = Labelled(cases, labels.others, times, amounts)
     if by:
         held_out = {at for at, event in events.items() if event[by] is not None and _is_odd(event[by])}
         names = say("half to choose by"), say("held-out half")
@@ -160,92 +252,164 @@ def labelled_halves(
         held_out = {at for at, time in times.items() if time >= middle}
         names = say("earlier half"), say("held-out half")
         said = say("Held out: the later half of the events, from {time} on.", time=utc_text(middle))
-    return whole.part(times.keys() - held_out, names[0]), whole.part(held_out, names[1]), said
+    halves = whole.part(times.keys() - held_out, names[0]), whole.part(held_out, names[1])
+    return *halves, (*labels.sentences(len(events)), *_few_cases(*halves), said)
+
+
+def _few_cases(first: Labelled, held_out: Labelled) -> list[str]:
+    """A sentence if a half has too few cases to tell rules apart."""
+    some, other = (len(set(half.cases.values())) for half in (first, held_out))
+    if min(some, other) >= FEW_CASES or not some + other:
+        return []
+    of = {"some": f"{some:,}", "other": f"{other:,}", "few": FEW_CASES}
+    return [say("Cases to choose by: {some}, held out: {other}. Fewer than {few} say little.", **of)]
+
+
+def check_fields(schema: Schema, amount: str | None, by: str | None, case: str | None) -> None:
+    """Raises ValueError if one of the fields that count beside labels is not there, or the amount is no number."""
+    for name in filter(None, (amount, by, case)):
+        if name not in schema.names:
+            raise ValueError(f"there is no field {name}, expected one of {', '.join(schema.names)}")
+    if amount and not (schema.field(amount).is_decimal or schema.field(amount).type == "long"):
+        raise ValueError(f"{amount} is no number, expected the name of a field with amounts")
+
+
+def _of_known_events(
+    labels: Labels, events: Mapping[str, Any], dead_letters: Callable[[set[str]], int]
+) -> Labels:
+    """The labels of events that are there; a LabelWarning names the others. Raises ValueError if all are others."""
+    named = (*labels.cases, *(labels.others or ()))
+    unknown = dict.fromkeys(at for at in named if at not in events)
+    if not unknown:
+        return labels
+    said = f"labels: {len(unknown):,} of {len(named):,} are of no event, such as {next(iter(unknown))!r}"
+    if len(unknown) == len(named):
+        raise ValueError(said)
+    dead = dead_letters({*unknown})
+    among = f"; dead letters among them: {dead:,}" if dead else ""
+    warnings.warn(f"{said}{among}. They are left out", LabelWarning, stacklevel=5)
+    return labels.of_events(events)
 
 
 def _is_odd(value: Any) -> bool:
     return key_group_of((value,), 2) == 1
 
 
-def read_labels(
-    given: Any, events: Mapping[str, Mapping[str, Any]], schema: Schema
-) -> tuple[dict[str, Any], frozenset[str] | None]:
-    """The labelled events by the texts of their ids, each with its case, and those that should not alert; None: all others.
+def read_labels(given: Any, events: Mapping[str, Mapping[str, Any]], schema: Schema) -> Labels:
+    """The labels of events, by what somebody gives.
 
-    `given`: the name of a field, whose value says yes or no; ids; {id: case}; (id, yes or no) pairs; or a `Path` to a file: ids,
-    one on each line, or CSV, JSON or Parquet with a column of ids, or of alerts' ids, one of labels, and perhaps `case`.
+    `given`: the name of a field, whose value says yes or no; a condition in words, such as `kind = "stolen"`; ids; {id: case}, where
+    a case may also say no; (id, yes or no) pairs; the `Path` of a file, see `labels_of_file`; or Labels.
     Where a file or pairs say no of some events, what they do not name counts nowhere. Raises ValueError, OSError.
     """
-    if isinstance(given, str):
-        if given not in schema.names:
-            names = ", ".join(schema.names)
-            raise ValueError(f"labels: there is no field {given}, expected one of {names}, a Path, or ids")
-        return {at: (given, at) for at, event in events.items() if says_yes(event[given])}, None
-    if isinstance(given, Path):
-        return _of_file(given, schema)
-    cases, no = dict[str, Any](), set[str]()
+    match given:
+        case Labels():
+            return given
+        case str() if given in schema.names:
+            values = {at: event[given] for at, event in events.items()}
+            yes = {at: (given, at) for at, value in values.items() if says_yes(value)}
+            return Labels(yes, None, {at: _value_text(value) for at, value in values.items()})
+        case str():
+            when = labels_condition(given, schema)
+            return Labels({at: at for at, event in events.items() if is_true(when, event)})
+        case Path():
+            return labels_of_file(given, schema)
+    cases, no, values = dict[str, Any](), set[str](), dict[str, str]()
     pairs = given.items() if isinstance(given, Mapping) else ((each, None) for each in given)
     for of, case in pairs:
         if isinstance(of, tuple) and len(of) == 2 and isinstance(of[1], bool):
-            of, case = of[0], None if of[1] else False
+            of, case = of
         at = event_id_text(of)
-        if case is False:
+        word = case.strip().lower() if isinstance(case, str) else case
+        if isinstance(case, bool) or word in YES or isinstance(case, str) and not says_yes(case):
+            values[at] = _value_text(case)
+        if case is False or isinstance(case, str) and not says_yes(case):
             no.add(at)
         else:
-            cases[at] = at if case is None or case is True else case
-    return cases, frozenset(no) or None
+            cases[at] = at if case is None or case is True or word in YES else case
+    return Labels(cases, frozenset(no) or None, values)
+
+
+def labels_condition(text: str, schema: Schema) -> When:
+    """The condition whose events are labelled. Raises ValueError."""
+    try:
+        when = parse_when(text, schema)
+    except BadConditions as error:
+        names = ", ".join(schema.names)
+        raise ValueError(
+            f"labels: there is no field {text}, expected one of {names}, a Path, ids, or a condition ({error})"
+        ) from None
+    if list_names(when):
+        raise ValueError("labels: a condition with a named list, expected one with values")
+    return when
+
+
+def labels_fields(given: Any, schema: Schema) -> tuple[str, ...]:
+    """The fields that say which events are labelled: they give the answer away."""
+    if not isinstance(given, str):
+        return ()
+    return (given,) if given in schema.names else condition_fields(labels_condition(given, schema))
 
 
 def says_yes(value: Any) -> bool:
     """Whether the value of a label means that its event should alert.
 
-    >>> [says_yes(value) for value in (1, "true", "stolen", 0, "No", None, "")]
-    [True, True, True, False, False, False, False]
+    >>> [says_yes(value) for value in (1, "true", "stolen", 0, "No", None, "", "N", "-")]
+    [True, True, True, False, False, False, False, False, False]
     """
-    return str(value).strip().lower() not in NO
+    text = str(value).strip().lower()
+    return text not in NO and bool(text.strip("+-0.,"))
 
 
-def _of_file(path: Path, schema: Schema) -> tuple[dict[str, Any], frozenset[str] | None]:
-    """The labels of a file."""
+def labels_of_file(path: Path, schema: Schema) -> Labels:
+    """The labels of a file: ids, one on each line; or CSV, JSON or Parquet with a column of ids, or of alerts' ids, one of labels, and
+    perhaps `case`. The ids' columns may be named as in the events' source. Raises ValueError, OSError."""
     if path.stat().st_size > MAX_FILE_BYTES:
         raise ValueError(f"{path}: more than {MAX_FILE_BYTES >> 20} MiB, expected labels of events")
     with path.open("rb") as file:
         head = file.read(1 << 16)
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0].strip()
     is_table = first[:1] in (b"{", b"[") or first[:4] == b"PAR1" or head[:2] == b"\x1f\x8b"
+    in_source = tuple(schema.field(name).record_path[-1] for name in schema.id_fields)
     if not is_table and not any(sign in first for sign in b",;\t|"):
         ids = list(filter(None, map(str.strip, path.read_text(encoding="utf-8-sig").splitlines())))
-        begins = 1 if ids and ids[0] in ("id", "eventId", schema.id_fields[0]) else 0
-        return {at: at for at in ids[begins:]}, None
+        begins = 1 if ids and ids[0] in ("id", "eventId", schema.id_fields[0], in_source[0]) else 0
+        return Labels({at: at for at in ids[begins:]})
     rows = [json.loads(line, parse_float=Decimal) for line in Source(path) if line.strip()]
     if any(not isinstance(row, dict) for row in rows):
         raise ValueError(f"{path}: expected an object on each line")
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    ids_in = next(
-        (names for names in (schema.id_fields, ("eventId",), ("id",)) if {*names} <= {*columns}), ()
-    )
+    names_of_ids = (schema.id_fields, in_source, ("eventId",), ("id",))
+    ids_in = next((names for names in names_of_ids if {*names} <= {*columns}), ())
     if not ids_in and "alertId" not in columns:
-        names = ", ".join(dict.fromkeys((*schema.id_fields, "eventId", "alertId")))
+        names = ", ".join(dict.fromkeys((*schema.id_fields, *in_source, "eventId", "alertId")))
         raise ValueError(f"{path}: has the columns {', '.join(columns)}, expected one of ids: {names}")
-    rest = [name for name in columns if name not in (*ids_in, "alertId", "case")]
-    label = next((name for name in NAMES if name in rest), rest[0] if len(rest) == 1 else "")
-    if rest and not label:
-        raise ValueError(f"{path}: which of {', '.join(rest)} is the label? Name its column label")
-    cases, no = dict[str, Any](), set[str]()
+    by_lower = {name.lower(): name for name in columns if name not in (*ids_in, "alertId")}
+    case = by_lower.pop("case", "")
+    label = next((by_lower[name] for name in NAMES if name in by_lower), "")
+    if by_lower and not label:
+        if len(by_lower) > 1:
+            raise ValueError(
+                f"{path}: which of {', '.join(by_lower.values())} is the label? Name its column label"
+            )
+        (label,) = by_lower.values()
+    cases, no, values = dict[str, Any](), set[str](), dict[str, str]()
     for row in rows:
         at = _id_in(row, ids_in, schema)
+        if label:
+            values[at] = _value_text(row.get(label))
         if label and not says_yes(row.get(label)):
             no.add(at)
         else:
-            cases[at] = at if row.get("case") is None else row["case"]
-    return cases, frozenset(no - cases.keys()) or None
+            cases[at] = at if row.get(case) is None else row[case]
+    return Labels(cases, frozenset(no - cases.keys()) or None, values)
 
 
 def _id_in(row: Mapping[str, Any], ids_in: Iterable[str], schema: Schema) -> str:
     """The text of the id of a row's event."""
     if not ids_in:
-        return str(row["alertId"]).split(".", 2)[2].rsplit(".", 2)[0]
-    id, *more = (row[name] for name in ids_in)
+        return ALERT_ID.sub(r"\1", str(row.get("alertId")))
+    id, *more = (row.get(name, "") for name in ids_in)
     if not more:
         return event_id_text(tuple(id) if isinstance(id, list) else id)
     whole = zip((id, *more), (schema.field(name).type == "long" for name in schema.id_fields))

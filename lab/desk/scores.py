@@ -16,7 +16,7 @@ EXAMPLES = 10  # of events that were missed, and of those that alerted wrongly
 
 @dataclass(frozen=True)
 class Scores(TableOfResults):
-    """The score of each rule and of all together ("all"), in the earlier half of the events and in the held-out one, see `said`.
+    """The score of each rule and of all together ("all"), in the earlier half of the events and in the held-out one; `said`: what is labelled, and which half is which.
 
     `alone`: in each half, how many labelled events only this rule finds: what is lost without it.
     `missed`, `wrong`: examples of events that should have alerted, and of those that should not.
@@ -27,7 +27,7 @@ class Scores(TableOfResults):
     alone: tuple[Mapping[int | str, int], Mapping[int | str, int]] = ({}, {})
     missed: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
-    said: str = ""
+    said: tuple[str, ...] = ()
     names: tuple[str, str] = ("", "")
 
     def table(self) -> tuple[list[str], list[list[str]]]:
@@ -46,11 +46,11 @@ class Scores(TableOfResults):
 
     def sentences(self) -> list[str]:
         """Which half is held out; examples."""
-        return [self.said, *examples_text(self.missed, self.wrong)]
+        return [*self.said, *examples_text(self.missed, self.wrong)]
 
 
 def scores_of(
-    alerts: Iterable[Alert], rule_ids: Sequence[int], halves: tuple[Labelled, Labelled], said: str
+    alerts: Iterable[Alert], rule_ids: Sequence[int], halves: tuple[Labelled, Labelled], said: tuple[str, ...]
 ) -> Scores:
     """The scores of rules, by their alerts."""
     alerted: dict[int | str, dict[str, int]] = {rule_id: {} for rule_id in rule_ids}

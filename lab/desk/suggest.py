@@ -44,7 +44,7 @@ class Suggested(TableOfResults):
     unsure: tuple[str, ...]
     tried: int
     names: tuple[str, str]
-    said: str
+    said: tuple[str, ...]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows, two for each sentence."""
@@ -61,7 +61,7 @@ class Suggested(TableOfResults):
 
     def sentences(self) -> list[str]:
         """Which half is held out, how many sentences were tried, which events to label next."""
-        said = [self.said, say("Sentences that were tried: {count}.", count=f"{self.tried:,}")]
+        said = [*self.said, say("Sentences that were tried: {count}.", count=f"{self.tried:,}")]
         if not self.rules:
             return [
                 *said,
@@ -94,7 +94,7 @@ def chance(tuned: Tuned, held_out: Labelled) -> float:
 
 def suggest(
     past: Past,
-    halves: tuple[Labelled, Labelled, str],
+    halves: tuple[Labelled, Labelled, tuple[str, ...]],
     without: Sequence[str] = (),
     most: int = MOST,
     seconds: float = SECONDS,

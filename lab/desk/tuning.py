@@ -118,11 +118,11 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Tuning(TableOfResults):
-    """What a rule finds with every limit, in several windows. `said`: which half is held out."""
+    """What a rule finds with every limit, in several windows. `said`: what is labelled, and which half is held out."""
 
     rules: tuple[Rule, ...]  # one for each window
     halves: tuple[tuple[Sweep, Sweep], ...]  # of each rule
-    said: str
+    said: tuple[str, ...]
 
     def at(self, limit: Decimal | int | str, window: int = 0) -> Tuned:
         """What the rule finds at a limit, in the window of that number."""
@@ -194,9 +194,9 @@ class Tuning(TableOfResults):
     def sentences(self) -> list[str]:
         """Which half is held out, the best rule, examples."""
         if self.best is None:
-            return [self.said, say("No limit finds a labelled event.")]
+            return [*self.said, say("No limit finds a labelled event.")]
         said = say("The best of these by F1: {rule}", rule=self.best.rule.describe())
-        return [self.said, said, *examples_text(*self.examples())]
+        return [*self.said, said, *examples_text(*self.examples())]
 
     def picture(self) -> str:
         """Recall to the right and precision upwards, a point for each limit, a colour for each window; the edge is a line."""
@@ -241,7 +241,12 @@ def pareto(scores: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def tune(
-    past: Past, rule: Rule, windows_ms: Sequence[int], first: Labelled, held_out: Labelled, said: str
+    past: Past,
+    rule: Rule,
+    windows_ms: Sequence[int],
+    first: Labelled,
+    held_out: Labelled,
+    said: tuple[str, ...],
 ) -> Tuning:
     """What a rule finds in two halves of past events with every limit, in several windows; its own if there are none."""
     if reason := _why_not(past, rule, windows_ms):

@@ -4,6 +4,7 @@ events, rules ──► World ──► why(alert), why_not(event, rule), would(
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from lab.desk.explain import (
     wait_changes,
     window_events,
 )
-from lab.desk.labels import Labelled, labelled_halves
+from lab.desk.labels import Labelled, labelled_halves, labels_fields
 from lab.desk.logorder import engine_settings, ordered_records
 from lab.desk.scores import Scores, scores_of
 from lab.desk.suggest import MOST, SECONDS, Progress, Suggested, suggest
@@ -304,8 +305,8 @@ class World:
     ) -> Scores:
         """How well each rule, and all together, find labelled events, in the half to choose rules by and in the held-out half.
 
-        `labels`: the name of a field that says which events are meant; ids; {id: case}, where several events are one case; (id, yes
-        or no) pairs; or the `Path` of a file (`lab.desk.labels.read_labels`). `amount`: a field whose sum over the events that are
+        `labels`: the name of a field that says which events are meant; a condition, such as `kind = "stolen"`; ids; {id: case}, where
+        several events are one case; (id, yes or no) pairs; or the `Path` of a file (`lab.desk.labels.read_labels`). `amount`: a field whose sum over the events that are
         found counts, too. `by`: the held-out half is that of a hash of this field; None: the later half by time. `case`: labelled
         events with one value of this field are one case.
         """
@@ -313,9 +314,23 @@ class World:
         rule_ids = [rule.rule_id for rule in self.history.book.sorted()]
         return scores_of(self.alerts, rule_ids, (first, held_out), said)
 
-    def _halves(self, labels: Any, *how: str | None) -> tuple[Labelled, Labelled, str]:
+    def _halves(
+        self, labels: Any, amount: str | None, by: str | None, case: str | None
+    ) -> tuple[Labelled, Labelled, tuple[str, ...]]:
         events = {event_id_text(self.schema.id_of(event)): event for event in self.past.all_events()}
-        return labelled_halves(labels, events, self.schema, *how)
+        return labelled_halves(labels, events, self.schema, amount, by, case, self._count_dead_letters)
+
+    def _count_dead_letters(self, ids: set[str]) -> int:
+        """How many of the ids are of dead letters: a record that cannot be read, and has the id between signs that are no letters."""
+        found = set[str]()
+        for _, line, _ in self._lines():
+            words = ids.intersection(re.findall(r"[\w-]+", line.decode(errors="replace")))
+            if words - found:
+                try:
+                    self.schema.events(line)
+                except BadRecord:
+                    found |= words
+        return len(found)
 
     def tune(
         self,
@@ -348,7 +363,7 @@ class World:
         At most `most` sentences are tried, and none after so many seconds; `progress(tried, most)` is called after each. Other
         arguments as of `scores`. Raises ValueError for events that can be taken back.
         """
-        without = [labels] if isinstance(labels, str) else []
+        without = labels_fields(labels, self.schema)
         halves = self._halves(labels, amount, by, case)
         return suggest(self.past, halves, without, most, seconds, progress)
 

@@ -32,6 +32,7 @@ from lab.model.deadletters import line_batches as batches_of
 from lab.model.formatting import html_table
 from lab.model.jsontext import LongLine
 from lab.model.language import say, translated
+from lab.model.listmessages import is_list_sentence
 from lab.model.messages import SENTENCE
 from lab.model.reference import Reference
 from lab.model.routestats import COUNTS, RouteTallies
@@ -200,7 +201,8 @@ def read_rules_argument(text: str) -> list[str]:
         is_file = False
     # a sentence without its id has a bracket and then a word; the parser says that the id is missing
     is_rule = text.lstrip()[:1] in ("{", "(") or "," in text or ") " in text or SENTENCE.match(text)
-    return [text] if is_rule and not is_file else read_rules(path)
+    is_about_list = is_list_sentence(text) and len(text.split()) > 1  # "add.txt" is a file's name
+    return [text] if (is_rule or is_about_list) and not is_file else read_rules(path)
 
 
 def _is_json_object(text: str) -> bool:

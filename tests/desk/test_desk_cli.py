@@ -224,7 +224,9 @@ def test_tune_prints_the_edge_and_writes_a_page_and_suggest_finds_the_sentence(t
         for n, a in enumerate([1, 9, 2, 8] * 5)
     ]
     (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "bad.csv").write_text("id,label\n" + "".join(f"{row['id']},{row['bad']}\n" for row in rows))
+    (tmp_path / "bad.csv").write_text(
+        "id,label\n" + "".join(f"{row['id']},{str(row['bad']).lower()}\n" for row in rows)
+    )
     (tmp_path / "schema.toml").write_text(infer([json.dumps(row).encode() for row in rows], "own").toml())
     given = [
         "rules",
@@ -244,7 +246,10 @@ def test_tune_prints_the_edge_and_writes_a_page_and_suggest_finds_the_sentence(t
     assert main([*given, "--labels", "bad", "--amount", "amount"]) == 0
     assert capsys.readouterr().out == by_file
     assert main([*given, "--labels", "nothing"]) == 2
-    assert "nothing: no such file, and no field: id, at, amount, bad" in capsys.readouterr().err
+    assert (
+        "nothing: no such file, and labels: there is no field nothing, expected one of id, at, amount, bad"
+        in capsys.readouterr().err
+    )
     assert main([*given, "--labels", "bad", "--amount", "none"]) == 1
     assert "there is no field none" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):

@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 
 from lab.desk import world as worlds
+from lab.desk.labels import LabelWarning
 from lab.desk.world import World
 
 HOUR = 3_600_000
@@ -68,9 +69,9 @@ def test_labels_may_be_a_file_ids_or_cases(world, tmp_path):
     assert (by_card.cases_found, by_card.cases, by_card.labelled) == (0, 2, 2)
 
 
-def test_labels_of_no_event_are_refused(world):
-    with pytest.raises(ValueError, match="1 of 2 are of no event, such as '77'"):
-        world.scores([1, 77])
+def test_labels_of_no_event_are_left_out_or_refused(world):
+    with pytest.warns(LabelWarning, match="1 of 2 are of no event, such as '77'"):
+        assert world.scores([1, 77]).earlier == world.scores([1]).earlier
     with pytest.raises(ValueError, match="there is no field nothing"):
         world.scores("nothing")
 
