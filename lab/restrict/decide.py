@@ -110,7 +110,7 @@ class Decider:
 
     def _take_ack(self, ack: dict) -> tuple[int, int] | None:
         """The rule id and version that an acknowledgement names, if the control log has the rule."""
-        if "version" not in ack:
+        if "ruleId" not in ack or "version" not in ack:  # versions of lists are no rules
             return None
         named = rule_id, version = ack["ruleId"], ack["version"]
         message = self._messages.get(ack["place"])

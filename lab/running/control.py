@@ -205,7 +205,7 @@ def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: Ski
     published = {
         (ack["ruleId"], ack["version"]): ack["logTime"]
         for ack in acks
-        if "version" in ack and "logTime" in ack
+        if "ruleId" in ack and "logTime" in ack
     }
     while time.monotonic() < deadline:
         for _, alert in parse_records(alerts.records(), Alert.from_json, left_out):

@@ -7,8 +7,9 @@ import pytest
 
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.files import FileLog
+from lab.logs.reading import SkippedLines
 from lab.model import rules
-from lab.running.control import _answer
+from lab.running.control import _answer, _wait_for_alert
 
 RULE = "7: COUNT(events) per payeeId over 1 h > 5, when paymentType in @kinds"
 
@@ -82,6 +83,12 @@ def test_rules_that_are_gone_are_no_complaint(lab, tmp_path, capsys):
     capsys.readouterr()
     assert main(["rules", "list", "--logs", str(tmp_path)]) == OK
     assert capsys.readouterr() == ("no rule is in force\n", "")
+
+
+def test_the_first_alert_may_be_awaited_of_rules_that_come_with_lists(tmp_path, capsys):
+    ack = {"status": "accepted", "list": "kinds", "version": 3, "entries": 2, "logTime": 5}
+    _wait_for_alert(FileLog(tmp_path / "alerts").tail(), [ack], 0, SkippedLines())
+    assert capsys.readouterr().out == "no alert of this rule yet\n"
 
 
 def test_the_answer_names_the_list_its_version_and_size():

@@ -444,6 +444,14 @@ def test_an_alert_waits_for_the_answer_that_names_its_version(logs, tmp_path):
         assert decider.write_new_restrictions() == 1
 
 
+def test_answers_about_lists_are_of_no_rule(logs):
+    engine = Engine(logs, LOGINS)
+    logs.log("control").append(["add KR to @highrisk", json.dumps(GUESSING), "mute rule 1 for userId=8"])
+    attempts(logs, 3)
+    engine.step()
+    assert decided(logs) == 1
+
+
 def test_a_rule_that_is_accepted_while_the_decider_reads_is_known_to_it(logs):
     """Its message is in the control log before its answer is in the other one, so it has to be read after that."""
     engine = Engine(logs, LOGINS)
