@@ -20,7 +20,7 @@ from lab.model import horizon
 from lab.model.reference import LATE_POLICIES, Reference, evaluate_log
 from lab.model.schema import LOGINS, Schema
 from tests.engine.killed import Killed, dead_processes, die, killed, start_again
-from tests.engine.oddlogs import ROWS, with_events_ahead, with_odd_entries, with_rows
+from tests.engine.oddlogs import ROWS, with_events_ahead, with_odd_entries, with_rows, with_times_at_an_end
 from tests.engine.randomlogs import (
     MINUTE,
     Entry,
@@ -90,6 +90,9 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     legs = random.Random(f"{seed}/legs")
     if legs.random() < 0.2:
         log, schema = with_legs(legs, log), replace(schema, legs=LEGS)
+    ends = random.Random(f"{seed}/ends")
+    if ends.random() < 0.15:
+        log = with_times_at_an_end(ends, log)
     settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lab.model.field import Field
-from lab.model.schema import LOGINS
+from lab.model.schema import LOGINS, MAX_TIME
 from tests.engine.randomlogs import MINUTE, Entry
 
 # rows of logins in envelopes of Debezium, in which an update takes back the row before
@@ -118,6 +118,29 @@ def with_events_ahead(rng: random.Random, log: list[Entry]) -> list[Entry]:
         (kind, later(text, rng.choice(by)) if kind == "event" and rng.random() < often else text)
         for kind, text in log
     ]
+
+
+def with_times_at_an_end(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log at the first or the last times that there are; some of its times are then none."""
+    by = rng.choice([-100 * MINUTE, -110 * MINUTE, MAX_TIME - 110 * MINUTE, MAX_TIME - 160 * MINUTE])
+    coarse = rng.choice(
+        [1, 1, 30_000, MINUTE]
+    )  # so that many times are the same, or just at the end of a window
+    return [(kind, _at_another_time(text, by, coarse)) for kind, text in log]
+
+
+def _at_another_time(text: bytes, by: int, coarse: int) -> bytes:
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(given, dict):
+        return text
+    for of in (given, given.get("before"), given.get("after")):
+        for name in ("eventTime", "until"):
+            if isinstance(of, dict) and type(of.get(name)) is int:
+                of[name] = (of[name] + by) // coarse * coarse
+    return json.dumps(given).encode()
 
 
 def with_rows(rng: random.Random, log: list[Entry]) -> list[Entry]:

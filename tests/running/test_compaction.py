@@ -119,7 +119,7 @@ def alerts_of(log: list[tuple[str, str]], events: list[str]) -> list[tuple]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [7, 9])  # which raise alerts
 def test_an_engine_that_starts_on_a_topic_that_a_broker_has_compacted_raises_the_same_alerts(kafka, seed):
     rng, name = random.Random(seed), f"cleaned-{seed}"
     logs = KafkaLogs(kafka.address, {log: f"{log}-{name}" for log in LOGS})
