@@ -14,7 +14,7 @@ from lab.teach.progress import (
     saved_progress,
     solved_exercises,
 )
-from lab.widgets.look import StylesAndAccessibility, sentence_html
+from lab.widgets.look import StylesAndAccessibility, button, sentence_html
 
 MARKS = {True: "✓", False: "○"}
 FILE = "progress.jsonl"
@@ -56,21 +56,17 @@ class ProgressBoard(widgets.VBox):
                 )
 
         upload.observe(take, "value")
-        again = widgets.Button(description=say("Refresh"), icon="refresh")
-        again.on_click(lambda _: self.update())
-        ask = widgets.Button(description=say("Reset…"), icon="trash")
-        sure = widgets.Button(description=say("Yes, forget my progress"), button_style="warning")
-        sure.layout.display, sure.layout.width = "none", "auto"
 
-        def toggle(_=None) -> None:
+        def toggle() -> None:
             sure.layout.display = "none" if sure.layout.display is None else None
 
-        def forget(_) -> None:
+        def forget() -> None:
             toggle()
             self.said.value = sentence_html(forget_progress_and_stop_log())
 
-        ask.on_click(toggle)
-        sure.on_click(forget)
+        again, ask = button(say("Refresh"), "refresh", self.update), button(say("Reset…"), "trash", toggle)
+        hidden = {"display": "none", "width": "auto"}
+        sure = button(say("Yes, forget my progress"), "", forget, button_style="warning", layout=hidden)
         return [again, self.link, upload, ask, sure]
 
     def update(self) -> None:

@@ -37,7 +37,7 @@ class Prediction:
         """Radio buttons with the choice so far; below them is what is said to it."""
         import ipywidgets as widgets
 
-        from lab.widgets.look import StylesAndAccessibility
+        from lab.widgets.look import StylesAndAccessibility, styled
 
         self.is_asking = True
         self.choice = self.choice if self.choice in options else None
@@ -47,10 +47,9 @@ class Prediction:
         buttons.observe(self._choose, "value")
         self.answer = widgets.HTML()
         label = f"<b>{say('Before you run the next cell:')}</b> {html_with_code(self.question)}"
-        asked = widgets.VBox([widgets.HTML(label), buttons, self.answer, StylesAndAccessibility()])
-        asked.add_class("lab-asked")
         self._show(self.is_revealed)
-        return asked
+        parts = [widgets.HTML(label), buttons, self.answer, StylesAndAccessibility()]
+        return styled(widgets.VBox(parts), "lab-asked")
 
     def _choose(self, change: dict) -> None:
         self.choice = change["new"]

@@ -21,7 +21,7 @@ from lab.model.times import duration_words
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import shown, value_text
 from lab.widgets.alertwindow import AlertWindow
-from lab.widgets.look import figure, hide_axes_if_empty
+from lab.widgets.look import button, figure, hide_axes_if_empty, styled
 from lab.widgets.panel import Panel
 from lab.widgets.table import SelectableTable
 
@@ -94,20 +94,16 @@ class AlertFeed(Panel):
         self.table = SelectableTable((), say("Alerts, newest first"), empty=say(LOWER), steady=True)
         self._set_columns(titled=False)
         self.table.observe(self._chosen, "selected")
-        self.rule = widgets.Dropdown(options=[(say("all rules"), 0)], description=say("show"))
-        self.rule.add_class("lab-short")
+        rules = widgets.Dropdown(options=[(say("all rules"), 0)], description=say("show"))
+        self.rule = styled(rules, "lab-short")
         self.rule.observe(lambda change: self.redraw(), "value")
         self.hold = widgets.ToggleButton(
             description=say("Hold"), icon="pause", tooltip=say("stop updating the list")
         )
         self.hold.observe(lambda change: self.redraw(), "value")
-        self.export = widgets.Button(
-            description="CSV", icon="download", tooltip=say("save the alerts as CSV")
-        )
-        self.export.on_click(lambda _: self.table.download("alerts.csv", self.csv()))
+        self.export = button("CSV", "download", self._download, tooltip=say("save the alerts as CSV"))
         self.count, self.window = widgets.Label(), AlertWindow()
-        self.over_time = figure("", height=None, barmode="stack", bargap=0.1)
-        self.over_time.add_class("lab-strip")
+        self.over_time = styled(figure("", height=None, barmode="stack", bargap=0.1), "lab-strip")
         self.over_time.update_layout(
             margin={"l": 50, "t": 34, "b": 0}, yaxis={"nticks": 3, "automargin": False}, xaxis={"nticks": 6}
         )
@@ -262,6 +258,9 @@ class AlertFeed(Panel):
             self.opens(say("Alert of rule {id}", id=alert.rule_id))
 
     # -- export --------------------------------------------------------------------------------------------------------------
+
+    def _download(self) -> None:
+        self.table.download("alerts.csv", self.csv())
 
     def csv(self) -> str:
         """The alerts in memory as CSV, the oldest first, with a header."""

@@ -21,7 +21,7 @@ from lab.past.alertwindow import (
 )
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import alert_facts_html, value_text
-from lab.widgets.look import figure, sentence_html
+from lab.widgets.look import figure, sentence_html, styled
 from lab.widgets.table import SelectableTable
 
 WINDOW = "{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}."
@@ -43,8 +43,7 @@ class AlertWindow(widgets.VBox):
 
     def __init__(self) -> None:
         self.said, self.facts = widgets.HTML(sentence_html(say(CHOOSE))), widgets.HTML()
-        self.why = widgets.HTML()
-        self.why.add_class("lab-why")
+        self.why = styled(widgets.HTML(), "lab-why")
         self.chart = figure("", x=say("event time (UTC)"), y="", height=230)
         self.chart.layout.showlegend = True
         self.chart.add_bar(x=[], y=[], name=say("each event"), marker={"color": GREY})

@@ -16,6 +16,7 @@ from lab.studio.studio import KEY_GROUPS, Studio
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope
+from lab.widgets.look import button, styled
 from lab.widgets.panel import Panel
 from lab.widgets.refreshingstatus import RefreshingStatus
 from lab.widgets.ruledesk import RuleDesk
@@ -39,11 +40,9 @@ class Room(widgets.VBox):
         self.studio, self.parts = studio, parts
         refresh = [studio.read, *(lambda part=part: part.update(studio) for part in parts.values())]
         self.status = RefreshingStatus(refresh, studio.state)
-        self.stop = widgets.Button(description=say("Stop"), icon="stop")
-        self.stop.tooltip = say("stop the stream and the engine; the page keeps what it shows")
-        self.stop.on_click(lambda _: self.end())
-        self.head = widgets.HBox([*self.title(), self.status, *self.tools(), self.stop])
-        self.head.add_class("lab-head")
+        stops = say("stop the stream and the engine; the page keeps what it shows")
+        self.stop = button(say("Stop"), "stop", self.end, tooltip=stops)
+        self.head = styled(widgets.HBox([*self.title(), self.status, *self.tools(), self.stop]), "lab-head")
         panels = {name: titled_panel(name, part) for name, part in parts.items()}
         super().__init__([self.head, *self.layout_of(panels)])
         self.add_class("lab")
@@ -101,23 +100,24 @@ class ControlRoom(Room):
 
     def tools(self) -> list[widgets.Widget]:
         """What may be opened beside without choosing a row."""
-        buttons = []
-        for name, tooltip in BUTTONS.items():
-            if name in self.parts:
-                button = widgets.Button(description=say(name), icon=ICONS[name], tooltip=say(tooltip))
-                button.on_click(lambda _, name=name: self.side.show(name, say(name)))
-                buttons.append(button)
-        return buttons
+        return [
+            button(
+                say(name),
+                ICONS[name],
+                lambda name=name: self.side.show(name, say(name)),
+                tooltip=say(tooltip),
+            )
+            for name, tooltip in BUTTONS.items()
+            if name in self.parts
+        ]
 
     def layout_of(self, panels: dict[str, widgets.Widget]) -> list[widgets.Widget]:
         """Two columns, what flows on the left and what comes out on the right; and the panel beside."""
         columns = [
-            widgets.VBox(boxes)
+            styled(widgets.VBox(boxes), "lab-column")
             for names in COLUMNS
             if (boxes := [panels[name] for name in names if name in panels])
         ]
-        for column in columns:
-            column.add_class("lab-column")
         details = {
             name: part.detail if isinstance(part, Panel) else part
             for name, part in self.parts.items()
@@ -126,9 +126,7 @@ class ControlRoom(Room):
         self.side = DetailPanel(details, self._left)
         for name in details.keys() & {"Rules", "Alerts"}:
             self.parts[name].opens = lambda title, name=name: self.side.show(name, title)
-        main = widgets.HBox([*columns, self.side])
-        main.add_class("lab-main")
-        return [main]
+        return [styled(widgets.HBox([*columns, self.side]), "lab-main")]
 
     def _left(self, name: str) -> None:
         if isinstance(part := self.parts[name], Panel):
@@ -138,8 +136,5 @@ class ControlRoom(Room):
 def titled_panel(name: str, part: widgets.Widget) -> widgets.Widget:
     """A part under its heading, which its tools stand beside."""
     tools, body = (part.tools, part.body) if isinstance(part, Panel) else ((), (part,))
-    head = widgets.HBox([widgets.HTML(f"<h3>{say(name)}</h3>"), *tools])
-    head.add_class("lab-tools")
-    box = widgets.VBox([head, *body])
-    box.add_class("lab-panel")
-    return box
+    head = styled(widgets.HBox([widgets.HTML(f"<h3>{say(name)}</h3>"), *tools]), "lab-tools")
+    return styled(widgets.VBox([head, *body]), "lab-panel")

@@ -22,7 +22,7 @@ from lab.stream.simulate import START_MS, to_json
 from lab.studio.duel import SECONDS, THEFTS_A_SECOND, DuelRound, DuelScore, judge
 from lab.studio.duelbranch import duel_branch
 from lab.studio.duelists import Players, check_names
-from lab.widgets.look import StylesAndAccessibility, facts_html, sentence_html
+from lab.widgets.look import StylesAndAccessibility, button, facts_html, sentence_html, styled
 from lab.widgets.refreshingstatus import GOOD, WARNING, RefreshingStatus, State
 from lab.widgets.ruledesk import RuleDesk
 from lab.widgets.table import SelectableTable
@@ -64,12 +64,10 @@ class DuelRoom(widgets.VBox):
         self.seconds, self.seed, self._clock = seconds, seed, clock
         self.scores: list[DuelScore] = []
         self.duel: DuelRound | None = None
-        self.start = widgets.Button(description=say("Start"), icon="play", button_style="primary")
-        self.start.on_click(lambda _: self._begin())
+        self.start = button(say("Start"), "play", self._begin, button_style="primary")
         self.status = RefreshingStatus([self._refresh], self._state)
         self.facts, self.said, self.results = widgets.HTML(), widgets.HTML(), widgets.HTML()
-        head = widgets.HBox([self.status, self.start])
-        head.add_class("lab-head")
+        head = styled(widgets.HBox([self.status, self.start]), "lab-head")
         thieves, defenders = self._make_thieves(), self._make_defenders()
         sides = widgets.Tab([thieves, defenders], titles=[say("Thieves"), say("Defenders")])
         self._make_branch()
@@ -85,14 +83,12 @@ class DuelRoom(widgets.VBox):
         self.accounts = SelectableTable([say("account"), say("left")], say("Stolen accounts"), (1,))
         self.mule = widgets.Dropdown(description=say("mule"))
         self.amount = widgets.Text(value="500", description=say("amount"))
-        self.pay = widgets.Button(description=say("Pay"), icon="money", disabled=True)
-        self.pay.on_click(lambda _: self._steal())
+        self.pay = button(say("Pay"), "money", self._steal, disabled=True)
         self.paid = widgets.HTML()
         self.answers = SelectableTable(
             [say("second"), say("account"), say("mule"), say("amount"), say("answer")], say("Answers"), (0, 3)
         )
-        form = widgets.HBox([self.mule, self.amount, self.pay])
-        form.add_class("lab-tools")
+        form = styled(widgets.HBox([self.mule, self.amount, self.pay]), "lab-tools")
         told = widgets.HTML(sentence_html(say(THIEVES_DO, count=THEFTS_A_SECOND)))
         moves = widgets.VBox([form, self.paid, self.answers], layout={"flex": "2 1 28em"})
         parts = [told, _beside(_titled("Stolen accounts", self.accounts), moves)]
@@ -115,11 +111,9 @@ class DuelRoom(widgets.VBox):
 
     def _make_branch(self) -> None:
         """What is asked after a round: the same once more, with other rules."""
-        self.rules = widgets.Textarea(rows=4, layout={"width": "100%"})
-        self.rules.add_class("lab-code")
+        self.rules = styled(widgets.Textarea(rows=4, layout={"width": "100%"}), "lab-code")
         self.from_s = widgets.BoundedIntText(max=self.seconds, description=say("from second"))
-        self.try_rules = widgets.Button(description=say("Try"), icon="code-fork")
-        self.try_rules.on_click(lambda _: self._branch())
+        self.try_rules = button(say("Try"), "code-fork", self._branch)
         self.branch = widgets.HTML()
         told = widgets.HTML(f"<b>{say('The same round with other rules, one on each line')}</b>")
         form = widgets.HBox([self.from_s, self.try_rules])

@@ -14,7 +14,7 @@ from lab.model.colours import GREEN, GREY, ORANGE, PURPLE, RED
 from lab.model.language import say
 from lab.studio.drill import STEPS, Drill
 from lab.studio.traffic import BEGIN_MS
-from lab.widgets.look import StylesAndAccessibility, sentence_html
+from lab.widgets.look import StylesAndAccessibility, button, sentence_html
 
 SHOWN, STORY, ALERTS, FILES = 12, 3, 6, 8  # records of each partition, sentences, alerts, short names
 LEFT, CELL, LANE = 90, 72, 62
@@ -89,18 +89,16 @@ class FaultRoom(widgets.VBox):
 
     def _row(self, name: str, of: tuple) -> widgets.HBox:
         for text, icon, does in of:
-            button = widgets.Button(
-                description=say(text), icon=icon, tooltip=say(BUTTONS[text]), layout={"width": "auto"}
+            self.buttons[text] = button(
+                say(text), icon, self._doing(does), tooltip=say(BUTTONS[text]), layout={"width": "auto"}
             )
-            button.on_click(self._doing(does))
-            self.buttons[text] = button
         label = widgets.HTML(f"<b>{name}</b>", layout={"width": "4.5em"})
         return widgets.HBox(
             [label, *(self.buttons[text] for text, *_ in of)], layout={"flex_flow": "row wrap"}
         )
 
     def _doing(self, does: Callable) -> Callable:
-        def pressed(_button) -> None:
+        def pressed() -> None:
             does()
             self._draw()
 
@@ -109,8 +107,8 @@ class FaultRoom(widgets.VBox):
     def end(self) -> None:
         """Removes the drill's files; the widgets keep their last content."""
         self.drill.close()
-        for button in self.buttons.values():
-            button.disabled = True
+        for each in self.buttons.values():
+            each.disabled = True
 
     def _draw(self) -> None:
         drill = self.drill

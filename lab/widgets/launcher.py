@@ -13,7 +13,7 @@ from lab.stream.datasets import dataset
 from lab.studio.demo import first_rules
 from lab.studio.studio import Studio
 from lab.widgets.controlroom import ControlRoom
-from lab.widgets.look import StylesAndAccessibility, sentence_html
+from lab.widgets.look import StylesAndAccessibility, button, sentence_html, styled
 
 RATE = 200
 ENGINES = {
@@ -60,26 +60,13 @@ class ControlRoomLauncher(widgets.VBox):
             description=say("events"), placeholder=say("a file, a folder, or kafka://127.0.0.1:9092/TOPIC")
         )
         self.schema = widgets.Text(description=say("schema"))
-        self.start = widgets.Button(description=say("Start"), icon="play", button_style="primary")
-        self.start.on_click(lambda _: self._open())
+        self.start = button(say("Start"), "play", self._open, button_style="primary")
         self.said, self.room = widgets.HTML(), None
-        self.again = widgets.Button(
-            description=say("Change"), icon="sliders", tooltip=say("choose another stream or engine")
-        )
-        self.again.on_click(lambda _: self._fold(False))
-        controls = [
-            self.how,
-            self.help,
-            self.stream,
-            self.events,
-            self.engine,
-            self.logs,
-            self.schema,
-            self.start,
-            self.said,
-        ]
-        self.form = widgets.VBox([*controls, StylesAndAccessibility()])
-        self.form.add_class("lab-door")
+        other = say("choose another stream or engine")
+        self.again = button(say("Change"), "sliders", lambda: self._fold(False), tooltip=other)
+        controls = [self.how, self.help, self.stream, self.events, self.engine, self.logs, self.schema]
+        controls += [self.start, self.said, StylesAndAccessibility()]
+        self.form = styled(widgets.VBox(controls), "lab-door")
         self.how.observe(lambda _: self._show(), "value")
         super().__init__([self.form])
         self.add_class("lab")

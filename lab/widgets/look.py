@@ -1,10 +1,12 @@
 """How the widgets look: colours that colour-blind people can tell apart, figures that fit a light and a dark theme."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
+from typing import Any, TypeVar
 
 import anywidget
+import ipywidgets as widgets
 import traitlets
 
 from lab.model.colours import FAINT, PALETTE
@@ -12,6 +14,7 @@ from lab.model.formatting import escape_control_characters
 from lab.model.language import say
 from lab.widgets.figures import Figure
 
+Styled = TypeVar("Styled", bound=widgets.DOMWidget)
 CSS = "".join(Path(__file__).with_name(name).read_text() for name in ("figure.css", "lab.css"))
 
 
@@ -27,6 +30,25 @@ class StylesAndAccessibility(anywidget.AnyWidget):
             ended=say("The kernel has ended: nothing here answers any more. Run the notebook from the top."),
             again=say("Run from the top"),
         )
+
+
+def styled(widget: Styled, name: str) -> Styled:
+    """The widget, with a class of the kit's style sheet."""
+    widget.add_class(name)
+    return widget
+
+
+def button(text: str, icon: str, on_click: Callable[[], object], **traits: Any) -> widgets.Button:
+    """A button that calls `on_click()`; `traits`: others of `ipywidgets.Button`, such as `tooltip`.
+
+    >>> pressed = []
+    >>> button("Start", "play", lambda: pressed.append(1)).click()
+    >>> pressed
+    [1]
+    """
+    made = widgets.Button(description=text, icon=icon, **traits)
+    made.on_click(lambda _: on_click())
+    return made
 
 
 def sentence_html(text: str, kind: str = "") -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 
-from lab.widgets.look import StylesAndAccessibility
+from lab.widgets.look import StylesAndAccessibility, styled
 
 
 class Panel(widgets.VBox):
@@ -24,10 +24,8 @@ class Panel(widgets.VBox):
     ):
         self.tools, self.body, self.detail = tuple(tools), (*body, StylesAndAccessibility()), detail
         self.opens: Callable[[str], None] = lambda title: None
-        head = widgets.HBox(self.tools) if self.tools else widgets.HBox()
-        head.add_class("lab-tools")
-        main = widgets.VBox([head, *self.body])
-        main.add_class("lab-body")
+        head = styled(widgets.HBox(self.tools), "lab-tools")
+        main = styled(widgets.VBox([head, *self.body]), "lab-body")
         super().__init__([main] if detail is None else [main, detail])
         self.add_class("lab")
         self.add_class("lab-part")

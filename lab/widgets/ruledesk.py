@@ -33,7 +33,7 @@ from lab.model.statuslines import ALERT_COUNTS
 from lab.past.backtest import Past
 from lab.widgets.backtest import Backtest
 from lab.widgets.drafthints import DraftHints
-from lab.widgets.look import sentence_html
+from lab.widgets.look import button, sentence_html, styled
 from lab.widgets.panel import Panel
 from lab.widgets.ruleform import RuleForm
 from lab.widgets.table import SelectableTable
@@ -90,10 +90,10 @@ class RuleDesk(Panel):
         self.hints = DraftHints(self.book, self.backtest.past)
         self.said, self.acks = widgets.HTML(), widgets.HTML()
         self._make_controls()
-        change = widgets.HBox([self.publish, self.replace, self.keep, self.activate, self.pause, self.delete])
-        change.add_class("lab-tools")
-        foot = widgets.VBox([self.said, change, self.acks])
-        foot.add_class("lab-foot")
+        change = (self.publish, self.replace, self.keep, self.activate, self.pause, self.delete)
+        foot = styled(
+            widgets.VBox([self.said, styled(widgets.HBox(change), "lab-tools"), self.acks]), "lab-foot"
+        )
         detail = widgets.VBox([self.editor, self.hints, self.backtest, foot])
         super().__init__([self.new], [self.table], detail)
         self.redraw()
@@ -111,19 +111,13 @@ class RuleDesk(Panel):
         self.text.add_class("lab-text")
         self.text.observe(self._written, "value")
         self.editor = widgets.Tab([self.form, self.text], titles=[say("Form"), say("Text")])
-        self.publish = widgets.Button(description=say("Publish"), icon="paper-plane", button_style="primary")
-        self.new = widgets.Button(description=say("New rule"), icon="plus")
-        self.activate = widgets.Button(description=say("Activate"), icon="play")
-        self.pause = widgets.Button(description=say("Pause"), icon="pause")
-        self.delete = widgets.Button(description=say("Delete"), icon="trash")
-        self.replace = widgets.Button(description=say("Replace it"), button_style="warning")
-        self.keep = widgets.Button(description=say("Keep it"))
-        self.publish.on_click(lambda _: self._publish_draft())
-        self.replace.on_click(lambda _: self._replace())
-        self.keep.on_click(lambda _: self._judge())
-        self.new.on_click(lambda _: self._new())
-        for control, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
-            control.on_click(lambda _, state=state: self._change(state))
+        self.publish = button(say("Publish"), "paper-plane", self._publish_draft, button_style="primary")
+        self.new = button(say("New rule"), "plus", self._new)
+        self.activate = button(say("Activate"), "play", lambda: self._change("ACTIVE"))
+        self.pause = button(say("Pause"), "pause", lambda: self._change("PAUSE"))
+        self.delete = button(say("Delete"), "trash", lambda: self._change("DELETE"))
+        self.replace = button(say("Replace it"), "", self._replace, button_style="warning")
+        self.keep = button(say("Keep it"), "", self._judge)
 
     # -- what came ---------------------------------------------------------------------------------------------------
 
@@ -168,9 +162,9 @@ class RuleDesk(Panel):
         if self._is_new and self._draft and self._draft.rule_id in self.book.versions:
             self._judge()  # somebody else took its id
         rule = self.book.rules.get(int(self.table.selected or 0))
-        for button, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
-            button.disabled = rule is None or rule.state == state
-            button.layout.display = "none" if button.disabled else ""
+        for control, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
+            control.disabled = rule is None or rule.state == state
+            control.layout.display = "none" if control.disabled else ""
 
     def _answered(self, acks: Sequence[Mapping]) -> None:
         """Shows the answer to what was published here last."""

@@ -31,6 +31,7 @@ from lab.model.sentence import (
 from lab.model.times import duration_text
 from lab.model.when import Steps, When, filter_json_value, filter_text, when_text
 from lab.model.whenreader import parse_filter, parse_steps, parse_when
+from lab.widgets.look import styled
 from lab.widgets.orderedtoggles import OrderedToggles
 
 CONTEXT = 80  # characters shown around a mistake
@@ -141,29 +142,12 @@ class RuleForm(widgets.VBox):
         )
 
     def _observe(self) -> None:
-        controls = (
-            self.rule_id,
-            self.state,
-            self.group_by,
-            self.filter,
-            self.function,
-            self.field,
-            self.unique,
-            self.steps,
-        )
-        conditions = (
-            self.where,
-            self.exclude,
-            self.absence,
-            self.operator,
-            self.limit,
-            self.window,
-            self.more,
-            self.when,
-            self.at_most,
-        )
-        said = (*self.carried.values(), self.event_fields)
-        for control in (*controls, *conditions, self.action, self.ttl, *said):
+        for control in (
+            *(self.rule_id, self.state, self.group_by, self.filter, self.function, self.field, self.unique),
+            *(self.steps, self.where, self.exclude, self.absence, self.operator, self.limit, self.window),
+            *(self.more, self.when, self.at_most, self.action, self.ttl),
+            *(*self.carried.values(), self.event_fields),
+        ):
             control.observe(self._on_change, "value")
 
     def _lay_out(self) -> None:
@@ -180,8 +164,7 @@ class RuleForm(widgets.VBox):
             each for name, control in self.carried.items() for each in (control, self.carried_said[name])
         ]
         rare += [self.event_fields]
-        self.rare = widgets.VBox(rare, layout={"display": "none"})
-        self.rare.add_class("lab-form")
+        self.rare = styled(widgets.VBox(rare, layout={"display": "none"}), "lab-form")
         self.say_more = widgets.ToggleButton(description=say("Say more"), icon="chevron-down")
         self.say_more.tooltip = say(
             "which events count, further conditions, how often it alerts, what its alerts carry"

@@ -9,7 +9,7 @@ import ipywidgets as widgets
 import traitlets
 
 from lab.model.language import say
-from lab.widgets.look import CSS, StylesAndAccessibility
+from lab.widgets.look import CSS, StylesAndAccessibility, button, styled
 
 
 class EscapeKeyListener(anywidget.AnyWidget):
@@ -37,12 +37,9 @@ class DetailPanel(widgets.VBox):
     def __init__(self, details: Mapping[str, widgets.Box], on_close: Callable[[str], None]):
         self.details, self._on_close, self.shown = details, on_close, ""
         self.title, self.escape = widgets.HTML(), EscapeKeyListener()
-        self.close_button = widgets.Button(icon="times", tooltip=say("close (Escape)"))
-        self.close_button.add_class("lab-close")
-        self.close_button.on_click(lambda _: self.hide())
+        self.close_button = styled(button("", "times", self.hide, tooltip=say("close (Escape)")), "lab-close")
         self.escape.observe(lambda change: None if change["new"] else self.hide(), "shown")
-        head = widgets.HBox([self.title, self.close_button])
-        head.add_class("lab-side-head")
+        head = styled(widgets.HBox([self.title, self.close_button]), "lab-side-head")
         super().__init__(
             [self.escape, head, *details.values(), StylesAndAccessibility()], layout={"display": "none"}
         )

@@ -11,7 +11,7 @@ from lab.model.colours import BLUE, ORANGE
 from lab.model.formatting import html_table
 from lab.model.language import say, translated
 from lab.model.routestats import WARNINGS, RouteTallies, bounded_route_id
-from lab.widgets.look import facts_html, figure, hide_axes_if_empty, sentence_html
+from lab.widgets.look import button, facts_html, figure, hide_axes_if_empty, sentence_html, styled
 from lab.widgets.panel import Panel
 from lab.widgets.slider import TextSlider
 
@@ -61,8 +61,7 @@ class StreamPanel(Panel):
         self.paused.observe(lambda change: (player.pause if change["new"] else player.resume)(), "value")
         rates = sorted({*RATES, player.target_rate})
         self.rate.offer({f"{rate:,.0f}": rate for rate in rates}, rates.index(player.target_rate))
-        bursts = widgets.HBox([widgets.Label(say("plant")), *self.bursts])
-        bursts.add_class("lab-tools")
+        bursts = styled(widgets.HBox([widgets.Label(say("plant")), *self.bursts]), "lab-tools")
         return [self.rate, bursts, self.planted] if self.bursts else [self.rate]
 
     def _set_rate(self, rate: float) -> None:
@@ -70,20 +69,17 @@ class StreamPanel(Panel):
             player.target_rate = rate
 
     def _burst(self, kind: str) -> widgets.Button:
-        button = widgets.Button(description=say(kind.replace("_", " ")), icon="bolt")
-        button.tooltip = say(BURSTS[kind]) if kind in BURSTS else say("plant a burst: {kind}", kind=kind)
+        name = say(kind.replace("_", " "))
+        tooltip = say(BURSTS[kind]) if kind in BURSTS else say("plant a burst: {kind}", kind=kind)
 
-        def plant(_: widgets.Button) -> None:
+        def plant() -> None:
             if player := self.studio.player:
                 player.burst(kind)
                 self._burst_number += 1  # the same text twice is not read aloud twice
-                text = say(
-                    "burst {number} planted: {kind}", number=self._burst_number, kind=button.description
-                )
+                text = say("burst {number} planted: {kind}", number=self._burst_number, kind=name)
                 self.planted.value = sentence_html(text)
 
-        button.on_click(plant)
-        return button
+        return button(name, "bolt", plant, tooltip=tooltip)
 
     def update(self, studio: "Studio") -> None:
         """Shows the events processed since the last update."""

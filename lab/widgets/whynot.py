@@ -8,7 +8,7 @@ from lab.desk.world import World
 from lab.model.language import say, translated
 from lab.model.times import now_ms
 from lab.past.backtest import Past
-from lab.widgets.look import StylesAndAccessibility, sentence_html
+from lab.widgets.look import StylesAndAccessibility, button, sentence_html, styled
 
 if TYPE_CHECKING:
     from lab.studio.studio import Studio
@@ -30,17 +30,12 @@ class WhyNot(widgets.VBox):
     def __init__(self, past: Past):
         self.past = past
         self.event = widgets.Text(description=say("event"), placeholder="7", continuous_update=False)
-        self.event.observe(
-            lambda change: self._answer(), "value"
-        )  # after Enter, or when one leaves the field
-        self.rule = widgets.Dropdown(description=say("rule"), options=[0])
-        self.rule.add_class("lab-short")
-        self.ask = widgets.Button(description=say("Why not?"), tooltip=say("show what was false"))
-        self.ask.on_click(lambda _: self._answer())
-        self.verdict = widgets.HTML(sentence_html(say(ASK)))
-        self.verdict.add_class("lab-why")
-        row = widgets.HBox([self.event, self.rule, self.ask])
-        row.add_class("lab-tools")
+        # after Enter, or when one leaves the field
+        self.event.observe(lambda change: self._answer(), "value")
+        self.rule = styled(widgets.Dropdown(description=say("rule"), options=[0]), "lab-short")
+        self.ask = button(say("Why not?"), "", self._answer, tooltip=say("show what was false"))
+        self.verdict = styled(widgets.HTML(sentence_html(say(ASK))), "lab-why")
+        row = styled(widgets.HBox([self.event, self.rule, self.ask]), "lab-tools")
         super().__init__([row, self.verdict, StylesAndAccessibility()])
         self.add_class("lab")
         self._show_rules()
