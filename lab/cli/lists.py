@@ -8,19 +8,19 @@ from pathlib import Path
 
 from lab.cli import rulestore as rulestorecli
 from lab.cli.options import (
+    RULES_AND_ACKS,
     Subparsers,
     add_answer_timeout,
     add_command,
     add_group,
     add_logs_options,
-    at_least,
+    add_rule_id,
     parse_name_and_value,
     target_from_options,
 )
 from lab.model.listmessages import list_messages, mute_sentence
 from lab.running.target import Usage
 
-LOGS_OF_LISTS = {"--rules": "the control log", "--acks": "the engine's answers (next to the rules)"}
 UNTIL = "events with earlier times see it: 2026-12-01, 2026-12-01T10:00:00Z, or ms since the epoch (it stays until it is removed)"
 
 
@@ -42,11 +42,11 @@ examples:
         rulestorecli.add_store_option(command)
         command.add_argument("--reason", metavar="TEXT", help="why; it is stored with --store")
     for command in (add, remove):
-        command.add_argument("name", metavar="NAME", help="the list's name, without @")
+        _add_name(command)
         command.add_argument("values", nargs="*", metavar="VALUE", help="a text or a number")
         command.add_argument("--file", metavar="FILE", help="values, one on each line; - is standard input")
     add.add_argument("--until", metavar="TIME", help=UNTIL)
-    clear.add_argument("name", metavar="NAME", help="the list's name, without @")
+    _add_name(clear)
     show = add_command(
         group, "show", _show, "show the lists, or what is in one, from the control log or --store"
     )
@@ -54,9 +54,9 @@ examples:
     show.add_argument(
         "name", nargs="?", metavar="NAME", help="the list's name, without @ (all lists, with their sizes)"
     )
-    add_logs_options(show, LOGS_OF_LISTS)
+    add_logs_options(show, RULES_AND_ACKS)
     history = add_command(group, "history", _history, "show who changed an entry of --store, when and why")
-    history.add_argument("name", metavar="NAME", help="the list's name, without @")
+    _add_name(history)
     history.add_argument("entry", metavar="VALUE", help="the entry")
     rulestorecli.add_store_option(history, required=True)
 
@@ -70,7 +70,7 @@ def add_mutes(group: Subparsers) -> None:
     ):
         command = _sends(group, verb, _mute, help, example)
         command.set_defaults(verb=verb, until=None)
-        command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
+        add_rule_id(command)
         command.add_argument(
             "group",
             nargs="*",
@@ -82,11 +82,15 @@ def add_mutes(group: Subparsers) -> None:
             command.add_argument("--until", metavar="TIME", help=UNTIL)
 
 
+def _add_name(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the list's name, without @")
+
+
 def _sends(
     group: Subparsers, name: str, run: Callable[[argparse.Namespace], None], help: str, epilog: str = ""
 ) -> argparse.ArgumentParser:
     command = add_command(group, name, run, help, epilog)
-    add_logs_options(command, LOGS_OF_LISTS)
+    add_logs_options(command, RULES_AND_ACKS)
     add_answer_timeout(command)
     return command
 
@@ -132,10 +136,8 @@ def _changes_rows(
         if options.reason:
             raise Usage("--reason: only rows have one, expected --store as well")
         return False
-    store, reason = rulestorecli.open_rule_store(options), options.reason
-    rulestorecli.import_storedrules().change_entries(
-        store, change, options.name, values, until, reason, options.timeout
-    )
+    stored = rulestorecli.stored_rules(options)
+    stored.change_entries(change, options.name, values, until, options.reason, options.timeout)
     return True
 
 
@@ -143,15 +145,13 @@ def _show(options: argparse.Namespace) -> None:
     from lab.running import control
 
     if options.store:
-        store = rulestorecli.open_rule_store(options)
-        rulestorecli.import_storedrules().print_stored_lists(store, options.name)
+        rulestorecli.stored_rules(options).print_lists(options.name)
     else:
         control.print_lists(target_from_options(options), options.name)
 
 
 def _history(options: argparse.Namespace) -> None:
-    subject = f"@{options.name} {options.entry}"
-    rulestorecli.import_storedrules().print_history(rulestorecli.open_rule_store(options), subject)
+    rulestorecli.stored_rules(options).print_history(f"@{options.name} {options.entry}")
 
 
 def _mute(options: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ from lab.cli import rulestore as rulestorecli
 from lab.cli import simulate as simulatecli
 from lab.cli import watch as watchcli
 from lab.cli.options import (
+    RULES_AND_ACKS,
     RULES_FORMAT,
     Subparsers,
     add_answer_timeout,
@@ -31,6 +32,7 @@ from lab.cli.options import (
     add_engine_options,
     add_group,
     add_logs_options,
+    add_rule_id,
     add_service_options,
     add_signature,
     at_least,
@@ -283,17 +285,10 @@ def _rules(commands: Subparsers) -> None:
 
         rules = read_rules_argument(options.rule)
         if options.store:
-            rulestorecli.import_storedrules().store_rules(
-                rulestorecli.open_rule_store(options), rules, options.timeout
-            )
+            rulestorecli.stored_rules(options).store_rules(rules, options.timeout)
         else:
-            control.send_rules(
-                target_from_options(options),
-                rules,
-                options.timeout,
-                options.first_alert,
-                signature_of(options),
-            )
+            target, signature = target_from_options(options), signature_of(options)
+            control.send_rules(target, rules, options.timeout, options.first_alert, signature)
 
     sends("add", add, "add or update rules", "rule", "a rule, or a file of rules", example)
     for name, state, help in (
@@ -305,17 +300,10 @@ def _rules(commands: Subparsers) -> None:
 
         def change(options: argparse.Namespace, state: str = state) -> None:
             if options.store:
-                rulestorecli.import_storedrules().change_rule_state(
-                    rulestorecli.open_rule_store(options), options.rule_id, state, options.timeout
-                )
+                rulestorecli.stored_rules(options).change_rule_state(options.rule_id, state, options.timeout)
             else:
-                control.change_rule_state(
-                    target_from_options(options),
-                    options.rule_id,
-                    state,
-                    options.timeout,
-                    signature_of(options),
-                )
+                target, signature = target_from_options(options), signature_of(options)
+                control.change_rule_state(target, options.rule_id, state, options.timeout, signature)
 
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
 
@@ -324,11 +312,7 @@ def _rules(commands: Subparsers) -> None:
     _shows_rules(group)
 
 
-LOGS_OF_RULES = {
-    "--rules": "the control log",
-    "--acks": "the engine's answers (next to the rules)",
-    "--alerts": "the engine's alerts (next to the rules)",
-}
+LOGS_OF_RULES = RULES_AND_ACKS | {"--alerts": "the engine's alerts (next to the rules)"}
 
 
 def _shows_rules(group: Subparsers) -> None:
@@ -336,21 +320,19 @@ def _shows_rules(group: Subparsers) -> None:
 
     def show(options: argparse.Namespace) -> None:
         if options.store:
-            rulestorecli.import_storedrules().print_stored_rules(rulestorecli.open_rule_store(options))
+            rulestorecli.stored_rules(options).print_rules()
         else:
             control.print_rules(target_from_options(options))
 
     command = add_command(group, "list", show, "show the rules in force, from the control log or --store")
     rulestorecli.add_store_option(command)
-    add_logs_options(command, {name: LOGS_OF_RULES[name] for name in ("--rules", "--acks")})
+    add_logs_options(command, RULES_AND_ACKS)
 
     def history(options: argparse.Namespace) -> None:
         from lab.running.rulehistory import print_versions
 
         if options.store:
-            rulestorecli.import_storedrules().print_history(
-                rulestorecli.open_rule_store(options), options.rule_id
-            )
+            rulestorecli.stored_rules(options).print_history(options.rule_id)
         else:
             print_versions(target_from_options(options), options.rule_id)
 
@@ -363,12 +345,12 @@ def _shows_rules(group: Subparsers) -> None:
 
     of_rule = "show who changed a rule, when, why and how, from the control log or --store"
     command = add_command(group, "history", history, of_rule)
-    command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
+    add_rule_id(command)
     rulestorecli.add_store_option(command)
-    add_logs_options(command, {name: LOGS_OF_RULES[name] for name in ("--rules", "--acks")})
+    add_logs_options(command, RULES_AND_ACKS)
     back = "make a rule what it was in an earlier version, as a new version"
     command = add_command(group, "rollback", rollback, back)
-    command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
+    add_rule_id(command)
     command.add_argument("--to", type=at_least(1), required=True, metavar="V", help="the version")
     add_logs_options(command, LOGS_OF_RULES)
     add_answer_timeout(command)

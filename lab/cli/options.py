@@ -21,6 +21,7 @@ from lab.running.target import Target, Usage, locate
 Subparsers = argparse._SubParsersAction  # the object to which commands are added
 SETTINGS = Settings()
 MAX_DIGITS = 18
+RULES_AND_ACKS = {"--rules": "the control log", "--acks": "the engine's answers (next to the rules)"}
 RULES_FORMAT = """\
 A rule is JSON, a sentence, or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
 
@@ -199,6 +200,11 @@ def parse_spark_setting(text: str) -> tuple[str, str]:
             "put it into spark-defaults.conf, in the folder that SPARK_CONF_DIR names"
         )
     return name, value
+
+
+def add_rule_id(command: argparse.ArgumentParser) -> None:
+    """Adds the number of the rule that a command is about."""
+    command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
 
 
 def add_signature(command: argparse.ArgumentParser) -> None:

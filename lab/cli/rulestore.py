@@ -3,7 +3,6 @@
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from lab.cli.options import (
@@ -20,7 +19,7 @@ from lab.model.schema import PAYMENTS
 from lab.running.target import Usage
 
 if TYPE_CHECKING:
-    from lab.rulestore.store import RuleStore
+    from lab.running.storedrules import StoredRules
 
 STORE_HELP = "the database that stores the rules: sqlite:///rules.db, or a URL that `lab db start` prints"
 
@@ -32,16 +31,10 @@ def add_store_option(command: ArgumentParser, required: bool = False) -> None:
     )
 
 
-def import_storedrules() -> ModuleType:
-    """The module `lab.running.storedrules`, and with it SQLAlchemy, imported when it is needed."""
-    from lab.running import storedrules
-
-    return storedrules
-
-
-def open_rule_store(options: Namespace) -> "RuleStore":
-    """The rule store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
+def stored_rules(options: Namespace) -> "StoredRules":
+    """The rules of the store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
     from lab.rulestore.store import RuleStore
+    from lab.running.storedrules import StoredRules
 
     # entries of lists have a reason of their own
     if getattr(options, "author", None) or "author" in options and options.reason:
@@ -49,7 +42,7 @@ def open_rule_store(options: Namespace) -> "RuleStore":
     schema = (
         target_from_options(options).effective_schema if "logs" in options else options.schema or PAYMENTS
     )
-    return RuleStore(options.store, schema)
+    return StoredRules(RuleStore(options.store, schema))
 
 
 def add_commands(commands: Subparsers) -> None:
@@ -59,11 +52,16 @@ def add_commands(commands: Subparsers) -> None:
 
 
 def _cdc(commands: Subparsers) -> None:
+    def run(options: Namespace) -> None:
+        from lab.running.storedrules import run_capture
+
+        run_capture(options.store, target_from_options(options))
+
     group = add_group(commands, "cdc", "write the changes of a rule store to the control log")
     command = add_command(
         group,
         "run",
-        lambda options: import_storedrules().run_capture(options.store, target_from_options(options)),
+        run,
         "capture changes until Ctrl-C, and store the engine's answers next to the rules",
         """\
 example:
@@ -81,14 +79,14 @@ If it is stopped or killed and started again, it continues where it was; each ch
     command = add_command(
         group,
         "status",
-        lambda options: import_storedrules().print_capture_status(open_rule_store(options)),
+        lambda options: stored_rules(options).print_capture_status(),
         "show how far each control log is, and what is waiting",
     )
     add_store_option(command, required=True)
     command = add_command(
         group,
         "forget",
-        lambda options: import_storedrules().forget_capture(open_rule_store(options), options.place),
+        lambda options: stored_rules(options).forget_capture(options.place),
         "stop keeping changes for a control log that is no longer used",
     )
     command.add_argument("place", help="the control log, as `lab cdc status` names it")
@@ -123,7 +121,7 @@ def add_approve(group: Subparsers) -> None:
     command = add_command(
         group,
         "approve",
-        lambda options: import_storedrules().approve_proposal(open_rule_store(options), options.proposal),
+        lambda options: stored_rules(options).approve_proposal(options.proposal),
         "approve an edit that another user of --store proposed",
     )
     command.add_argument(

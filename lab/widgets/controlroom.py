@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import ipywidgets as widgets
 
@@ -101,12 +102,7 @@ class ControlRoom(Room):
     def tools(self) -> list[widgets.Widget]:
         """What may be opened beside without choosing a row."""
         return [
-            button(
-                say(name),
-                ICONS[name],
-                lambda name=name: self.side.show(name, say(name)),
-                tooltip=say(tooltip),
-            )
+            button(say(name), ICONS[name], partial(self._open_beside, name), tooltip=say(tooltip))
             for name, tooltip in BUTTONS.items()
             if name in self.parts
         ]
@@ -127,6 +123,9 @@ class ControlRoom(Room):
         for name in details.keys() & {"Rules", "Alerts"}:
             self.parts[name].opens = lambda title, name=name: self.side.show(name, title)
         return [styled(widgets.HBox([*columns, self.side]), "lab-main")]
+
+    def _open_beside(self, name: str) -> None:
+        self.side.show(name, say(name))
 
     def _left(self, name: str) -> None:
         if isinstance(part := self.parts[name], Panel):

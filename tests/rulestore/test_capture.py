@@ -22,7 +22,7 @@ from lab.rulestore.create import grant_rights
 from lab.rulestore.feeds import CaptureBusy, TableFeed
 from lab.rulestore.pgoutput import PgoutputDecoder, UnexpectedMessage
 from lab.rulestore.store import RuleStore
-from lab.running.storedrules import print_history
+from lab.running.storedrules import StoredRules
 from tests.postgresql import running_database
 from tests.rulestore.conftest import new_database
 from tests.rulestore.engine import Engine
@@ -243,7 +243,7 @@ def test_a_row_whose_json_no_rule_can_have_stops_no_capture(store, logs, documen
     assert first["status"].startswith("refused: ") and reason in first["status"]
     assert second["status"] == "in force" and second["window_seconds"] == 7
     assert len(store.history(1)) == 3
-    print_history(store, 1)
+    StoredRules(store).print_history(1)
     assert capsys.readouterr().out.count("payeeId") == 3
 
 
@@ -514,7 +514,7 @@ def test_with_two_persons_an_edit_waits_until_a_user_who_had_no_part_in_it_appro
                     connection.execute(text(forged))
         assert settle(capture) == 0
     capsys.readouterr()
-    print_history(owner, 1)
+    StoredRules(owner).print_history(1)
     *_, approved, waits = capsys.readouterr().out.splitlines()
     assert f"[approved by {names[2]}, " in approved and "proposal 5 waits for approval]" in waits
     owner.require_two_persons(False)
