@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SHUT_RDWR, socket
-from typing import Any, NamedTuple
+from threading import Thread
+from typing import Any, NamedTuple, Self
 
 DEADLINE_S = 5.0  # of a request and its answer
 CONNECTIONS = 32  # at a time
@@ -18,17 +19,38 @@ class _Connection(NamedTuple):
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """Connections past their deadline end; of too many, the oldest one of the host that has the most. Raises OSError if the port is taken."""
+    """Connections past their deadline end; of too many, the oldest one of the host that has the most. Answers during its `with`.
+
+    `purpose`: what the server is for, in the OSError that it raises if the port is taken.
+    """
 
     daemon_threads = True
     request_queue_size = 128  # a class answers a question all at once
 
     def __init__(
-        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], connections: int | None = None
+        self,
+        host: str,
+        port: int,
+        handler: type[BaseHTTPRequestHandler],
+        purpose: str,
+        connections: int | None = None,
     ):
-        super().__init__(address, handler)
-        self._most = connections
+        try:
+            super().__init__((host, port), handler)
+        except OSError as error:
+            raise OSError(
+                f"port {port} of {host} for {purpose}: {error.strerror}, expected a free one"
+            ) from None
+        self._purpose, self._most = purpose, connections
         self._open: dict[socket, _Connection] = {}  # oldest first
+
+    def __enter__(self) -> Self:
+        Thread(target=self.serve_forever, daemon=True, name=self._purpose).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._open[request] = _Connection(time.monotonic(), client_address[0])

@@ -11,7 +11,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
@@ -202,27 +202,12 @@ class Metrics:
             self._waits_since = now if self._waits_since is None else min(self._waits_since, now)
 
 
-class MetricsServer:
+class MetricsServer(BoundedServer):
     """Serves the metrics until the end of its `with`. Raises OSError if the port is taken."""
 
     def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK):
         about = {"metrics": metrics, "lock": Lock(), "own_names_only": host == LOOPBACK}
-        handler = type("Page", (_Page,), about)
-        try:
-            self._server = BoundedServer((host, port), handler)
-        except OSError as error:
-            raise OSError(
-                f"port {port} of {host} for metrics: {error.strerror}, expected a free one"
-            ) from None
-        self.port = self._server.server_port
-
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, daemon=True, name="metrics").start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(host, port, type("Page", (_Page,), about), "metrics")
 
 
 class _Page(BaseHTTPRequestHandler):

@@ -108,7 +108,7 @@ def _watched(service: ServiceOptions, say: MessagePrinter) -> Iterator["Metrics 
     host, port = service.metrics_address
     metrics = Metrics()
     with MetricsServer(metrics, port, host) as server:
-        say("metrics", f"http://{host}:{server.port}/metrics and /healthz", port=server.port)
+        say("metrics", f"http://{host}:{server.server_port}/metrics and /healthz", port=server.server_port)
         yield metrics
 
 

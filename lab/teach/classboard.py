@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from hashlib import sha256
 from html import escape
 from http.server import BaseHTTPRequestHandler
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -246,12 +245,7 @@ class Board:
             "hosts": tuple(dict.fromkeys([host, *(LOOPBACK_NAMES if host == LOOPBACK else ())])),
         }
         handler: Any = type("BoardRequests", (_Requests,), about)
-        try:
-            self.server = BoundedServer((host, port), handler, CONNECTIONS)
-        except OSError as error:
-            raise OSError(
-                f"port {port} of {host} for the board: {error.strerror}, expected a free one"
-            ) from None
+        self.server = BoundedServer(host, port, handler, "the board", CONNECTIONS)
         self.room, self.address = room, f"{host}:{self.server.server_port}"
         handler.address = self.address
         self.link = f"http://{self.address}/?key={key}"
@@ -261,12 +255,8 @@ class Board:
 def board_serving(room: Classroom, host: str = LOOPBACK, port: int = 0) -> Iterator[Board]:
     """Serves a board until the end of its `with`. Raises OSError if the port is taken."""
     board = Board(room, host, port)
-    Thread(target=board.server.serve_forever, daemon=True, name="class-board").start()
-    try:
+    with board.server:
         yield board
-    finally:
-        board.server.shutdown()
-        board.server.server_close()
 
 
 def room_address() -> str:

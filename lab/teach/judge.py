@@ -87,6 +87,16 @@ class Verdict:
         )
 
 
+def no_function(answer: object) -> Verdict | None:
+    """What to say to an answer that is no function; None if it is one."""
+    if is_unanswered(answer):
+        return Verdict(OPEN, say("not answered yet"))
+    if not callable(answer):
+        given = answer_text(plain_value_or_failure(answer))
+        return Verdict(WRONG, say("expected a function, not {answer}", answer=given))
+    return None
+
+
 @dataclass(frozen=True)
 class Mistake:
     """A typical wrong answer (of a dictionary: its wrong entries), and what to say to it."""
@@ -231,17 +241,10 @@ class FunctionExercise:
             self._known[language] = [self._answers(mistake.answer) for mistake in self.mistakes]
         return self._known[language]
 
-    def judge(self, function: object) -> Verdict:
+    def judge(self, function: Any) -> Verdict:
         """Judges a function; no function makes it raise. The first case that differs is shown."""
-        if is_unanswered(function):
-            return Verdict(OPEN, say("not answered yet"))
-        if not callable(function):
-            return Verdict(
-                WRONG,
-                say(
-                    "expected a function, not {answer}", answer=answer_text(plain_value_or_failure(function))
-                ),
-            )
+        if refused := no_function(function):
+            return refused
         verdict = self.judge_answers(self._answers(function), function_name(function), function)
         if verdict.state == RIGHT:
             with limited_output(0):

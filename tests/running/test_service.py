@@ -217,8 +217,8 @@ def test_wrong_options_of_a_service_are_refused(words, says, capsys):
 
 def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):
     with MetricsServer(Metrics(), 0) as other:
-        assert main(["run", "--logs", str(tmp_path), "--metrics", str(other.port)]) == 1
-    assert f"port {other.port}" in capsys.readouterr().err
+        assert main(["run", "--logs", str(tmp_path), "--metrics", str(other.server_port)]) == 1
+    assert f"port {other.server_port}" in capsys.readouterr().err
 
 
 def test_the_dashboard_asks_for_metrics_that_there_are():
@@ -259,10 +259,10 @@ def test_while_a_broker_is_away_requests_are_answered_and_leave_no_threads(serve
     clock.now += STALE_S + 1
     with MetricsServer(metrics, 0) as server:
         try:
-            assert got(server.port, "/healthz") == (200, "ok\n")
+            assert got(server.server_port, "/healthz") == (200, "ok\n")
             clock.now += WAITS_S
-            assert got(server.port, "/healthz") == (503, "no cut for 66 s although there is input\n")
-            assert all(got(server.port, "/metrics")[0] == 200 for _ in range(20))
+            assert got(server.server_port, "/healthz") == (503, "no cut for 66 s although there is input\n")
+            assert all(got(server.server_port, "/metrics")[0] == 200 for _ in range(20))
             wait_until(lambda: threads_of_pages() == 0)
         finally:
             answers.set()
@@ -272,7 +272,9 @@ def test_on_the_loopback_a_page_with_a_host_name_of_its_own_reads_no_metrics():
     """DNS rebinding: the name of somebody's page, pointed at 127.0.0.1, is still the name in the request."""
 
     def status(server: MetricsServer, host: str) -> int:
-        asked = urllib.request.Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Host": host})
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{server.server_port}/metrics", headers={"Host": host}
+        )
         try:
             return urllib.request.urlopen(asked, timeout=PATIENCE_S).status
         except urllib.error.HTTPError as error:
@@ -280,9 +282,15 @@ def test_on_the_loopback_a_page_with_a_host_name_of_its_own_reads_no_metrics():
             return error.code
 
     with MetricsServer(Metrics(), 0) as server:
-        for own in ("127.0.0.1", f"127.0.0.1:{server.port}", f"LocalHost:{server.port}"):
+        for own in ("127.0.0.1", f"127.0.0.1:{server.server_port}", f"LocalHost:{server.server_port}"):
             assert status(server, own) == 200
-        for strange in ("evil.example", f"evil.example:{server.port}", "127.0.0.1.evil.example", "[::1", "@"):
+        for strange in (
+            "evil.example",
+            f"evil.example:{server.server_port}",
+            "127.0.0.1.evil.example",
+            "[::1",
+            "@",
+        ):
             assert status(server, strange) == 403
     with MetricsServer(Metrics(), 0, "0.0.0.0") as server:  # whose names are not known
         assert status(server, "engine:9464") == 200

@@ -11,9 +11,8 @@ from typing import Any
 from lab.model.language import say
 from lab.teach import exercise_of
 from lab.teach.attack.search import Game, shortest_counterexample
-from lab.teach.comparing import is_unanswered
-from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict
-from lab.teach.learner import FailureText, answer_text, plain_value_or_failure
+from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict, no_function
+from lab.teach.learner import FailureText
 
 ALIKE = 60  # histories on which a typical mistake and the learner's function give the same
 
@@ -37,13 +36,10 @@ class AttackExercise:
     hints: tuple[str, str]
     mistakes: tuple[Mistake, ...]
 
-    def judge(self, function: object) -> Verdict:
+    def judge(self, function: Any) -> Verdict:
         """Judges a function; no function makes it raise."""
-        if is_unanswered(function):
-            return Verdict(OPEN, say("not answered yet"))
-        if not callable(function):
-            given = answer_text(plain_value_or_failure(function))
-            return Verdict(WRONG, say("expected a function, not {answer}", answer=given))
+        if refused := no_function(function):
+            return refused
         first = self.game.run(function, self.game.random_history(0, 1))
         if any(answer is ... for answer in first):
             return Verdict(OPEN, say("not answered yet"))
