@@ -40,7 +40,7 @@ from lab.stream.simulate import PlantedBurst
 
 PAIR = PlantedBurst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
 BURST_EVERY_S = (0.5, 0.9)  # at random, so that no slide is met always at the same point
-PLAYER_EVERY_S = 0.1
+RATE, PLAYER_EVERY_S, WINDOW_MS = 20, 0.1, 20_000
 # The first micro-batches compile: waits for so many of the query, and as many cuts of the engine, for WARM_UP_S at most
 WARM_UP_BATCHES, WARM_UP_S = 8, 60
 DRAIN_MS = 4_000
@@ -84,13 +84,7 @@ class LogAndFiles:
         self.parts.append(lines)
 
 
-def race_sliding(
-    spark: SparkSession,
-    slides_ms: Sequence[int],
-    window_ms: int = 20_000,
-    seconds: float = 30,
-    rate: float = 20,
-) -> list[Delays]:
+def race_sliding(spark: SparkSession, slides_ms: Sequence[int], seconds: float = 30) -> list[Delays]:
     """Plays payments with planted pairs for some seconds to the engine and to one Spark query with all slides.
 
     The stream goes on until the longest slide has passed, so that each window can end, and on a busy machine until each slide and the
@@ -108,13 +102,13 @@ def race_sliding(
     ):
         logs = FileLogs(Path(name, "logs"))
         logs.create()
-        rule = rule_message(1, KEYS, "paymentAmount", "SUM", "GREATER", LIMIT, f"{window_ms // 1_000}s")
+        rule = rule_message(1, KEYS, "paymentAmount", "SUM", "GREATER", LIMIT, f"{WINDOW_MS // 1_000}s")
         logs.log("control").append([json.dumps(rule)])
         sink = LogAndFiles(logs.log("events"), FilePerAppend(Path(name, "parts")))
-        query = _query(spark, name, window_ms, slides_ms, outs)
+        query = _query(spark, name, slides_ms, outs)
         stack.callback(query.stop)
         engine = stack.enter_context(start(spark, logs, Path(name, "engine"), Settings(key_groups=4)))
-        player = stack.enter_context(Player("payments", sink, rate, burst_every_s=0, every_s=PLAYER_EVERY_S))
+        player = stack.enter_context(Player("payments", sink, RATE, burst_every_s=0, every_s=PLAYER_EVERY_S))
         _warm_up(query, engine.query, logs)
         plant_bursts(player, PAIR, BURST_EVERY_S, seconds)
         # on a busy machine results come batches later
@@ -133,7 +127,7 @@ def race_sliding(
             group: Any = dict(alert.group)
             outs[0].setdefault((group["payeeId"], group["beneficiaryId"]), alert.alert_time or 0)
         batch_ms = {slide: _batch_ms(query) if slide else _cut_ms(logs) for slide in outs}
-    return [measured_delays(frauds, window_ms, slide, out, batch_ms[slide]) for slide, out in outs.items()]
+    return [measured_delays(frauds, WINDOW_MS, slide, out, batch_ms[slide]) for slide, out in outs.items()]
 
 
 def _batch_ms(query: StreamingQuery) -> float:
@@ -158,13 +152,7 @@ def _median(took: Sequence[float]) -> float:
     return median(took)
 
 
-def _query(
-    spark: SparkSession,
-    folder: str,
-    window_ms: int,
-    slides_ms: Sequence[int],
-    outs: dict[int, dict[Key, int]],
-):
+def _query(spark: SparkSession, folder: str, slides_ms: Sequence[int], outs: dict[int, dict[Key, int]]):
     """Starts the query with sliding windows; `outs` gets the time of the first result for each pair."""
 
     def note(rows: DataFrame, _batch_id: int) -> None:
@@ -173,7 +161,7 @@ def _query(
             outs[row.slide_ms].setdefault((row.payeeId, row.beneficiaryId), now)
 
     events = session_with_short_batches(spark).readStream.schema(FIELDS).json(f"{folder}/parts")
-    writer = over_limit(events, window_ms, slides_ms).writeStream.foreachBatch(note).outputMode("append")
+    writer = over_limit(events, WINDOW_MS, slides_ms).writeStream.foreachBatch(note).outputMode("append")
     return writer.option("checkpointLocation", f"{folder}/sliding").start()
 
 

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from lab.contrast.parts import FilePerAppend
+from lab.contrast.parts import rows_and_seconds, write_in_parts
 from lab.model.alerts import Alert
 from lab.model.group import group_for_alert, group_key
 from lab.model.referencestate import StoredEvent, compute_aggregate_and_holds
@@ -131,10 +131,8 @@ class TextbookRun:
     state_rows: int  # entries of the maps at the end: the timestamps that are still held
 
 
-def textbook(
-    spark: SparkSession, events: Path | str, rule: str, schema: Schema = PAYMENTS, batches: int = 3
-) -> TextbookRun:
-    """Evaluates a file of events (JSON lines, in order of event time) by the textbook, in micro-batches of equal size.
+def textbook(spark: SparkSession, events: Path | str, rule: str, batches: int = 3) -> TextbookRun:
+    """Evaluates a file of payments (JSON lines, in order of event time) by the textbook, in micro-batches of equal size.
 
     Raises BadRule if the rule would be rejected.
 
@@ -142,16 +140,14 @@ def textbook(
     >>> textbook(spark, "payments.jsonl", rule).events_per_second  # doctest: +SKIP
     1493.0
     """
-    book = check_rules([rule], schema)
+    book = check_rules([rule], PAYMENTS)
     lines = Path(events).read_bytes().splitlines()
-    fields = ", ".join(f"`{field.name}` {field.type}" for field in schema.fields)
+    fields = ", ".join(f"`{field.name}` {field.type}" for field in PAYMENTS.fields)
     with tempfile.TemporaryDirectory(prefix="lab-textbook-") as name:
-        parts = FilePerAppend(Path(name, "events"))
-        for part in range(batches):
-            parts.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
-        stream = spark.readStream.schema(fields).option("maxFilesPerTrigger", 1).json(str(parts.folder))
+        write_in_parts(lines, Path(name, "events"), batches)
+        stream = spark.readStream.schema(fields).option("maxFilesPerTrigger", 1).json(f"{name}/events")
         found: list[Row] = []
-        writer = alerts(stream, book.sorted()[0], schema).writeStream.trigger(availableNow=True)
+        writer = alerts(stream, book.sorted()[0], PAYMENTS).writeStream.trigger(availableNow=True)
         writer = writer.foreachBatch(lambda rows, _: found.extend(rows.collect()))
         before = spark.conf.get(PARTITIONS)
         spark.conf.set(PARTITIONS, 2)
@@ -160,12 +156,12 @@ def textbook(
         finally:
             spark.conf.set(PARTITIONS, before)
         query.awaitTermination()
-    measured = [batch for batch in query.recentProgress if batch.numInputRows][1:]
-    seconds = sum(batch.durationMs["triggerExecution"] for batch in measured) / 1000
-    rate = sum(batch.numInputRows for batch in measured) / seconds
+    rows, seconds = rows_and_seconds(query)
     ordered = sorted(
         map(Alert.from_json, (row.alert for row in found)), key=lambda a: (a.event_time, a.event_id)
     )
     return TextbookRun(
-        [alert.to_json() for alert in ordered], rate, query.lastProgress.stateOperators[0].numRowsTotal
+        [alert.to_json() for alert in ordered],
+        rows / seconds,
+        query.lastProgress.stateOperators[0].numRowsTotal,
     )

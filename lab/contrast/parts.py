@@ -1,8 +1,10 @@
 """Lines as files that Spark's own file source reads: the engine's logs are files that grow, and Spark reads a file once."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.model.times import now_ms
 
@@ -31,3 +33,17 @@ class FilePerAppend:
         os.utime(aside, ns=(self._stamp_ms * 1_000_000,) * 2)
         aside.rename(self.folder / f"{self._number:08d}.jsonl")
         self._number += 1
+
+
+def write_in_parts(lines: Sequence[bytes], folder: Path, count: int) -> None:
+    """Writes lines as `count` files, each with as many lines, for as many micro-batches."""
+    parts = FilePerAppend(folder)
+    for part in range(count):
+        parts.append(lines[part * len(lines) // count : (part + 1) * len(lines) // count])
+
+
+def rows_and_seconds(query: StreamingQuery) -> tuple[int, float]:
+    """The rows that a query's micro-batches read, and how long these took; without the first one, which starts the Python workers."""
+    measured = [batch for batch in query.recentProgress if batch.numInputRows][1:]
+    seconds = sum(batch.durationMs["triggerExecution"] for batch in measured) / 1_000
+    return sum(batch.numInputRows for batch in measured), seconds

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lab.contrast.delays import wait_until
 from lab.contrast.sliding import session_with_short_batches
 from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.logs.kafka import KafkaLog
@@ -25,6 +26,7 @@ from lab.stream.player import Player
 TRIGGERS = {"micro-batches": {"processingTime": "0 seconds"}, "real time": {"realTime": "5 seconds"}}
 WARM_UP_SHARE = 1 / 3  # of the events of each run that are not counted
 REFUSED_WITHIN_S = 30
+RATE = 50  # events per second
 ENOUGH, PATIENCE_S = 30, 30  # outputs of each run, and the seconds to wait for them
 
 
@@ -76,7 +78,7 @@ TRIED = {
 }
 
 
-def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> RealTimeResult:
+def try_real_time(spark: SparkSession, seconds: float = 8) -> RealTimeResult:
     """Starts a broker and a player, runs `large_payments` with each trigger for some seconds, then tries the others.
 
     >>> try_real_time(spark).latencies_ms_by_trigger["real time"][:3]  # doctest: +SKIP
@@ -89,16 +91,15 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
     ):
         logs = KafkaLogs(kafka.address)
         logs.log("events").create()
-        with Player("payments", logs.log("events"), rate, burst_every_s=0):
+        with Player("payments", logs.log("events"), RATE, burst_every_s=0):
             for name, trigger in TRIGGERS.items():
                 out = KafkaLog(kafka.address, name.replace(" ", "-"))
                 out.create()
                 writer = _writer(spark, out, large_payments, f"{folder}/{out.topic}")
                 query = writer.trigger(**trigger).start()
                 time.sleep(seconds)
-                give_up = time.monotonic() + PATIENCE_S  # a busy machine takes longer to start
-                while len(out.tail().records()) < ENOUGH and time.monotonic() < give_up:
-                    time.sleep(1)
+                # a busy machine takes longer to start
+                wait_until(lambda out=out: len(out.tail().records()) >= ENOUGH, PATIENCE_S)
                 query.stop()
                 took = [record.log_time_ms - int(record.line) for record in out.tail().records()]
                 latencies[say("real time" if "realTime" in trigger else "micro-batches")] = took[

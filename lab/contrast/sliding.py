@@ -15,11 +15,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lab.contrast.parts import FilePerAppend
+from lab.contrast.parts import rows_and_seconds, write_in_parts
 from lab.engine.spark.pipeline import SHORT_BATCHES
 
 KEYS = ("payeeId", "beneficiaryId")
 LIMIT = 20_000_000
+BATCHES = 3  # of a finished file
 FIELDS = "transactionId long, eventTime long, payeeId long, beneficiaryId long, paymentAmount decimal(18,2)"
 
 
@@ -66,9 +67,7 @@ class SlidingCost:
     events_per_second: float
 
 
-def cost_of_sliding(
-    spark: SparkSession, events: Path | str, window_ms: int, slide_ms: int, batches: int = 3
-) -> SlidingCost:
+def cost_of_sliding(spark: SparkSession, events: Path | str, window_ms: int, slide_ms: int) -> SlidingCost:
     """Evaluates a file of payments (JSON lines) with sliding windows.
 
     >>> cost_of_sliding(spark, "payments.jsonl", 600_000, 60_000).panes  # doctest: +SKIP
@@ -76,20 +75,17 @@ def cost_of_sliding(
     """
     lines = Path(events).read_bytes().splitlines()
     with tempfile.TemporaryDirectory(prefix="lab-sliding-", ignore_cleanup_errors=True) as name:
-        parts = FilePerAppend(Path(name, "events"))
-        for part in range(batches):
-            parts.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
+        write_in_parts(lines, Path(name, "events"), BATCHES)
         stream = session_with_short_batches(spark).readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
-        over = over_limit(stream.json(str(parts.folder)), window_ms, [slide_ms])
+        over = over_limit(stream.json(f"{name}/events"), window_ms, [slide_ms])
         writer = over.writeStream.format("noop").outputMode("append").trigger(availableNow=True)
         query = writer.option("checkpointLocation", f"{name}/checkpoint").start()
         query.awaitTermination()
     state = [batch.stateOperators[0] for batch in query.recentProgress]
-    measured = [batch for batch in query.recentProgress if batch.numInputRows][1:]
-    seconds = sum(batch.durationMs["triggerExecution"] for batch in measured) / 1_000
+    rows, seconds = rows_and_seconds(query)
     return SlidingCost(
         window_ms // slide_ms,
         max(one.numRowsTotal for one in state),
         max(one.memoryUsedBytes for one in state) / 1e6,
-        sum(batch.numInputRows for batch in measured) / seconds,
+        rows / seconds,
     )

@@ -30,7 +30,7 @@ from lab.contrast.oneprocess import (
     evaluate_tuples,
     parse_rule,
 )
-from lab.contrast.parts import FilePerAppend
+from lab.contrast.parts import FilePerAppend, rows_and_seconds
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.records.columns import pack, unpack
@@ -101,7 +101,7 @@ def time_on_spark(
         writer = found.writeStream.format("memory").queryName("steps")
         query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
         query.awaitTermination()
-        seconds = _seconds(query)
+        _, seconds = rows_and_seconds(query)
         shown = [row.alert for row in spark.table("steps").collect()]
         spark.catalog.dropTempView("steps")
     return StepTiming(step, "Spark", len(lines) - events_per_batch, seconds, dict(map(_read, shown)))
@@ -141,10 +141,5 @@ def time_engine(
         with start(spark, logs, Path(folder, "checkpoint"), chosen, once=True) as running:
             running.query.awaitTermination()
         alerts = dict(map(_read, logs.log("alerts").read()))
-        return StepTiming("engine", "Spark", len(lines) - events_per_batch, _seconds(running.query), alerts)
-
-
-def _seconds(query) -> float:
-    """Of all micro-batches that read something, but the first."""
-    batches = [progress for progress in query.recentProgress if progress.numInputRows][1:]
-    return sum(progress.durationMs["triggerExecution"] for progress in batches) / 1000
+        _, seconds = rows_and_seconds(running.query)
+        return StepTiming("engine", "Spark", len(lines) - events_per_batch, seconds, alerts)
