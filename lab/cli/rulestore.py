@@ -153,7 +153,7 @@ def _start(options: Namespace) -> None:
     started = database.start(options.folder, options.port)
     # makes the tables, which are the same for every schema: analysts may begin
     grant_rights(RuleStore(started.url(), PAYMENTS).engine)
-    _tell(started)
+    _print_urls(started)
 
 
 def _roles(options: Namespace) -> None:
@@ -182,10 +182,10 @@ def _status(options: Namespace) -> None:
     running = database.status(options.folder)
     if not running:
         raise database.DatabaseError(_none(options))
-    _tell(running)
+    _print_urls(running)
 
 
-def _tell(running: database.Database) -> None:
+def _print_urls(running: database.Database) -> None:
     print(f"PostgreSQL runs at {database.HOST}:{running.port} (pid {running.pid}), data in {running.folder}")
     for user, what in (
         (database.OWNER, "owns everything"),

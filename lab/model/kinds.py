@@ -105,7 +105,7 @@ class Carried(Kind):
         """The value in a sentence."""
         return value
 
-    def to_control(self, value: Any) -> str:
+    def to_form_value(self, value: Any) -> str:
         """The value in a form."""
         return value
 
@@ -207,7 +207,7 @@ class Texts(Carried):
     def describe(self, value: Any) -> str:
         return ", ".join(f"{name} = {quote_text(text)}" for name, text in value)
 
-    def to_control(self, value: Any) -> str:
+    def to_form_value(self, value: Any) -> str:
         return self.describe(value)
 
     def lines(self, value: Any) -> list[str]:

@@ -21,7 +21,7 @@ from lab.logs.positions import Positions
 from lab.model.routestats import COUNTS, FATES
 from lab.model.statuslines import ALERT_COUNTS, STAGES
 from lab.running.boundedserver import BoundedServer, send_answer
-from lab.running.notes import STALE_S
+from lab.running.enginemonitor import STALE_S
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery

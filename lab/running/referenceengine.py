@@ -77,11 +77,11 @@ class ReferenceEngine(BackgroundTask):
             reference.event(raw, record.place, record.log_time_ms)
             for letter in reference.dead_letters:
                 out["deadLetters"].append(dead_letter(letter["reason"], record.place, raw))
-            self._tell(out, fired, record.log_time_ms)
+            self._append_alerts(out, fired, record.log_time_ms)
             reference.dead_letters.clear()
         if not self._waiting or self._waiting[0][1].log_time_ms >= start:
             reference.advance_to(start)
-        self._tell(out, fired)
+        self._append_alerts(out, fired)
         reference.acks.clear()
         new = {name: reference.counts[name] - before[name] for name in COUNTS}
         stats = {"batch": self._batch, "keyGroups": [0, self._settings.key_groups - 1], **new}
@@ -103,7 +103,7 @@ class ReferenceEngine(BackgroundTask):
         self._batch += 1
         return len(taken)
 
-    def _tell(
+    def _append_alerts(
         self, out: dict[str, list[str]], fired: dict[str, Counter[str]], log_time: int | None = None
     ) -> None:
         """Writes what there is for the logs of alerts, and counts it in `fired`; `log_time`: of lines that do not have their own."""

@@ -122,7 +122,7 @@ def _serve(
     service: ServiceOptions,
 ) -> None:
     from lab.engine.spark.pipeline import start
-    from lab.running.notes import BrokersAwayTooLong, EngineMonitor, TwoEngines
+    from lab.running.enginemonitor import BrokersAwayTooLong, EngineMonitor, TwoEngines
 
     logs, checkpoint = target.logs, target.checkpoint
     on_stats = watched.add_stats if watched else None
@@ -135,8 +135,8 @@ def _serve(
             schema=settings.schema,
             show_bad_values=service.show_bad_values,
         )
-    ) as notes:
-        notes.check_no_other_engine()
+    ) as monitor:
+        monitor.check_no_other_engine()
         clock = logs.log("events").time_notice()  # now, because later a broker may be away
         try:
             engine = start(spark, logs, checkpoint, settings)
@@ -154,12 +154,12 @@ def _serve(
             started = last = time.monotonic()
             while not stopped.wait(REPORT_S):
                 raise_if_ended(engine.query)
-                new, now = notes.read(), time.monotonic()
+                new, now = monitor.read(), time.monotonic()
                 if new:
                     # a micro-batch of a backlog takes longer than a look, which finds nothing until it ends
-                    rate = new["records"] / max(now - last, notes.report.span_s)
-                    _tell(new, rate, notes.report.window_event_count, notes.lag(), say)
-                for sentence in notes.due_notices():
+                    rate = new["records"] / max(now - last, monitor.report.span_s)
+                    _print_progress(new, rate, monitor.report.window_event_count, monitor.lag(), say)
+                for sentence in monitor.due_notices():
                     say("note", f"{time.strftime('%H:%M:%S')}  {sentence}")
                 if watched:
                     watched.check_input()
@@ -167,11 +167,11 @@ def _serve(
         finally:
             engine.stop()
             with suppress(BrokersAwayTooLong, TwoEngines):
-                notes.read()
-    total, seconds = notes.report.total, time.monotonic() - started
-    for warning in notes.report.routes.warnings():
+                monitor.read()
+    total, seconds = monitor.report.total, time.monotonic() - started
+    for warning in monitor.report.routes.warnings():
         say("note", warning)
-    notes.report.left_out.print_total(partial(say, "note"))
+    monitor.report.left_out.print_total(partial(say, "note"))
     say(
         "stopped",
         f"stopped after {seconds:.0f} s: {total['records']:,} events, {total['alerts']:,} alerts, "
@@ -181,7 +181,9 @@ def _serve(
     )
 
 
-def _tell(new: Counter[str], rate: float, stored_events: int, lag: int | None, say: MessagePrinter) -> None:
+def _print_progress(
+    new: Counter[str], rate: float, stored_events: int, lag: int | None, say: MessagePrinter
+) -> None:
     text = (
         f"{time.strftime('%H:%M:%S')}  {rate:8,.0f} events/s  {new['alerts']:6,} alerts  "
         f"{stored_events:10,} events held  {new['deadLetters']:,} dead letters"

@@ -23,7 +23,9 @@ class CellTimer:
     def before_cell(self, *_: object) -> None:
         """A cell begins."""
         self._ended = threading.Event()
-        self._telling = threading.Thread(target=self._tell, args=(self._ended,), name="clock", daemon=True)
+        self._telling = threading.Thread(
+            target=self._show_time, args=(self._ended,), name="clock", daemon=True
+        )
         self._telling.start()
 
     def after_cell(self, *_: object) -> None:
@@ -32,7 +34,7 @@ class CellTimer:
         if self._telling.is_alive():
             self._telling.join(EVERY_S)
 
-    def _tell(self, ended: threading.Event) -> None:
+    def _show_time(self, ended: threading.Event) -> None:
         began = time.monotonic()
         if ended.wait(QUIET_S):
             return

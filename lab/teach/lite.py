@@ -112,7 +112,7 @@ def main(site: Path) -> None:
     kernel.mkdir(parents=True)
     for name, data in pyodide.pyodide_files(parts).items():
         (kernel / name).write_bytes(data)
-    names = _lock(_wheels(parts, kernel), kernel)
+    names = _write_lock_file(_wheels(parts, kernel), kernel)
     (parts / "site" / "files").mkdir()
     lessons = site_notebooks()
     for path, notebook in lessons:
@@ -237,7 +237,7 @@ def _wheels(parts: Path, to: Path) -> list[Path]:
     return wheels
 
 
-def _lock(wheels: list[Path], kernel: Path) -> list[str]:
+def _write_lock_file(wheels: list[Path], kernel: Path) -> list[str]:
     """Writes the lock file of these wheels alone, and returns their names."""
     lock = kernel / pyodide.LOCK
     whole = json.loads(lock.read_text())

@@ -93,7 +93,7 @@ class AlertFeed(Panel):
     def _make_controls(self) -> None:
         self.table = SelectableTable((), say("Alerts, newest first"), empty=say(LOWER), steady=True)
         self._set_columns(titled=False)
-        self.table.observe(self._chosen, "selected")
+        self.table.observe(self._on_selected, "selected")
         rules = widgets.Dropdown(options=[(say("all rules"), 0)], description=say("show"))
         self.rule = styled(rules, "lab-short")
         self.rule.observe(lambda change: self.redraw(), "value")
@@ -251,7 +251,7 @@ class AlertFeed(Panel):
         """Clears the selection of an alert."""
         self.table.selected = ""
 
-    def _chosen(self, change: dict) -> None:
+    def _on_selected(self, change: dict) -> None:
         alert = next((alert for alert in reversed(self._alerts) if alert.alert_id == change["new"]), None)
         if alert is not None:
             self.window.show(alert, self.rules.get(alert.rule_id), self.past, self._alerts)

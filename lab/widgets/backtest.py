@@ -92,7 +92,7 @@ class Backtest(widgets.VBox):
         found = self._aggregates([rule] if rule.absence else [rule, without_limit(rule)])
         self._follow(rule, found[-1])
         alerts = int(found[0].alert_mask(rule, rule.first.limit).sum())
-        self._tell(rule, alerts)
+        self._show_count(rule, alerts)
         self._draw(rule, found[-1], alerts)
 
     def _aggregates(self, rules: list[Rule]) -> list[Aggregates]:
@@ -138,7 +138,7 @@ class Backtest(widgets.VBox):
             self.show(rule)
             self._on_change(rule)
 
-    def _tell(self, rule: Rule, alerts: int) -> None:
+    def _show_count(self, rule: Rule, alerts: int) -> None:
         events, first, last = self.past.evaluated_count_and_time_range_ms(rule)
         of_rule = {
             "limit": rule.conditions[0].describe_limit(f"{rule.first.limit:,}"),

@@ -119,7 +119,7 @@ class ControlRoom(Room):
             for name, part in self.parts.items()
             if not isinstance(part, Panel) or part.detail
         }
-        self.side = DetailPanel(details, self._left)
+        self.side = DetailPanel(details, self._on_close)
         for name in details.keys() & {"Rules", "Alerts"}:
             self.parts[name].opens = lambda title, name=name: self.side.show(name, title)
         return [styled(widgets.HBox([*columns, self.side]), "lab-main")]
@@ -127,7 +127,7 @@ class ControlRoom(Room):
     def _open_beside(self, name: str) -> None:
         self.side.show(name, say(name))
 
-    def _left(self, name: str) -> None:
+    def _on_close(self, name: str) -> None:
         if isinstance(part := self.parts[name], Panel):
             part.clear_selection()
 

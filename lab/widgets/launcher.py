@@ -103,7 +103,7 @@ class ControlRoomLauncher(widgets.VBox):
             self.children = [self.form, self.room]
             self._fold(True)
         except Exception as error:  # noqa: BLE001  (no Java, no broker, a typing error: a button's errors go nowhere else)
-            self.said.value = sentence_html(_reason(error), "bad")
+            self.said.value = sentence_html(_error_text(error), "bad")
         finally:
             self.start.disabled = False
 
@@ -129,7 +129,7 @@ class ControlRoomLauncher(widgets.VBox):
         self.form.layout.display = "none" if folded else ""
 
 
-def _reason(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if not isinstance(error, FileNotFoundError) or not error.filename:
         return translated(str(error))
     return say(

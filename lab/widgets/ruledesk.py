@@ -83,7 +83,7 @@ class RuleDesk(Panel):
         columns = [say("rule"), say("state"), say("alerts when")]
         columns += [say("alerts")] * bool(publish)  # nothing fires without an engine
         self.table = SelectableTable(columns, say("Rules"), (3,), (2,), say(NO_RULE))
-        self.table.observe(self._chosen, "selected")
+        self.table.observe(self._on_selected, "selected")
         self.backtest = Backtest(
             Past(schema) if past is None else past, lambda rule: self._load(rule, self._is_new)
         )
@@ -181,7 +181,7 @@ class RuleDesk(Panel):
 
     # -- the chosen rule -----------------------------------------------------------------------------------------------
 
-    def _chosen(self, change: dict) -> None:
+    def _on_selected(self, change: dict) -> None:
         if rule := self.book.rules.get(int(self.table.selected or 0)):
             self.acks.value = ""
             self._known[rule.rule_id] = rule.version

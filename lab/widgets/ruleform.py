@@ -258,7 +258,7 @@ class RuleForm(widgets.VBox):
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
             for name, kind in carried_attributes():
                 value = rule.carries(name)
-                self.carried[name].value = "" if value is None else kind.to_control(value)
+                self.carried[name].value = "" if value is None else kind.to_form_value(value)
             self.event_fields.value = rule.event_fields
             texts = (self.where, self.more, self.at_most, *self.carried.values(), self.event_fields)
             if self.exclude.value or self.absence.value or any(control.value for control in texts):

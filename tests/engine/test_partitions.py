@@ -12,7 +12,7 @@ from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.engine.spark import pipeline
 from lab.logs.kafka import KEPT
 from lab.model.times import now_ms
-from lab.running.notes import EngineMonitor
+from lab.running.enginemonitor import EngineMonitor
 from lab.stream.simulate import payments, to_json
 from tests.answers import only_answers
 from tests.topics import assert_equal, expected, publish, topics, turned_up_late

@@ -22,8 +22,8 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from lab.cli.main import USAGE, main
 from lab.engine.loop.filelogs import FileLogs
 from lab.model.routestats import FATES
+from lab.running.enginemonitor import STALE_S
 from lab.running.metrics import REASONS_AT_MOST, TASKS_AT_MOST, WAITS_S, Metrics, MetricsServer
-from lab.running.notes import STALE_S
 from tests.waiting import PATIENCE_S, wait_until
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(5),(20)"

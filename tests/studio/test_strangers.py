@@ -16,7 +16,7 @@ from lab.model.schema import PAYMENTS
 from lab.restrict.restrictions import Restriction
 from lab.rulestore.capture import Capture
 from lab.rulestore.store import RuleStore
-from lab.running.notes import EngineMonitor
+from lab.running.enginemonitor import EngineMonitor
 from lab.running.report import StatsReport
 from lab.studio.studio import Studio
 from lab.widgets.alertfeed import AlertFeed

@@ -61,10 +61,12 @@ def draw_timeline(
                 "{name} arrives again" if entry in entries[:row] else "{name} arrives", name=names[entry]
             )
             groups = len({event.payee for event in history.events}) > 1
-            parts.append(_left(y, arrives + (say(" · payee {payee}", payee=entry.payee) if groups else "")))
-            parts.append(_dot(x(entry.time), y, names[entry], entry, state))
+            parts.append(
+                _row_label(y, arrives + (say(" · payee {payee}", payee=entry.payee) if groups else ""))
+            )
+            parts.append(_event_mark(x(entry.time), y, names[entry], entry, state))
         else:
-            parts.append(_between(y, _short(entry)))
+            parts.append(_separator(y, _separator_text(entry)))
     label = say("{count} entries on a timeline; the text above says the same", count=len(entries))
     return (
         f'<svg role="img" aria-label="{label}" viewBox="0 0 {LEFT + WIDTH + 170} {height}" '
@@ -94,7 +96,7 @@ def _tick(x: float, minute: int, height: float) -> str:
     )
 
 
-def _dot(x: float, y: float, name: str, event: Event, state: str) -> str:
+def _event_mark(x: float, y: float, name: str, event: Event, state: str) -> str:
     colour, mark = COLOURS[state], 'stroke-dasharray="3 2"' if state == "missing" else ""
     filled = colour if state in ("both", "extra") else "none"
     shape = (
@@ -106,20 +108,20 @@ def _dot(x: float, y: float, name: str, event: Event, state: str) -> str:
     return f'{shape}fill="{filled}" stroke="{colour}" stroke-width="2.5" {mark}/>{said}'
 
 
-def _left(y: float, text: str) -> str:
+def _row_label(y: float, text: str) -> str:
     return (
         f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end" fill="currentColor">{escape(text)}</text>'
     )
 
 
-def _between(y: float, text: str) -> str:
+def _separator(y: float, text: str) -> str:
     return (
         f'<path d="M{LEFT} {y:.1f}H{LEFT + WIDTH}" stroke="currentColor" stroke-dasharray="4 4" opacity=".5"/>'
-        f"{_left(y, text)}"
+        f"{_row_label(y, text)}"
     )
 
 
-def _short(entry: BatchEnd | Crash | WidthChange) -> str:
+def _separator_text(entry: BatchEnd | Crash | WidthChange) -> str:
     match entry:
         case BatchEnd():
             return say("a cut")

@@ -129,7 +129,7 @@ WINDOW = (
 # -- a count that starts again -----------------------------------------------------------------------------------------
 
 
-def _seen(memory: list, event) -> bool:
+def _is_duplicate(memory: list, event) -> bool:
     return any(event == other for other, _ in memory)
 
 
@@ -141,7 +141,7 @@ def _counting(
     enough: Callable = lambda count, limit: count >= limit,
     used: Callable = _all_used,
     belongs: Callable = lambda other, event, width: event.time - width <= other.time <= event.time,
-    duplicate: Callable = _seen,
+    duplicate: Callable = _is_duplicate,
 ) -> Callable:
     """A count that starts again after an alert, correct except for one of its parts."""
 

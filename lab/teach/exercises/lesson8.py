@@ -94,7 +94,7 @@ def _changes(before: dict[int, dict], after: dict[int, dict]) -> dict[str, objec
     return changed
 
 
-def _seen(times: list, window: int, first: int = 0, left: int = 0) -> tuple[int, int]:
+def _fullest_windows(times: list, window: int, first: int = 0, left: int = 0) -> tuple[int, int]:
     tumbling = max(Counter((time - first) // window for time in times).values())
     return tumbling, max(sum(end - window + left <= time <= end for time in times) for end in times)
 
@@ -136,7 +136,7 @@ EXERCISES = {
             (([0, 60], 60), (1, 2), "both ends of the window that ends with an event count"),
             (([0, 1, 2, 500], 60), (3, 3), "the fullest window need not be the last"),
         ),
-        right=_seen,
+        right=_fullest_windows,
         draw=_times_and_window,
         because="Only the window that ends with an event sees the whole of an attack that crosses an edge.",
         hints=(
@@ -145,14 +145,15 @@ EXERCISES = {
         ),
         mistakes=(
             Mistake(
-                lambda times, window: _seen(times, window)[::-1], "The tumbling window's number comes first."
+                lambda times, window: _fullest_windows(times, window)[::-1],
+                "The tumbling window's number comes first.",
             ),
             Mistake(
-                lambda times, window: _seen(times, window, left=1),
+                lambda times, window: _fullest_windows(times, window, left=1),
                 "The window that ends with an event also contains an event exactly W before it: both ends count.",
             ),
             Mistake(
-                lambda times, window: _seen(times, window, times[0]),
+                lambda times, window: _fullest_windows(times, window, times[0]),
                 "Tumbling windows start at multiples of W, not where the attack begins.",
             ),
         ),

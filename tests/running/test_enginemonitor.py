@@ -16,8 +16,8 @@ from lab.logs.cluster import Cluster, NoBroker
 from lab.model.deadletters import dead_letter
 from lab.model.schemafile import schema_from_toml
 from lab.model.times import now_ms
-from lab.running import notes as notes_module
-from lab.running.notes import (
+from lab.running import enginemonitor as monitoring
+from lab.running.enginemonitor import (
     AGAIN_S,
     FIRST_CUT_S,
     NEW_S,
@@ -149,7 +149,7 @@ def test_events_are_behind_until_their_cut_is_evaluated(kafka, tmp_path, monkeyp
     events.append([b"{}"] * 5)
     events.flush()
     taken = {"cut": 1, "at": 1, "events": {"0": 5}}
-    monkeypatch.setattr(notes_module, "cut_mark", lambda checkpoint: taken)
+    monkeypatch.setattr(monitoring, "cut_mark", lambda checkpoint: taken)
     notes = EngineMonitor(logs, tmp_path / "checkpoint")
     assert notes.lag() is None
     told(logs, 0, cut={"from": 0, "to": 1, "events": {"0": 2}, "control": {}})
@@ -311,7 +311,7 @@ def test_an_engine_that_stands_still_while_events_wait_is_said(notes, clock, mon
     told(notes._logs, 0)  # it has evaluated something since it started
     notes.read()
     mark = {"cut": 0, "at": now_ms(), "events": {"0": log.end()}}
-    monkeypatch.setattr(notes_module, "cut_mark", lambda checkpoint: dict(mark))
+    monkeypatch.setattr(monitoring, "cut_mark", lambda checkpoint: dict(mark))
 
     def said_after(seconds: float) -> str:
         clock.now += seconds
