@@ -16,6 +16,7 @@ from lab.model.kinds import Text
 from lab.model.language import PLACEHOLDER
 from lab.model.sentence import of_clauses
 from lab.teach.myengine import checked_titles
+from lab.teach.questions import QUESTIONS
 
 PACKAGE = Path(__file__).parent.parent
 LESSONS = Path(__file__).parent / "translations"
@@ -132,7 +133,8 @@ def sentences_given_to_say() -> list[str]:
     said = [text for path, tree in modules.items() for text in _said(tree, _known(tree, path, constants))]
     taught = (tree for path, tree in modules.items() if path.name in lessons or path.parent.name == "attack")
     said += [text for tree in taught for text in _of_exercises(tree)]
-    said += [text for tree in modules.values() for text in _of_questions(tree)]
+    asked = [each for questions in QUESTIONS.values() for each in questions]
+    said += [text for each in asked for text in (each.text, *each.options)]
     said += [name for name, _ in carried_attributes()]
     said += [kind.example for _, kind in carried_attributes() if isinstance(kind, Text)]
     said += checked_titles().values()
@@ -223,13 +225,6 @@ def _of_exercises(tree: ast.Module) -> Iterator[str]:
             yield from (text for why in whys for text in _texts(why))
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Mistake":
             yield from _texts(node.args[1])
-
-
-def _of_questions(tree: ast.Module) -> Iterator[str]:
-    """The questions without an answer, with their options; not what they show an instructor."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Question":
-            yield from (text for part in node.args[:2] for text in _texts(part))
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
