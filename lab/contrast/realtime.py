@@ -15,7 +15,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lab.contrast.delays import wait_until
 from lab.contrast.sliding import session_with_short_batches
 from lab.engine.loop.kafkalogs import KafkaLogs
 from lab.logs.kafka import KafkaLog
@@ -98,8 +97,9 @@ def try_real_time(spark: SparkSession, seconds: float = 8) -> RealTimeResult:
                 writer = _writer(spark, out, large_payments, f"{folder}/{out.topic}")
                 query = writer.trigger(**trigger).start()
                 time.sleep(seconds)
-                # a busy machine takes longer to start
-                wait_until(lambda out=out: len(out.tail().records()) >= ENOUGH, PATIENCE_S)
+                give_up = time.monotonic() + PATIENCE_S  # a busy machine takes longer to start
+                while len(out.tail().records()) < ENOUGH and time.monotonic() < give_up:
+                    time.sleep(1)
                 query.stop()
                 took = [record.log_time_ms - int(record.line) for record in out.tail().records()]
                 latencies[say("real time" if "realTime" in trigger else "micro-batches")] = took[

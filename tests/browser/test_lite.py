@@ -211,7 +211,7 @@ def updated(site: Path) -> None:
             new.writestr(name, packed.read(name) + b"NEW = 'the new kit'\n" * is_changed)
     lock = json.loads((pyodide / "pyodide-lock.json").read_text())
     (pyodide / "pyodide-lock.json").write_text(json.dumps(lock | {"packages": {}}))
-    lite._lock(sorted(pyodide.glob("*.whl")), pyodide)
+    lite._write_lock_file(sorted(pyodide.glob("*.whl")), pyodide)
 
 
 def test_after_an_update_of_the_site_nothing_old_is_shown(browser, address, tmp_path):

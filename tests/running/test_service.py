@@ -242,10 +242,10 @@ def served():
 def test_who_sends_nothing_or_reads_nothing_keeps_nobody_waiting(served):
     with ExitStack() as slow:
         for start in (b"", b"GET /healthz HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\n\r\n") * 3:
-            sender = slow.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            sender = slow.enter_context(socket.create_connection(("127.0.0.1", served.server_port)))
             sender.sendall(start)
-        assert got(served.port, "/healthz")[0] == 503
-        assert got(served.port, "/metrics")[0] == 200
+        assert got(served.server_port, "/healthz")[0] == 503
+        assert got(served.server_port, "/metrics")[0] == 200
 
 
 def test_while_a_broker_is_away_requests_are_answered_and_leave_no_threads(served, monkeypatch):
@@ -300,17 +300,17 @@ def test_of_too_many_connections_the_oldest_ends(served, monkeypatch):
     monkeypatch.setattr("lab.running.boundedserver.CONNECTIONS", 3)
     with ExitStack() as slow:
         senders = [
-            slow.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S))
+            slow.enter_context(socket.create_connection(("127.0.0.1", served.server_port), timeout=PATIENCE_S))
             for _ in range(4)
         ]
         assert senders[0].recv(1) == b""
-        assert got(served.port, "/healthz")[0] == 503
+        assert got(served.server_port, "/healthz")[0] == 503
         wait_until(lambda: threads_of_pages() <= 3)
 
 
 def test_a_request_that_trickles_in_ends_at_its_deadline(served, monkeypatch):
     monkeypatch.setattr("lab.running.boundedserver.DEADLINE_S", 0.5)
-    with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S) as sender:
+    with socket.create_connection(("127.0.0.1", served.server_port), timeout=PATIENCE_S) as sender:
         ended = Event()
         Thread(target=trickle, args=(sender, ended), daemon=True).start()
         assert sender.recv(1) == b""
