@@ -5,11 +5,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
+from lab.engine.loop.filelogs import FileLogs
 from lab.machine import broker, jars
 from lab.machine.session import session
 from tests.secured import broker_of_users
@@ -66,6 +68,14 @@ def kind_of(item: pytest.Item) -> str:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> FileLogs:
+    """Empty logs in a folder."""
+    logs = FileLogs(tmp_path / "logs")
+    logs.create()
+    return logs
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.filelogs import FileLogs
 from lab.model.alerts import Alert, parse_alert_line
 from lab.model.keygroups import digest, key_group_of, key_groups_of
 from lab.model.reference import evaluate_log
@@ -132,15 +131,13 @@ asyncio.run(main())
     assert "would have raised" in tried and "(0 events)" not in tried
 
 
-def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(tmp_path):
+def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(logs):
     rule, log_time = RULE.replace("(0)", "(5000)"), 1_800_000_000_000
     log = [
         ("control", rule.encode()),
         *(("event", to_json(e).encode()) for e in payments(seed=3, events=900)),
     ]
     log += [("event", b"{broken"), ("control", rule.replace("1,", "2,", 1).encode()), *log[100:300]]
-    logs = FileLogs(tmp_path)
-    logs.create()
     for number, (kind, line) in enumerate(log):
         logs.log("events" if kind == "event" else kind).append([line], log_time + number)
     with patch("lab.running.referenceengine.now_ms", lambda: log_time + len(log)):
@@ -156,10 +153,8 @@ def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(tmp_path):
     assert len(logs.log("deadLetters").read()) == 1
 
 
-def test_of_the_lines_of_a_page_s_engine_about_an_event_the_last_one_counts(tmp_path):
+def test_of_the_lines_of_a_page_s_engine_about_an_event_the_last_one_counts(logs):
     settings, logged = Settings(replace(PAYMENTS, taken_back="paymentType = back")), 1_700_000_000_000
-    logs = FileLogs(tmp_path)
-    logs.create()
     logs.log("control").append([b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"], logged)
     event = "1,2013-01-01 00:00:00,25,12,{},{}"
     logs.log("events").append(
@@ -170,10 +165,9 @@ def test_of_the_lines_of_a_page_s_engine_about_an_event_the_last_one_counts(tmp_
     assert [Alert.from_json(line).aggregate for line in standing(told).values()] == [70] and len(told) == 3
 
 
-def test_the_engine_of_a_page_tells_what_does_not_come_though_nothing_comes(tmp_path):
+def test_the_engine_of_a_page_tells_what_does_not_come_though_nothing_comes(logs):
     rule = b'1: NO(events where paymentType = "CSH") per payeeId within 1 min after, when paymentType = "CRD"'
-    logs, logged = FileLogs(tmp_path), 1_800_000_000_000
-    logs.create()
+    logged = 1_800_000_000_000
     logs.log("control").append([rule], logged)
     # a payment in cash before one by card ends no wait
     logs.log("events").append(

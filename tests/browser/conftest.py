@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, Worker
 
 from lab.page.build import whole_page
-from tests.browser.jupyter import CHROMIUM, PATIENCE_MS, ROOT, chromium
+from tests.browser.jupyter import CHROMIUM, PATIENCE_MS, ROOT, chromium, lab
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +18,13 @@ def browser() -> Iterator[Browser]:
         pytest.skip("NO BROWSER TEST RAN: no Chromium here (apt install chromium)")
     with chromium() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def jupyter() -> Iterator[tuple[str, str]]:
+    """A JupyterLab of the module's own: its address and its token."""
+    with lab() as place:
+        yield place
 
 
 @pytest.fixture(scope="session")

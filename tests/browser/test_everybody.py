@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from lab.teach.lessons import titles_solutions_and_predictions
-from tests.browser.jupyter import KERNEL, Watched, lab
+from tests.browser.jupyter import KERNEL, Watched
 from tests.browser.listener import Listener, transcript
 from tests.browser.test_pages import PICTURES
 
@@ -22,12 +22,6 @@ RIGHT_3 = (
 NAMELESS = re.compile(
     r" *(button|link|radio|radiogroup|slider|textbox|combobox|tab|grid|table|image)\b(?! \")"
 )
-
-
-@pytest.fixture(scope="module")
-def jupyter() -> Iterator[tuple[str, str]]:
-    with lab() as place:
-        yield place
 
 
 @pytest.fixture

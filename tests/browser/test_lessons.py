@@ -1,21 +1,13 @@
 """Each lesson in each language, in JupyterLab: its exercises are solved, and its checks say so. `make soak` runs this."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from lab.teach.lessons import languages_of, lesson_number, lesson_sources, notebook_path
 from tests.browser.access import of_lesson
-from tests.browser.jupyter import ROOT, Watched, lab, run_solved
+from tests.browser.jupyter import ROOT, Watched, run_solved
 
 pytestmark = pytest.mark.soak
 LESSONS = [source for source in lesson_sources() if source.stem[0].isdigit()]
-
-
-@pytest.fixture(scope="module")
-def jupyter() -> Iterator[tuple[str, str]]:
-    with lab() as place:
-        yield place
 
 
 @pytest.mark.parametrize(

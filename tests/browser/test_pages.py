@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Dialog, Locator, Page, expect
 
 from tests.browser.access import grave, of_lesson
-from tests.browser.jupyter import ROOT, Watched, lab, room
+from tests.browser.jupyter import ROOT, Watched, room
 
 pytestmark = pytest.mark.browser
 PICTURES = Path(os.environ["LAB_PICTURES"]) if "LAB_PICTURES" in os.environ else None
@@ -29,12 +29,6 @@ NEW_RULE = {
     "limit": 100,
     "window": "10s",
 }
-
-
-@pytest.fixture(scope="module")
-def jupyter() -> Iterator[tuple[str, str]]:
-    with lab() as place:
-        yield place
 
 
 def keep(part: Page | Locator, name: str) -> None:

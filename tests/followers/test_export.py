@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -34,13 +33,6 @@ def alert(event_id: Id, rule_id: int = 1, alert_time: int = 1_100) -> str:
     key, limit = f"{{payeeId={event_id}}}", Decimal("50.5")
     times, group = (AT, 1_000, alert_time), (("payeeId", event_id_text(event_id)),)
     return Alert(rule_id, 2, key, Decimal("51.10"), "GREATER", limit, event_id, *times, group).to_json()
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> FileLogs:
-    logs = FileLogs(tmp_path / "logs")
-    logs.create()
-    return logs
 
 
 def rows(where: str, query: str = "SELECT * FROM lab_alerts ORDER BY event_id") -> list[dict]:

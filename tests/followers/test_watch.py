@@ -5,7 +5,6 @@ import time
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from threading import Event
 
 import pytest
@@ -29,13 +28,6 @@ def alert(event_id: int, log_time: int, alert_time: int) -> str:
 
 def stats(batch: int, **times: int) -> str:
     return json.dumps({"batch": batch, "keyGroups": [0, 15], "times": times})
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> FileLogs:
-    logs = FileLogs(tmp_path)
-    logs.create()
-    return logs
 
 
 def test_the_stages_of_an_alert_add_up_to_its_latency(logs):
@@ -86,17 +78,17 @@ def test_an_alert_that_an_engine_delivers_again_after_a_crash_counts_once(logs):
     assert len(latencies._known) == 2
 
 
-def test_alerts_are_shown_as_text_or_as_they_are(logs, tmp_path, capsys):
+def test_alerts_are_shown_as_text_or_as_they_are(logs, capsys):
     line = alert(7, 1000, 1100)
     logs.log("alerts").append([line])
-    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    assert main(["alerts", "--logs", str(logs.folder)]) == OK
     text = "2013-01-01 00:00:00.000  rule 1 v2  {payeeId=25}  50.10 GREATER 50  event 7    100 ms\n"
     assert capsys.readouterr().out == text
-    assert main(["alerts", "--logs", str(tmp_path), "--json"]) == OK
+    assert main(["alerts", "--logs", str(logs.folder), "--json"]) == OK
     assert capsys.readouterr().out == line + "\n"
 
 
-def test_every_condition_of_an_alert_is_shown(logs, tmp_path, capsys):
+def test_every_condition_of_an_alert_is_shown(logs, capsys):
     conditions = (
         MeasuredCondition(Decimal("50.10"), "GREATER", Decimal(50)),
         MeasuredCondition(None, "LESS", Decimal(2)),
@@ -104,11 +96,11 @@ def test_every_condition_of_an_alert_is_shown(logs, tmp_path, capsys):
     logs.log("alerts").append(
         [replace(Alert.from_json(alert(7, 1000, 1100)), conditions=conditions).to_json()]
     )
-    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    assert main(["alerts", "--logs", str(logs.folder)]) == OK
     assert "  50.10 GREATER 50, no value LESS 2  event 7 " in capsys.readouterr().out
 
 
-def test_what_did_not_come_is_said_with_the_window_of_the_rule_version(logs, tmp_path, capsys):
+def test_what_did_not_come_is_said_with_the_window_of_the_rule_version(logs, capsys):
     rules = (
         "3: NO(events) per payeeId within 15 min after",
         "3: NO(events where paymentAmount > 5) per payeeId within 1 h after",
@@ -124,34 +116,34 @@ def test_what_did_not_come_is_said_with_the_window_of_the_rule_version(logs, tmp
         limit=Decimal(0),
     )
     logs.log("alerts").append([replace(made, rule_version=version).to_json() for version in (1, 2, 3, 9)])
-    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    assert main(["alerts", "--logs", str(logs.folder)]) == OK
     told = [line.split("  ")[3] for line in capsys.readouterr().out.splitlines()]
     assert told == ["nothing came within 15 min", "nothing that counts came within 1 h", *["0 EQUAL 0"] * 2]
     # a topic that has let older messages go has fewer versions than the engine counted
     logs.log("control").append([rules[0]])
-    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    assert main(["alerts", "--logs", str(logs.folder)]) == OK
     assert "nothing came within 15 min" in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_alerts_whose_rules_are_elsewhere_are_shown_as_they_are(logs, tmp_path, capsys):
+def test_alerts_whose_rules_are_elsewhere_are_shown_as_they_are(logs, capsys):
     made = replace(
         Alert.from_json(alert(7, 1000, 1100)), aggregate=Decimal(0), operator="EQUAL", limit=Decimal(0)
     )
     logs.log("alerts").append([made.to_json()])
-    (tmp_path / "control").rmdir()
-    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    (logs.folder / "control").rmdir()
+    assert main(["alerts", "--logs", str(logs.folder)]) == OK
     assert "  0 EQUAL 0, as when nothing came in time  event 7 " in capsys.readouterr().out
 
 
-def test_a_control_log_that_cannot_be_read_for_a_while_is_read_later(logs, tmp_path, monkeypatch):
+def test_a_control_log_that_cannot_be_read_for_a_while_is_read_later(logs, monkeypatch):
     made = replace(
         Alert.from_json(alert(7, 1000, 1100)), aggregate=Decimal(0), operator="EQUAL", limit=Decimal(0)
     )
-    rules = AbsenceRules(locate(str(tmp_path), schema=PAYMENTS))
+    rules = AbsenceRules(locate(str(logs.folder), schema=PAYMENTS))
     control = logs.log_folder("control")
-    control.rename(tmp_path / "aside")
+    control.rename(logs.folder / "aside")
     assert "as when nothing came" in rules.describe(made)
-    (tmp_path / "aside").rename(control)
+    (logs.folder / "aside").rename(control)
     logs.log("control").append(["1: NO(events) per payeeId within 15 min after"])
     assert "as when nothing came" in rules.describe(made)  # it does not look at once again
     later = time.monotonic() + AGAIN_S
@@ -160,8 +152,8 @@ def test_a_control_log_that_cannot_be_read_for_a_while_is_read_later(logs, tmp_p
     rules.close()
 
 
-def test_latency_prints_a_table(logs, tmp_path, capsys):
-    assert main(["latency", "--logs", str(tmp_path), "--seconds", "1"]) == OK
+def test_latency_prints_a_table(logs, capsys):
+    assert main(["latency", "--logs", str(logs.folder), "--seconds", "1"]) == OK
     out = capsys.readouterr().out
     assert "0 alerts" in out and all(stage in out for stage in STAGES)
 
@@ -174,7 +166,7 @@ def test_alerts_are_shown_from_an_offset_or_from_where_the_last_reading_ended(
     logs, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    log, command = logs.log("alerts"), ["alerts", "--json", "--logs", str(tmp_path), "--from"]
+    log, command = logs.log("alerts"), ["alerts", "--json", "--logs", str(logs.folder), "--from"]
     log.append([alert(1, 0, 1), alert(2, 0, 1)])
     second = len(alert(1, 0, 1)) + 1
     assert main([*command, str(second)]) == OK and shown(capsys) == [2]
@@ -190,9 +182,9 @@ def test_alerts_are_shown_from_an_offset_or_from_where_the_last_reading_ended(
     "start, says",
     [("3", "no line begins at position 3"), ("9999", "it ends at 244; was it deleted and created again?")],
 )
-def test_an_offset_that_is_none_is_an_error(start, says, logs, tmp_path, capsys):
+def test_an_offset_that_is_none_is_an_error(start, says, logs, capsys):
     logs.log("alerts").append([alert(1, 0, 1)])
-    assert main(["alerts", "--logs", str(tmp_path), "--from", start]) == FAILED
+    assert main(["alerts", "--logs", str(logs.folder), "--from", start]) == FAILED
     assert says in capsys.readouterr().err
 
 

@@ -247,13 +247,6 @@ def test_the_longest_restriction_after_the_last_event_can_be_read():
 # -- from alerts -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def logs(tmp_path) -> FileLogs:
-    logs = FileLogs(tmp_path)
-    logs.create()
-    return logs
-
-
 def attempts(logs, count: int, user: int = 7, first_id: int = 1, **fields) -> None:
     a_minute_ago = now_ms() - 60_000  # a restriction begins when the alert's event was logged
     event = {
@@ -432,8 +425,8 @@ def test_alerts_of_versions_that_nothing_names_wait_but_not_without_end(logs, mo
     assert "no acknowledgement names version 90 of rule 1" in letters[0]["reason"]
 
 
-def test_an_alert_waits_for_the_answer_that_names_its_version(logs, tmp_path):
-    own = FileLogs(tmp_path, {"acks": tmp_path / "aside"})
+def test_an_alert_waits_for_the_answer_that_names_its_version(logs):
+    own = FileLogs(logs.folder, {"acks": logs.folder / "aside"})
     engine = Engine(own, LOGINS)
     logs.log("control").append([json.dumps(GUESSING)])
     attempts(logs, 3)
@@ -514,7 +507,7 @@ def test_a_compacted_log_forgets_neither_a_lift_nor_a_restriction_that_came_with
     assert compacted(log).get("block_login", ALICE).lifted == 15
 
 
-def test_a_decider_that_starts_on_a_compacted_log_does_not_undo_a_lift(logs, tmp_path):
+def test_a_decider_that_starts_on_a_compacted_log_does_not_undo_a_lift(logs):
     accept(logs, GUESSING | {"ttl": "24h"})
     accept(logs, GUESSING | {"ruleId": 2, "ttl": "10m"})
     with Decider(logs, LOGINS) as decider:
@@ -524,7 +517,7 @@ def test_a_decider_that_starts_on_a_compacted_log_does_not_undo_a_lift(logs, tmp
         logs.log("alerts").append([alert(1, log_time=3_000, rule_id=2)])
         decider.write_new_restrictions()
     last = {parse_restriction(line).key: line for line in logs.log("restrictions").read()}
-    beside = FileLogs(tmp_path, {"restrictions": tmp_path / "compacted"})
+    beside = FileLogs(logs.folder, {"restrictions": logs.folder / "compacted"})
     beside.log("restrictions").append(last.values())
     decided(beside)
     assert fold_restrictions(beside.log("restrictions")).get("block_login", ALICE).until == 603_000
@@ -610,8 +603,8 @@ def test_a_group_that_an_attacker_disguised_restricts_nobody_else(logs):
     assert not forbidden(fold_restrictions(logs.log("restrictions")), now, device="x", userId=8)
 
 
-def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, tmp_path, capsys):
-    where = ["--logs", str(tmp_path)]
+def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, capsys):
+    where = ["--logs", str(logs.folder)]
     assert main(["restrict", "list", *where]) == OK
     assert "nobody is restricted" in capsys.readouterr().out
     now = now_ms()
@@ -626,25 +619,23 @@ def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, tmp_path, 
     assert main(["restrict", "lift", "userId=7", *where]) == USAGE
 
 
-def test_a_restriction_that_began_after_this_computer_s_clock_is_lifted(logs, tmp_path, capsys):
+def test_a_restriction_that_began_after_this_computer_s_clock_is_lifted(logs, capsys):
     """A broker's clock says when it began."""
     later = now_ms() + 300_000
     logs.log("restrictions").append([restrict(later, later + 60_000).to_json()])
-    assert main(["restrict", "lift", "userId=7", "--logs", str(tmp_path)]) == OK
+    assert main(["restrict", "lift", "userId=7", "--logs", str(logs.folder)]) == OK
     assert not forbidden(fold_restrictions(logs.log("restrictions")), later + 1)
 
 
-def test_who_is_listed_can_be_copied_to_the_command_that_lifts_and_a_shell_obeys_nothing_in_it(
-    logs, tmp_path, capsys
-):
+def test_who_is_listed_can_be_copied_to_the_command_that_lifts_and_a_shell_obeys_nothing_in_it(logs, capsys):
     """Whoever sends events chooses the values of a group."""
     subject, now = (("device", "x; touch 'pwned' $(id) \x1b[31m\u202e"), ("userId", "7")), now_ms()
     logs.log("restrictions").append([restrict(now, now + 60_000, subject).to_json()])
-    assert main(["restrict", "list", "--logs", str(tmp_path)]) == OK
+    assert main(["restrict", "list", "--logs", str(logs.folder)]) == OK
     shown = capsys.readouterr().out.rpartition("rule 1 v1  ")[2].rstrip("\n")
     words = shlex.split(shown)
     assert len(words) == 2 and "\x1b" not in shown and words[0].startswith("device=x; touch 'pwned' $(id) ")
-    assert main(["restrict", "lift", *words, "--logs", str(tmp_path)]) == OK
+    assert main(["restrict", "lift", *words, "--logs", str(logs.folder)]) == OK
     assert not fold_restrictions(logs.log("restrictions")).get("block_login", subject).is_in_force(now + 1)
 
 

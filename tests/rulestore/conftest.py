@@ -9,7 +9,6 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
-from lab.engine.loop.filelogs import FileLogs
 from lab.machine import database, jars
 from lab.model.schema import PAYMENTS
 from lab.rulestore.store import RuleStore
@@ -59,10 +58,3 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(url: str) -> RuleStore:
     return RuleStore(url, PAYMENTS)
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> FileLogs:
-    logs = FileLogs(tmp_path / "logs")
-    logs.create()
-    return logs

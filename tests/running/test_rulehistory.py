@@ -16,13 +16,6 @@ from lab.running.rulehistory import versions_of
 RULE = "1: SUM(paymentAmount) per payeeId over 20 min > 0.123456789012"
 
 
-@pytest.fixture
-def logs(tmp_path) -> FileLogs:
-    logs = FileLogs(tmp_path / "logs")
-    logs.create()
-    return logs
-
-
 def rules(logs: FileLogs, *words: str) -> int:
     """Runs a command of `lab rules`."""
     waits = [] if words[0] == "history" else ["--timeout", "0"]

@@ -300,7 +300,9 @@ def test_of_too_many_connections_the_oldest_ends(served, monkeypatch):
     monkeypatch.setattr("lab.running.boundedserver.CONNECTIONS", 3)
     with ExitStack() as slow:
         senders = [
-            slow.enter_context(socket.create_connection(("127.0.0.1", served.server_port), timeout=PATIENCE_S))
+            slow.enter_context(
+                socket.create_connection(("127.0.0.1", served.server_port), timeout=PATIENCE_S)
+            )
             for _ in range(4)
         ]
         assert senders[0].recv(1) == b""

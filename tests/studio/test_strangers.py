@@ -3,10 +3,7 @@
 import json
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from threading import Thread
-
-import pytest
 
 from lab.cli.main import OK, main
 from lab.engine.loop.filelogs import FileLogs
@@ -50,13 +47,6 @@ STATS = {
     "records": 3,
     "times": {"start": 1, "decode": 2, "route": 3, "evaluate": 4, "end": 5},
 }
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> FileLogs:
-    logs = FileLogs(tmp_path / "logs")
-    logs.create()
-    return logs
 
 
 def strange(logs: FileLogs, *names: str) -> None:

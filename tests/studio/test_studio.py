@@ -71,9 +71,7 @@ def test_the_window_behind_an_alert_has_no_event_from_before_its_rule():
             assert sum(event["paymentAmount"] for event in window) == alert.aggregate
 
 
-def test_an_engine_elsewhere_tells_the_settings_under_which_events_are_held(tmp_path):
-    logs = FileLogs(tmp_path)
-    logs.create()
+def test_an_engine_elsewhere_tells_the_settings_under_which_events_are_held(logs):
     settings = Settings(
         PAYMENTS, key_groups=4, late_policy="drop", max_out_of_orderness_ms=7, max_future_ms=9
     )
@@ -170,9 +168,7 @@ def stats_line(batch: int, records: int, end: int) -> str:
     return json.dumps({"batch": batch, "keyGroups": [0, 7], "records": records, "times": {}, "cut": cut})
 
 
-def test_what_waited_when_the_room_connected_is_part_of_the_lag(tmp_path):
-    logs = FileLogs(tmp_path)
-    logs.create()
+def test_what_waited_when_the_room_connected_is_part_of_the_lag(logs):
     events, stats = logs.log("events"), logs.log("stats")
     events.append(['{"transactionId":1,"eventTime":1}'] * 2)
     stats.append([stats_line(0, 2, events.end())])
@@ -196,10 +192,8 @@ def test_what_waited_when_the_room_connected_is_part_of_the_lag(tmp_path):
         assert watching.lag == 1
 
 
-def test_nothing_lags_when_the_engine_has_read_to_the_end_whatever_was_counted(tmp_path):
+def test_nothing_lags_when_the_engine_has_read_to_the_end_whatever_was_counted(logs):
     """Blank lines are no records, and an engine that was made to read a log again counts its records twice."""
-    logs = FileLogs(tmp_path)
-    logs.create()
     events, stats = logs.log("events"), logs.log("stats")
     with Studio(engine="elsewhere", logs=logs) as watching:
         for batch, counted in enumerate((1, 1_000)):
@@ -211,20 +205,18 @@ def test_nothing_lags_when_the_engine_has_read_to_the_end_whatever_was_counted(t
             assert watching.lag == 0
 
 
-def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, monkeypatch):
+def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(logs, monkeypatch):
     monkeypatch.setattr(studios, "LOOK_S", -1)
-    logs = FileLogs(tmp_path)
-    logs.create()
     with Studio(engine="elsewhere", logs=logs) as watching:
-        assert watching.state() == ("bad", f"no engine runs on {tmp_path}: start it with `lab run`")
+        assert watching.state() == ("bad", f"no engine runs on {logs.folder}: start it with `lab run`")
         logs.log("events").append([b'{"transactionId":1,"eventTime":1}'])
         watching.read()
         assert watching.state()[1].endswith("`lab run`; 1 records are waiting")
         with FolderLock(logs.log_folder("stats"), what="log"):  # as an engine does
-            assert watching.state() == ("good", f"the engine runs elsewhere, on {tmp_path}")
+            assert watching.state() == ("good", f"the engine runs elsewhere, on {logs.folder}")
             watching.report.total["records"] = 1
             watching._heard -= 60
-            idle = f"the engine runs elsewhere, on {tmp_path} and is idle: no events arrive"
+            idle = f"the engine runs elsewhere, on {logs.folder} and is idle: no events arrive"
             assert watching.state() == ("good", idle)
             logs.log("events").append([b'{"transactionId":2,"eventTime":1}'])
             watching.read()
@@ -253,10 +245,8 @@ def test_of_an_engine_on_topics_the_lease_of_its_checkpoint_tells(tmp_path, monk
     assert logs.are_written() is False  # it was given back
 
 
-def test_what_the_logs_held_before_is_shown_on_connecting(tmp_path, monkeypatch):
+def test_what_the_logs_held_before_is_shown_on_connecting(logs, monkeypatch):
     monkeypatch.setattr(engineview, "KEPT_ALERTS", 3)
-    logs = FileLogs(tmp_path)
-    logs.create()
     holds = (Decimal(60), "GREATER", Decimal(50))
     alerts = [Alert(1, 1, "{payeeId=7}", *holds, n, n, n, n) for n in range(1_000)]
     padding = " " * 200  # 3 KiB are read back
@@ -366,10 +356,9 @@ def test_the_same_runs_on_spark_and_a_query_that_ends_is_shown(spark):
         assert studio.state() == ("bad", "the engine ended: its query was stopped")
 
 
-def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(tmp_path):
+def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(logs):
     """Without transactions an attempt that was taken for dead delivers alerts after its successor has withdrawn them."""
-    logs, group = FileLogs(tmp_path), (("payeeId", 25),)
-    logs.create()
+    group = (("payeeId", 25),)
     first, again = (
         Alert(1, 1, "{payeeId=25}", value, "GREATER", Decimal(50), 7, AT, log_time, group=group)
         for value, log_time in ((Decimal(51), AT), (Decimal(60), AT + 20))
@@ -384,10 +373,9 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(tmp_path):
         assert [alert.aggregate for alert in watching.alerts] == [51, 60] and watching.withdrawn == 1
 
 
-def test_an_alert_that_is_shown_says_that_it_was_withdrawn_since(tmp_path):
+def test_an_alert_that_is_shown_says_that_it_was_withdrawn_since(logs):
     """The rule names its grouping fields in another order since then."""
-    logs, group = FileLogs(tmp_path), (("beneficiaryId", 12), ("payeeId", 25))
-    logs.create()
+    group = (("beneficiaryId", 12), ("payeeId", 25))
     alert = Alert(1, 1, "{payeeId=25}", Decimal(51), "GREATER", Decimal(50), 7, AT, AT, group=group[::-1])
     feed = AlertFeed()
     with Studio(engine="elsewhere", logs=logs) as watching:
@@ -402,10 +390,8 @@ def test_an_alert_that_is_shown_says_that_it_was_withdrawn_since(tmp_path):
         assert next(csv.DictReader(io.StringIO(feed.csv())))["withdrawn"] == "yes"
 
 
-def test_an_engine_that_starts_with_a_new_checkpoint_is_counted_on(tmp_path):
+def test_an_engine_that_starts_with_a_new_checkpoint_is_counted_on(logs):
     """Its cuts begin again at 0; those of one that was killed come again, and do not count twice."""
-    logs = FileLogs(tmp_path)
-    logs.create()
     report = StatsReport(logs.log("stats"))
 
     def cut(engine: str, batch: int) -> str:
@@ -418,10 +404,8 @@ def test_an_engine_that_starts_with_a_new_checkpoint_is_counted_on(tmp_path):
     assert report.read()["records"] == 2 and report.total["records"] == 4
 
 
-def test_after_a_pause_a_room_has_a_part_of_what_came_in_memory(tmp_path):
+def test_after_a_pause_a_room_has_a_part_of_what_came_in_memory(logs):
     """A notebook reads nothing while a cell runs."""
-    logs = FileLogs(tmp_path)
-    logs.create()
     view = EngineView(logs, Settings(PAYMENTS), running=True)
     letter = json.dumps({"reason": "paymentAmount: nothing, expected a number", "place": "events/0:1"})
     for _ in range(100):

@@ -6,7 +6,6 @@ from math import inf
 import pytest
 
 import lab
-from lab import teach
 from lab.teach.attack import search
 from lab.teach.attack.routemistakes import ROUTE
 from lab.teach.attack.search import shortest_counterexample
@@ -95,14 +94,12 @@ def again(*given):
     return again(*given)
 
 
-def test_looking_at_an_attack_is_no_try(monkeypatch, tmp_path):
-    monkeypatch.setenv("LAB_DATA", str(tmp_path))
-    monkeypatch.setattr(teach, "_wrong", {})
+def test_looking_at_an_attack_is_no_try(progress_folder):
     lab.log_stumbles()
     for _ in range(3):
         assert "Hint" not in lab.attack("9.2", WINDOW[0].answer).text
     assert "Hint" not in lab.check_function("9.2", WINDOW[0].answer).text
-    [log] = tmp_path.glob("stumbles-*")
+    [log] = progress_folder.glob("stumbles-*")
     assert len(log.read_text().splitlines()) == 2
 
 

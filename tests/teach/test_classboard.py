@@ -14,7 +14,6 @@ from types import SimpleNamespace
 import pytest
 
 import lab
-from lab import teach
 from lab.cli.main import main
 from lab.model.language import speak
 from lab.teach import classlink, progress
@@ -27,9 +26,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch, tmp_path):
-    monkeypatch.setenv("LAB_DATA", str(tmp_path))
-    monkeypatch.setattr(teach, "_wrong", {})
+def sends_again_soon(monkeypatch, progress_folder):
     monkeypatch.setattr(classlink, "AGAIN_S", 0.01)
 
 

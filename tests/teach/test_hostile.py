@@ -218,9 +218,7 @@ def test_an_error_of_any_kind_is_told(name, error):
     assert verdict.state == WRONG and len(verdict.text) < 2_500
 
 
-def test_a_check_writes_down_hostile_answers_too(monkeypatch, tmp_path):
-    monkeypatch.setenv("LAB_DATA", str(tmp_path))
-    monkeypatch.setattr(teach, "_wrong", {})
+def test_a_check_writes_down_hostile_answers_too(progress_folder):
     lab.log_stumbles()
     assert lab.check("3.4", Unprintable()).state == lab.check("3.4", Equal()).state == WRONG
 

@@ -17,9 +17,8 @@ NOTED, YES, NO = "Your choice is noted", "Yes. Python salts", "Not quite: two di
 
 
 @pytest.fixture(autouse=True)
-def no_predictions(monkeypatch, tmp_path):
+def no_predictions(monkeypatch, progress_folder):
     monkeypatch.setattr(predictions, "_asked", {})
-    monkeypatch.setenv("LAB_DATA", str(tmp_path))
 
 
 class Notebook:

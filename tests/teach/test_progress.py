@@ -20,49 +20,47 @@ from lab.teach.judge import RIGHT, WRONG
 SOLVE = "import sys; import lab; [lab.check('3.4', 864) for _ in range(20)]; lab.check(sys.argv[1], eval(sys.argv[2]))"
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch, tmp_path) -> Path:
-    monkeypatch.setenv("LAB_DATA", str(tmp_path))
-    monkeypatch.setattr(teach, "_wrong", {})
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("progress_folder")
 
 
 def files(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
-def test_what_is_solved_is_known_to_the_next_kernel_and_wrong_answers_leave_nothing(fresh):
+def test_what_is_solved_is_known_to_the_next_kernel_and_wrong_answers_leave_nothing(progress_folder):
     lab.check("3.4", 5)
-    assert files(fresh) == [] and progress.solved_exercises() == set()
+    assert files(progress_folder) == [] and progress.solved_exercises() == set()
     lab.check("3.4", 864)
     found = subprocess.check_output(
         [sys.executable, "-c", "from lab.teach.progress import solved_exercises; print(solved_exercises())"],
         text=True,
     )
-    assert found.strip() == "{'3.4'}" and files(fresh) == ["solved.jsonl"]
+    assert found.strip() == "{'3.4'}" and files(progress_folder) == ["solved.jsonl"]
 
 
-def test_kernels_that_write_at_once_leave_whole_lines(fresh):
+def test_kernels_that_write_at_once_leave_whole_lines(progress_folder):
     answers = {"3.5": "[4, 8]", "1.4": "9", "4.3": "86400", "4.4": "86400000000"}
     running = [subprocess.Popen([sys.executable, "-c", SOLVE, *pair]) for pair in answers.items()]
     assert [process.wait() for process in running] == [0, 0, 0, 0]
     assert progress.solved_exercises() == {"3.4", *answers}
-    assert all(json.loads(line)["exercise"] for line in (fresh / "solved.jsonl").read_text().splitlines())
+    assert all(
+        json.loads(line)["exercise"] for line in (progress_folder / "solved.jsonl").read_text().splitlines()
+    )
 
 
-def test_a_line_cut_short_costs_itself_only(fresh):
+def test_a_line_cut_short_costs_itself_only(progress_folder):
     lab.check("3.4", 864)
-    with (fresh / "solved.jsonl").open("a") as file:
+    with (progress_folder / "solved.jsonl").open("a") as file:
         file.write('{"exercise": "3.\n')
     lab.check("1.4", 9)
     assert progress.solved_exercises() == {"3.4", "1.4"}
 
 
-def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
+def test_progress_is_saved_as_a_file_and_loaded_elsewhere(progress_folder, monkeypatch):
     lab.check("3.4", 864)
     board = ProgressBoard()
     saved = b64decode(re.search('base64,([^"]+)', board.link.value)[1])
-    monkeypatch.setenv("LAB_DATA", str(fresh / "elsewhere"))
+    monkeypatch.setenv("LAB_DATA", str(progress_folder / "elsewhere"))
     lab.check("1.4", 9)
     board.update()
     [upload] = [button for button in board.children[1].children if isinstance(button, FileUpload)]
@@ -87,29 +85,29 @@ def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
         b"7\n[]\nnull",
     ],
 )
-def test_a_file_that_no_board_has_saved_adds_nothing(fresh, content):
+def test_a_file_that_no_board_has_saved_adds_nothing(progress_folder, content):
     assert (
         progress.load_progress(content, teach.lesson_and_exercise_titles()) == 0
         and progress.solved_exercises() == set()
     )
 
 
-def test_a_folder_that_cannot_be_written_to_does_not_stop_a_check(fresh, monkeypatch):
-    (fresh / "file").touch()
-    monkeypatch.setenv("LAB_DATA", str(fresh / "file" / "below"))
+def test_a_folder_that_cannot_be_written_to_does_not_stop_a_check(progress_folder, monkeypatch):
+    (progress_folder / "file").touch()
+    monkeypatch.setenv("LAB_DATA", str(progress_folder / "file" / "below"))
     assert lab.check("3.4", 864).state == RIGHT
 
 
-def test_reset_forgets_and_leaves_the_log_to_its_owner(fresh):
+def test_reset_forgets_and_leaves_the_log_to_its_owner(progress_folder):
     lab.log_stumbles()
     lab.check("3.4", 864)
     said = progress.forget_progress_and_stop_log()
     assert "1 solved" in said and "stumbles-" in said
     assert progress.solved_exercises() == set()
-    [left] = files(fresh)
-    before = (fresh / left).read_text()
+    [left] = files(progress_folder)
+    before = (progress_folder / left).read_text()
     lab.check("3.4", 5)
-    assert (fresh / left).read_text() == before
+    assert (progress_folder / left).read_text() == before
 
 
 def test_the_board_follows_checks_and_the_reset_asks_first():
@@ -126,19 +124,19 @@ def test_the_board_follows_checks_and_the_reset_asks_first():
     assert not progress.solved_exercises() and "✓" not in lesson.table.value
 
 
-def test_without_a_word_nothing_is_logged(fresh):
+def test_without_a_word_nothing_is_logged(progress_folder):
     lab.check("3.4", 5)
     lab.check("3.4", 864)
-    assert files(fresh) == ["solved.jsonl"]
+    assert files(progress_folder) == ["solved.jsonl"]
 
 
-def test_the_log_has_what_it_says_that_it_has_and_no_name_that_was_not_typed(fresh):
+def test_the_log_has_what_it_says_that_it_has_and_no_name_that_was_not_typed(progress_folder):
     said = lab.log_stumbles().text
     lab.check("3.4", 5)
     lab.check_function("3.2", lambda time, end, width: 1 / 0)
-    [file] = [name for name in files(fresh) if name.startswith("stumbles-")]
-    assert str(fresh / file) in said
-    begun, wrong, raised = map(json.loads, (fresh / file).read_text().splitlines())
+    [file] = [name for name in files(progress_folder) if name.startswith("stumbles-")]
+    assert str(progress_folder / file) in said
+    begun, wrong, raised = map(json.loads, (progress_folder / file).read_text().splitlines())
     assert begun["state"] == "begin" and wrong["state"] == raised["state"] == WRONG
     assert wrong.keys() == {"at", "learner", "name", "exercise", "state", "said", "answer"}
     assert (
@@ -147,11 +145,11 @@ def test_the_log_has_what_it_says_that_it_has_and_no_name_that_was_not_typed(fre
     assert {line["name"] for line in (begun, wrong, raised)} == {""}
     lab.log_stumbles(name="Ada")
     lab.check("3.4", 6)
-    assert json.loads((fresh / file).read_text().splitlines()[-1])["name"] == "Ada"
+    assert json.loads((progress_folder / file).read_text().splitlines()[-1])["name"] == "Ada"
     lab.log_stumbles(False)
-    count = len((fresh / file).read_text().splitlines())
+    count = len((progress_folder / file).read_text().splitlines())
     lab.check("3.4", 7)
-    assert len((fresh / file).read_text().splitlines()) == count
+    assert len((progress_folder / file).read_text().splitlines()) == count
 
 
 def run_cells(*cells: str) -> str:
@@ -161,15 +159,15 @@ def run_cells(*cells: str) -> str:
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
 
-def test_an_error_of_a_cell_is_a_stumble(fresh):
+def test_an_error_of_a_cell_is_a_stumble(progress_folder):
     run_cells("import lab; lab.log_stumbles()", "answer = nowhere", "answer = (")
-    [file] = fresh.glob("stumbles-*")
+    [file] = progress_folder.glob("stumbles-*")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["state"] for line in lines] == ["begin", "error", "error"]
     assert "NameError: name 'nowhere'" in lines[1]["said"] and "SyntaxError" in lines[2]["said"]
 
 
-def test_a_function_whose_newest_cell_was_not_run_is_not_judged(fresh):
+def test_a_function_whose_newest_cell_was_not_run_is_not_judged(progress_folder):
     said = run_cells(
         "import lab; lab.running_time()",
         "def in_window(time, end, width): return end - width < time <= end",

@@ -25,11 +25,7 @@ AGAIN = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch, tmp_path):
-    monkeypatch.setenv("LAB_DATA", str(tmp_path))
-    monkeypatch.setattr(teach, "_wrong", {})
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("progress_folder")
 
 
 def test_all_but_four_exercises_can_be_checked_again():
@@ -110,34 +106,34 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_answer_is_refused_and_named(text, fresh):
+def test_a_hostile_answer_is_refused_and_named(text, progress_folder):
     with pytest.raises(BadRecord):
         answer_from_text(text)
     lines = [
         {"at": 1, "learner": "a", "state": "right", "exercise": name, "replay": text}
         for name in ("0.1", "3.1", "3.4")
     ]
-    (fresh / "one.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    files, bad = read_and_recheck_hand_ins(fresh)
+    (progress_folder / "one.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    files, bad = read_and_recheck_hand_ins(progress_folder)
     assert all(line["state"] == "wrong" for line in files["one.jsonl"])
     assert bad == ["one.jsonl: the file says right, but the answer in it is wrong, in 0.1, 3.1, 3.4"]
 
 
-def test_sql_of_a_learner_is_not_run(fresh, monkeypatch):
+def test_sql_of_a_learner_is_not_run(progress_folder, monkeypatch):
     monkeypatch.setattr("sqlite3.connect", lambda *_, **__: 1 / 0)
     assert (
         is_right(teach.exercise_of("8.4"), "UPDATE rules SET rule_state = 'PAUSE' WHERE rule_id = 2") is None
     )
 
 
-def test_what_a_learner_hands_in_is_what_the_report_confirms(fresh, monkeypatch):
+def test_what_a_learner_hands_in_is_what_the_report_confirms(progress_folder, monkeypatch):
     assert "nothing to hand in" in lab.hand_in().text
     lab.log_stumbles(name="Ada")
     lab.check("3.4", 5)
     lab.check("3.4", 864)
     lab.check_function("3.2", lambda time, end, width: end - width <= time <= end)
     lab.check("7.1", answer_of("7.1"), SimpleNamespace(ask=lambda message: {"status": "accepted"}))
-    place = fresh / "room"
+    place = progress_folder / "room"
     place.mkdir()
     monkeypatch.chdir(place)
     said = lab.hand_in().text

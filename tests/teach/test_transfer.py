@@ -13,10 +13,7 @@ from lab.teach.questions import EXIT, QUESTIONS, names_of_plans, times_of
 from lab.teach.report import class_page, parse_learner_log, read_class_report
 from lab.teach.transfer import FEWEST, class_gains, what_a_class_learned
 
-
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch, tmp_path):
-    monkeypatch.setenv("LAB_DATA", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("progress_folder")
 
 
 def answers(lesson: str, right: int, when: str) -> dict:
