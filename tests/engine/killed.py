@@ -3,7 +3,7 @@
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -11,12 +11,14 @@ from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 from numba import config
 
-from lab.engine.compiled import window
+from lab.engine.compiled import layout, window
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.job import new_start_id
 from lab.engine.windows import kept, shared, statefiles, undo, windowstate
+from lab.engine.windows.store import RouteStore
 from lab.engine.windows.undo import UndoLog
 
 COMPILED = str(Path(window.__file__).parent)
@@ -101,6 +103,42 @@ def start_again(stages: InProcessEngine) -> None:
 
 @contextmanager
 def dead_processes() -> Iterator[None]:
-    """No process lives that had an epoch open: this one plays several."""
-    with patch.object(undo, "is_alive", lambda _process: False), patch.object(kept, "PATIENCE_S", 0.0):
+    """No process lives that had an epoch open: this one plays several. What is undone must then be what was there, byte for byte."""
+    before: dict[int, shared.Arrays] = {}
+    begin_undo, undo_epoch = undo.begin_undo, undo.undo_epoch
+
+    def begin(folder: Path, note: str, stores: Mapping[int, RouteStore]) -> None:
+        before.clear()
+        before.update({number: copied(store) for number, store in stores.items()})
+        begin_undo(folder, note, stores)
+
+    def undone(folder: Path, number: int, store: RouteStore) -> bool:
+        if not undo_epoch(folder, number, store):
+            return False
+        is_now = copied(store)
+        for name, values in before[number].items():
+            # of another shape: planted
+            assert is_now[name].shape != values.shape or np.array_equal(is_now[name], values), name
+        return True
+
+    with (
+        patch.object(undo, "is_alive", lambda _process: False),
+        patch.object(kept, "PATIENCE_S", 0.0),
+        patch.object(undo, "begin_undo", begin),
+        patch.object(undo, "undo_epoch", undone),
+    ):
         yield
+
+
+def copied(store: RouteStore) -> shared.Arrays:
+    """What is in a store's arrays, but for what is computed again when it is needed."""
+    events, groups = store.event_count, store.group_count
+    of = store.arrays
+    columns = [column for column in range(2 * of["groups"].shape[1]) if column != layout.BLOCK]
+    kept_whole = ("newest", "group_table", "same_time_table", "reset_table")
+    scalars = [layout.EVENTS, layout.GROUPS, layout.RESETS, layout.SALT, layout.TWINS, layout.RETURNS]
+    return {name: of[name].copy() for name in kept_whole} | {
+        "events": of["events"][:events].copy(),
+        "groups": of["groups"].view(np.int32)[:groups, columns],
+        "scalars": of["scalars"][scalars],
+    }

@@ -18,7 +18,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout, window
 from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.task import task_windows
-from lab.engine.windows import kept, shared, undo, windowstate
+from lab.engine.windows import kept, shared, store, undo, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
@@ -84,7 +84,7 @@ def store_of(stages: InProcessEngine) -> RouteStore:
 
 
 def kill(stages: InProcessEngine, entries, starts_again: bool = True, moment: str = "after") -> None:
-    """The worker is killed in an epoch, before or after the window loop ran."""
+    """The worker is killed in an epoch, before or after the first step of the window loop, or before it saves."""
 
     def dies():
         raise Killed
@@ -95,10 +95,12 @@ def kill(stages: InProcessEngine, entries, starts_again: bool = True, moment: st
         loop(*arguments)
         raise Killed
 
-    with (
-        patch.object(window, "evaluate_batch", run if moment == "after" else dying(loop, dies)),
-        suppress(Killed),
-    ):
+    places = {
+        "before": (window, "evaluate_batch", dying(loop, dies)),
+        "after": (window, "evaluate_batch", run),
+        "at the end": (windowstate.WindowState, "_save", lambda _state: dies()),
+    }
+    with patch.object(store, "STEP_ROWS", 2), patch.object(*places[moment]), suppress(Killed):
         stages.run_batch(entries)
     die(stages, starts_again)
 
@@ -113,7 +115,7 @@ def test_an_engine_that_starts_again_finds_its_windows(stages, rebuilt, disk):
     assert len([path for path in disk.rglob("*.windows") if not path.is_symlink()]) == 2
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["before", "after", "at the end"])
 @pytest.mark.parametrize("starts_again", [True, False])
 def test_the_epoch_of_a_killed_worker_is_undone(stages, rebuilt, starts_again, moment):
     kill(stages, LOG[DONE:15], starts_again, moment)
@@ -248,8 +250,8 @@ def test_other_arrays_than_those_of_the_saved_epoch_are_made_anew(
 
 
 def test_arrays_with_events_of_a_later_epoch_are_made_anew(stages, rebuilt):
-    store = store_of(stages)
-    store.arrays["events"][store.event_count - 1, layout.SEQ] = 3 << 32
+    of = store_of(stages)
+    of.arrays["events"][of.event_count - 1, layout.SEQ] = 3 << 32
     die(stages, starts_again=True)
     stages.run_batch(LOG[DONE:])
     assert rebuilt
@@ -314,8 +316,7 @@ def test_kept_arrays_are_swept_away_after_a_day_or_with_their_checkpoint(stages,
 
 def test_windows_in_memory_go_with_their_engine(stages, rebuilt, monkeypatch):
     monkeypatch.setattr(shared, "memory_left_bytes", lambda: 1 << 62)
-    store = store_of(stages)
-    store.compact()
+    store_of(stages).compact()
     stages.run_batch(LOG[DONE:15])
     before = folder_of(stages).parent
     start_again(stages)
