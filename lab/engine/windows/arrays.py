@@ -13,6 +13,7 @@ from lab.engine.compiled.blocks import HALF
 from lab.engine.compiled.layout import NOTHING, Store, store_of
 from lab.engine.compiled.rulenumbers import AggregateKey, int64_columns, rules_to_arrays, value_columns
 from lab.engine.windows import shared
+from lab.engine.windows.grouptable import fill_group_table
 from lab.engine.windows.undo import REFILLED, UndoLog
 from lab.model import horizon
 from lab.model.rule import Route, Rule
@@ -181,7 +182,7 @@ class StoreArrays:
         new["events"][:n, : old["events"].shape[1]] = old["events"][:n]
         new["groups"][:g] = old["groups"][:g]
         self.arrays = new
-        groups.refill_group_table(self.store)
+        self._refill_group_table()
         groups.refill_same_time_table(
             self.store,
             old["same_time_table"][old["same_time_table"] != 0] if old["scalars"][layout.TWINS] else NO_TWINS,
@@ -262,9 +263,7 @@ class StoreArrays:
         scalars = grown["scalars"]
         if "group_table" in longer:
             grown["group_table"].fill(NOTHING)
-            shared.read_in_order(self.path, "groups")
-            groups.refill_group_table(self.store)
-            shared.read_in_order(self.path, "groups", ends=True)
+            self._refill_group_table()
         if "same_time_table" in longer and scalars[layout.TWINS]:
             entries = old["same_time_table"][old["same_time_table"] != 0]
             grown["same_time_table"].fill(0)
@@ -280,6 +279,16 @@ class StoreArrays:
             grown["distinct_table"].fill(NOTHING)
             running.refill_distinct_table(self.store, self.numbers, values, np.arange(len(self.keys)))
         return True
+
+    def _refill_group_table(self) -> None:
+        """Fills the table, which is empty."""
+        if not shared.lies_on_disk(self.path):
+            groups.refill_group_table(self.store)
+            return
+        shared.read_in_order(self.path, "groups")
+        keys = self.arrays["groups"][: self.group_count, layout.KEY :]
+        fill_group_table(self.arrays["group_table"], keys, int(self.arrays["scalars"][layout.SALT]))
+        shared.read_in_order(self.path, "groups", ends=True)
 
     def _doubles(self, events: int) -> bool:
         """Whether `_make_room` for so many more events would pass a power of two."""
