@@ -124,6 +124,15 @@ def test_the_epoch_of_a_killed_worker_is_undone(stages, rebuilt, starts_again, m
     assert not rebuilt
 
 
+def test_a_worker_that_is_killed_at_rest_leaves_what_the_next_start_finds(stages, rebuilt):
+    state = task_windows(stages.job, 0)
+    with suppress(Killed), state.open_epoch(2, state.windows.ledger.copy()):
+        raise Killed
+    die(stages, starts_again=True)
+    stages.run_batch(LOG[DONE:])
+    assert not rebuilt
+
+
 def test_a_worker_that_is_killed_while_it_undoes_an_epoch_leaves_it_to_the_next(stages, rebuilt):
     kill(stages, LOG[DONE:15])
     with patch.object(undo, "_remove_groups", side_effect=Killed), suppress(Killed):

@@ -208,10 +208,14 @@ def undo_epoch(folder: Path, number: int, store: "RouteStore") -> bool:
     arrays["groups"][groups_then:] = 0
     for name in ("newest", *NOTED_WHOLE):
         arrays[name][:] = getattr(base, name).reshape(arrays[name].shape)
+    shared.read_in_order(store.path, "group_table")
     _remove_groups(arrays["group_table"], groups_then)
+    shared.read_in_order(store.path, "group_table", ends=True)
     lanes = int(base.scalars[layout.LANES])
     if has_blocks or any(key.unique for key in store.keys):
+        shared.read_in_order(store.path, "groups")
         _forget_blocks(arrays["groups"].view(np.int32)[:groups_then, layout.BLOCK])
+        shared.read_in_order(store.path, "groups", ends=True)
         base.scalars[[layout.BLOCKS, layout.LANES]] = 0
         store.recreate_aggregates()
     else:
