@@ -13,6 +13,7 @@ from typing import Any
 from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.page.layout import page_layout
 from lab.page.python import python_parts
+from lab.page.reader import described
 from lab.page.wasm import cached_module
 from lab.past.replay import read_rules
 from lab.stream.datasets import dataset
@@ -76,7 +77,7 @@ def _words(language: str) -> dict[str, str]:
 
 
 def _schema(schema: Schema) -> dict:
-    return schema.to_dict() | {"optional": OPTIONAL}
+    return described(schema.to_dict() | {"optional": OPTIONAL})
 
 
 def _joined(names: tuple[str, ...]) -> str:

@@ -3,19 +3,18 @@
 
 const ROWS = 4096; // that are decoded at once
 const TWO_32 = 2 ** 32, MOST_LINE = 1 << 20, MOST_TEXTS = 200000, MOST_TEXT_BYTES = 32 << 20;
+const LEG = "leg"; // the field that says which leg an event is
 const [POINT, ZERO, LINE_FEED, RETURN] = [46, 48, 10, 13];
 const encoder = new TextEncoder(), textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** A schema with what reading needs; `given` as lab.model.schema writes it. */
+/** A schema with what reading needs; `given` as lab.page.reader describes it. A record is an event for each of its legs, in `legs` by name. */
 function schemaOf(given) {
-  const derived = [...(given.derived ?? []), ...(given.legs?.[0]?.[1] ?? [])].map(([name]) => name);
-  if (derived.length) throw new Error(`schema ${given.name}: the page computes no derived fields (${derived.join(", ")}); lab replay does`);
-  const fields = given.fields.map((field, number) => {
+  const recorded = given.fields.length, fields = [...given.fields, ...given.more].map((field, number) => {
     const decimal = /^decimal\((\d+),(\d+)\)$/.exec(field.type), numeric = !["string", "boolean"].includes(field.type);
     return { ...field, number, numeric, scale: numeric ? Number(decimal?.[2] ?? 0) : null, precision: Number(decimal?.[1] ?? 0) };
   });
-  const byName = new Map(fields.map((field) => [field.name, field])), ids = given.id_fields.map((name) => byName.get(name));
-  return { ...given, given, fields, byName, ids, numericId: ids.length === 1 && ids[0].numeric, time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
+  const byName = new Map(fields.map((field) => [field.name, field])), legs = (given.legs ?? []).map(([name]) => name), ids = [...given.id_fields, ...(legs.length ? [LEG] : [])].map((name) => byName.get(name));
+  return { ...given, given, recorded, fields, byName, legs, ids, numericId: ids.length === 1 && ids[0].numeric, time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
 }
 
 /** Texts by number: the same bytes have the same number, until `forget`. */
@@ -146,20 +145,54 @@ class Columns {
   }
 
   /** Writes a value: a BigInt, a text, or null. */
-  put(field, row, value) {
+  put({ number, numeric }, row, value) {
+    const pairs = this.pairs[number];
+    this.valid[number][row] = value === null ? 0 : 1;
     if (value === null) return;
-    const pairs = this.pairs[field.number];
-    pairs[2 * row] = field.numeric ? Number(BigInt.asIntN(32, value)) : this.texts.of(value);
-    pairs[2 * row + 1] = field.numeric ? Number(value >> 32n) : 0;
-    this.valid[field.number][row] = 1;
+    pairs[2 * row] = numeric ? Number(BigInt.asIntN(32, value)) : this.texts.of(value);
+    pairs[2 * row + 1] = numeric ? Number(value >> 32n) : 0;
+  }
+
+  /** Writes a column as Python packed it, of some rows in turn: into every so many rows from a row on. */
+  putColumn({ number }, { numbers, valid, texts }, rows, step = 1, from = 0) {
+    const [pairs, has] = [this.pairs[number], this.valid[number]], packed = new Int32Array(bytesOf(numbers).buffer), isThere = bytesOf(valid), known = texts?.map((text) => this.texts.of(text));
+    for (let n = 0, to = from; n < rows.length; n++, to += step) {
+      const row = rows[n];
+      has[to] = isThere[row];
+      pairs[2 * to] = known ? known[packed[2 * row]] : packed[2 * row];
+      pairs[2 * to + 1] = packed[2 * row + 1];
+    }
+  }
+
+  /** What Python takes of a field's first rows: bytes, and of texts which they are. */
+  packed({ number, numeric }, rows) {
+    const pairs = this.pairs[number].subarray(0, 2 * rows), valid = this.valid[number].subarray(0, rows), bytes = new Uint8Array(pairs.buffer, pairs.byteOffset, pairs.byteLength), texts = {};
+    if (!numeric) for (let row = 0; row < rows; row++) if (valid[row]) texts[pairs[2 * row]] ??= this.texts.values[pairs[2 * row]];
+    return { parts: [bytes, valid], texts: numeric ? null : texts };
+  }
+
+  /** Only these rows are left, ascending, each so many times. */
+  keep(rows, times) {
+    this.pairs.forEach((pairs, number) => {
+      const old = pairs.slice(0, 2 * this.rows), valid = this.valid[number], was = valid.slice(0, this.rows);
+      for (let n = 0, to = 0; n < rows.length; n++) for (let time = 0; time < times; time++, to++) {
+        pairs[2 * to] = old[2 * rows[n]];
+        pairs[2 * to + 1] = old[2 * rows[n] + 1];
+        valid[to] = was[rows[n]];
+      }
+    });
+    this.rows = rows.length * times;
   }
 }
 
 /** Reads lines, as many at once as columns have rows. */
 class Lines {
   constructor(engine) {
-    const tables = JSON.parse(engine.book.reader.tables()), { length } = engine.schema.fields, size = (name) => bytesOf(tables[name]).length, at = LAYOUT.lines;
+    const tables = JSON.parse(engine.book.reader.tables()), length = engine.schema.recorded, size = (name) => bytesOf(tables[name]).length, at = LAYOUT.lines;
     this.engine = engine;
+    this.read = 0; // lines
+    this.deriver = engine.book.python.deriver;
+    this.needed = this.deriver.needed.toJs();
     this.all = new Int32Array(ROWS).map((_, n) => n);
     this.shapes = {
       text: [1, 0], starts: [8, ROWS], ends: [8, ROWS], names: [1, size("names")], members: [at.member, size("members") / at.member], objects: [at.object, size("objects") / at.object], fields: [at.field, length], about: [8, size("about") / 8], ids: [8, size("ids") / 8],
@@ -185,9 +218,9 @@ class Lines {
 
   /** Fills rows from a place on; gives the place behind the last line. */
   _fill(bytes, at, bad) {
-    const { engine, engine: { columns, counts, schema: { line } } } = this, [starts, ends] = [new Int32Array(ROWS), new Int32Array(ROWS)];
+    const { engine, engine: { columns, counts, schema, schema: { fields, recorded, legs } } } = this, [starts, ends] = [new Int32Array(ROWS), new Int32Array(ROWS)], times = Math.max(legs.length, 1), most = Math.floor(ROWS / times);
     let lines = 0;
-    while (at < bytes.length && lines < ROWS) {
+    while (at < bytes.length && lines < most) {
       let end = bytes.indexOf(LINE_FEED, at);
       if (end < 0) end = bytes.length;
       starts[lines] = at;
@@ -195,16 +228,39 @@ class Lines {
       if (!isBlank(bytes, at, ends[lines])) lines++;
       at = end + 1;
     }
-    const left = this._scan(starts.subarray(0, lines), ends.subarray(0, lines)), others = this._exactly(bytes, starts, ends, left);
+    const left = this._scan(starts.subarray(0, lines), ends.subarray(0, lines)), nans = fields.slice(0, recorded).flatMap((field) => this._column(bytes, field, lines));
+    columns.rows = lines;
+    const { made, failed } = this._derived(lines, new Set(left)), others = this._exactly(bytes, starts, ends, [...left, ...failed].sort((a, b) => a - b));
     const all = this.all.subarray(0, lines), rows = others.size ? all.filter((n) => typeof others.get(n) !== "string") : all;
-    for (const field of columns.schema.fields) this._column(bytes, field, rows);
-    if (others.size) rows.forEach((n, row) => others.get(n)?.forEach((value, number) => columns.put(columns.schema.fields[number], row, value)));
-    if (line) rows.forEach((n, row) => columns.put(line, row, BigInt(counts.records + n + 1)));
+    if (rows.length < lines || times > 1) columns.keep(rows, times);
+    this._putLegs(made, rows);
+    if (others.size) rows.forEach((n, row) => others.get(n)?.forEach((event, leg) => event.forEach((value, number) => columns.put(fields[number], row * times + leg, value))));
+    if (schema.line) rows.forEach((n, row) => { for (let leg = 0; leg < times; leg++) columns.put(schema.line, row * times + leg, BigInt(this.read + n + 1)); });
     for (const [n, reason] of others) if (typeof reason === "string") bad({ reason, bytes: bytes.slice(starts[n], Math.min(ends[n], starts[n] + 2000)) });
-    counts.records += lines;
+    this.read += lines;
+    counts.nanAsNull += nans.filter((n) => !others.has(n)).length;
+    counts.records += columns.rows + lines - rows.length;
     counts.deadLetters += lines - rows.length;
-    columns.rows = rows.length;
     return at;
+  }
+
+  /** Has Python derive fields: the columns that it made of legs, and the rows that it could not, of those that are not `left` to it anyway. */
+  _derived(rows, left) {
+    const { schema, schema: { recorded, fields, given, legs }, columns } = this.engine;
+    if (fields.length === recorded || !rows) return { made: [], failed: [] };
+    const needed = this.needed.map((name) => columns.packed(schema.byName.get(name), rows));
+    const { columns: made, failed } = JSON.parse(this.deriver.derived(needed.map(({ parts }) => parts), JSON.stringify(needed.map(({ texts }) => texts))));
+    made.splice(0, (given.derived ?? []).length).forEach((column, n) => columns.putColumn(fields[recorded + n], column, this.all.subarray(0, rows)));
+    return { made: legs.length ? made : [], failed: failed.filter((row) => !left.has(row)) };
+  }
+
+  /** Writes what legs have of their own, and which they are, into rows that have been kept for each. `made`: of all lines. */
+  _putLegs(made, rows) {
+    const { schema: { recorded, fields, given, legs }, columns } = this.engine, first = recorded + (given.derived ?? []).length, own = fields.slice(first + 1);
+    legs.forEach((leg, turn) => {
+      for (let row = 0; row < rows.length; row++) columns.put(fields[first], row * legs.length + turn, leg);
+      own.forEach((field, n) => columns.putColumn(field, made[turn * own.length + n], rows, legs.length, turn));
+    });
   }
 
   /** Has the compiled reader read lines; gives the numbers of those that it leaves. */
@@ -234,19 +290,20 @@ class Lines {
     return new Map(read.map((values, n) => [left[n], values]));
   }
 
-  /** Copies what the compiled reader has of a field, for the lines that became rows. */
-  _column(bytes, field, rows) {
-    const { arrays: { addresses }, engine: { memory, columns, counts } } = this, { texts } = columns, { number, numeric } = field, first = number * ROWS;
+  /** Copies what the compiled reader has of a field, for so many lines; gives those that have NaN there. */
+  _column(bytes, field, lines) {
+    const { arrays: { addresses }, engine: { memory, columns } } = this, { texts } = columns, { number, numeric } = field, first = number * ROWS, nans = [];
     const read = memory.bytes(addresses.read, ROWS), states = memory.bytes(addresses.states + first, ROWS), sizes = memory.i32(addresses.sizes + 4 * first, ROWS);
     const from = memory.i32((numeric ? addresses.numbers : addresses.places) + 8 * first, 2 * ROWS), pairs = columns.pairs[number], valid = columns.valid[number];
-    for (let row = 0; row < rows.length; row++) {
-      const n = rows[row], state = read[n] ? states[n] : 0;
-      valid[row] = state === 1 ? 1 : 0;
-      if (state === 2) counts.nanAsNull++;
+    for (let n = 0; n < lines; n++) {
+      const state = read[n] ? states[n] : 0;
+      valid[n] = state === 1 ? 1 : 0;
+      if (state === 2) nans.push(n);
       if (state !== 1) continue;
       const low = from[2 * n], size = sizes[n];
-      pairs[2 * row] = numeric ? low : size < 0 ? texts.of(JSON.parse(`"${textDecoder.decode(bytes.subarray(low, low - size))}"`)) : texts.at(bytes, low, low + size);
-      pairs[2 * row + 1] = numeric ? from[2 * n + 1] : 0;
+      pairs[2 * n] = numeric ? low : size < 0 ? texts.of(JSON.parse(`"${textDecoder.decode(bytes.subarray(low, low - size))}"`)) : texts.at(bytes, low, low + size);
+      pairs[2 * n + 1] = numeric ? from[2 * n + 1] : 0;
     }
+    return nans;
   }
 }

@@ -37,6 +37,7 @@ class Engine {
   control(text) {
     const ack = this.book.apply(text, this.past.end, this.newest), rules = this.book.routes();
     if (ack.status === "rejected") return ack;
+    if (ack.list) this.columns.texts.known = new WeakMap(); // which values lists have
     for (const [id, route] of [...this.routes]) {
       if (!rules.has(id) || ack.controlType === "CLEAR_STATE_ALL") {
         route.release();
@@ -65,26 +66,26 @@ class Engine {
   _judge(found) {
     const { columns, schema } = this, alerts = [], unclaimed = new Uint8Array(columns.rows).fill(1);
     const times = columns.pairs[schema.time.number], judged = [...this.routes.values()].map((route, order) =>
-      ({ route, fates: route.judge(columns, unclaimed, (row, rule, values) => alerts.push({ row, order, place: route.rules.indexOf(rule), rule, alert: () => this._alert(row, rule, values) })) }));
+      ({ route, fates: route.judge(columns, unclaimed, (row, rule, values) => alerts.push({ row, order, place: route.rules.indexOf(rule), rule, noted: () => this._alert(row, rule, values) })) }));
     const awaiting = judged.flatMap(({ route, fates }) => route.rules.filter(isAwaiting).map((rule) => this._awaiting(rule, fates)));
     let unrouted = 0;
     for (let row = 0; row < columns.rows; row++) {
       unrouted += unclaimed[row];
       this._note(times[2 * row + 1] * 4294967296 + (times[2 * row] >>> 0));
       if (!awaiting.length) continue;
-      this.waits.reach(this.newest[0], (wait) => alerts.push({ row, order: -1, place: wait.number, rule: wait.rule, alert: () => wait.alert }));
+      this.waits.reach(this.newest[0], (wait) => alerts.push({ row, order: -1, place: wait.number, rule: wait.rule, noted: () => wait.alert }));
       for (const each of awaiting) each(row);
     }
     this.counts.unrouted += unrouted;
     this.counts.routed += columns.rows - unrouted;
     alerts.sort((a, b) => a.row - b.row || a.order - b.order || a.place - b.place);
-    const isGiven = ({ id }) => this.book.rules.get(id).state !== "SHADOW", given = alerts.filter(({ rule }) => isGiven(rule));
+    const isGiven = ({ id }) => this.book.rules.get(id).state !== "SHADOW", raised = this.book.notMuted(alerts), given = raised.filter(({ rule }) => isGiven(rule));
     this.counts.alerts += given.length;
-    for (const { rule } of alerts) {
+    for (const { rule } of raised) {
       const counted = isGiven(rule) ? this.fired : this.inShadow;
       counted[rule.id] = (counted[rule.id] ?? 0) + 1;
     }
-    for (const { alert } of given.slice(-this.mostAlerts)) found(alert());
+    for (const { noted } of given.slice(-this.mostAlerts)) found(noted());
   }
 
   _note(ms) {

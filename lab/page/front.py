@@ -18,17 +18,20 @@ from lab.engine.compiled.measures import measured_conditions
 from lab.engine.compiled.rulenumbers import distinct_whens, rules_to_arrays, value_columns
 from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert, conditions_member, event_for_alert, event_id_text, event_member
-from lab.model.conditions import BadConditions
-from lab.model.formatting import plain_text
+from lab.model.conditions import BadConditions, quote_if_needed
+from lab.model.formatting import expected_message, plain_text
 from lab.model.group import group_for_alert, group_key
 from lab.model.kinds import BadRule
-from lab.model.messages import Message, as_bytes, build_message, message_or_refusal, parse_message
+from lab.model.listmessages import muted_entry
+from lab.model.lists import FOREVER, NAME, NAME_ALLOWED, ListOperand, NamedList
+from lab.model.messages import build_message, parse_message
 from lab.model.operators import OPERATORS
 from lab.model.rule import Rule, readable_rule_sentence, readable_rule_summary
 from lab.model.rules import RuleBook
-from lab.model.schema import Schema
+from lab.model.schema import MAX_TIME, Schema
+from lab.model.schemafile import schema_from_toml
 from lab.model.sentence import parse_rule_sentence
-from lab.model.times import MINUTE_MS, duration_words, offset_ms
+from lab.model.times import duration_words, offset_ms
 from lab.model.when import (
     AllOf,
     AnyOf,
@@ -39,28 +42,29 @@ from lab.model.when import (
     filter_text,
     is_true,
     when_text,
+    with_lists,
 )
-from lab.model.whenreader import parse_when
-from lab.page.reader import Reader, exact, pack_int64s
+from lab.model.whenreader import parse_filter, parse_when
+from lab.page.derivation import QUARTER_MS, Deriver
+from lab.page.reader import Reader, described, exact, pack_int64s
 
 if TYPE_CHECKING:
     from lab.page.windows import Windows
 
+MOST_ENTRIES = 50  # of a list that are shown
 MESSAGE = re.compile(
     r"\s*[\d{]"
 )  # the beginning of a whole one: JSON, a line of text, or a sentence after the rule's id
 
-QUARTER_MS = 15 * MINUTE_MS
-NO_LISTS = "the page keeps no lists; lab run and lab replay do"
-
 
 class Book:
-    """The rules in force on events of a schema, which is given as JSON; `late_ms`, `late_policy`: which events are late, and by number what becomes of them."""
+    """The rules and lists in force on events of a schema, which is given as JSON; `late_ms`, `late_policy`: which events are late, and by number what becomes of them."""
 
     def __init__(self, schema: str, late_ms: int = 300_000, late_policy: int = 0):
         self.late = late_ms, late_policy
         self.reader = Reader(schema)
         self.schema = self.reader.schema
+        self.deriver = Deriver(self.schema)
         self.book = RuleBook(self.schema)
         self.accepted: list[Rule] = []  # each version of a rule, by the number that JavaScript knows it by
         self.messages: list[
@@ -68,12 +72,12 @@ class Book:
         ] = []  # those that `windows` does not know yet, as of `carry_out`
 
     def carry_out(self, text: str, events: int = 0, newest: str = "[]") -> str:
-        """Carries out a control message: its acknowledgement, the rule that is in force by it, and the ids of those that no longer are.
+        """Carries out a control message: its acknowledgement, the rule that is in force by it, the ids of those that no longer are, and a list that it changed.
 
         `events`: how many came before it; `newest`: a list in JSON of the newest of their times, in ms.
         """
         before = set(self.book.rules)
-        ack = self._apply(text)
+        ack = self.book.apply(text)
         rule = self.book.rules.get(ack.get("ruleId", 0)) if ack["status"] == "accepted" else None
         if ack["status"] == "accepted":
             self.messages.append((text, events, json.loads(newest)))
@@ -81,13 +85,10 @@ class Book:
             ack["ruleId"] = str(ack["ruleId"])
         self.accepted += [rule] if rule else []
         deleted = [exact(rule_id) for rule_id in before - set(self.book.rules)]
-        return json.dumps({"ack": ack, "rule": rule and self._for_page(rule), "deleted": deleted})
-
-    def _apply(self, text: str) -> dict[str, Any]:
-        message = message_or_refusal(as_bytes(text), self.schema)
-        if not isinstance(message, BadRule) and (reason := reason_of_page(message)):
-            return {"status": "rejected", "reason": reason}
-        return self.book.apply(text)
+        changed = list_for_page(ack["list"], self.book.lists[ack["list"]]) if "list" in ack else None
+        return json.dumps(
+            {"ack": ack, "rule": rule and self._for_page(rule), "deleted": deleted, "list": changed}
+        )
 
     def _for_page(self, rule: Rule) -> dict[str, Any]:
         return {"number": len(self.accepted) - 1, **rule_for_page(rule, self.schema)}
@@ -102,8 +103,6 @@ class Book:
                 asked = build_message(
                     {"ruleId": rule_id.strip(), "ruleState": state, **attributes}, self.schema
                 )
-            if reason := reason_of_page(asked):
-                raise BadRule(reason)
             # what is about a rule, but says none, is refused as a rule that says nothing
             nothing = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": []}
             rule = cast(Rule, asked.rule or build_message(nothing, self.schema).rule)
@@ -153,13 +152,36 @@ class Book:
         return json.dumps(self.windows.behind(self.book.rules[of.rule_id], of, json.loads(rows)))
 
     def judged(self, text: str, values: str) -> str:
-        """Of which values a comparison is true; `values`: a list in JSON, of what its fields have, or of quarters of an hour."""
-        comparison, given = parse_when(text, self.schema), json.loads(values)
+        """Of which values a comparison is true; if it is with a named list, until when each is there, ms.
+
+        `values`: a list in JSON, of what its fields have, numbers as texts, or of quarters of an hour.
+        """
+        given, comparison = json.loads(values), with_lists(parse_when(text, self.schema), self.book.lists)
         assert isinstance(comparison, Comparison), "condition_for_page gives nothing else"
         if comparison.local_time_part:
             return json.dumps([_verdicts_in_quarter(comparison, each) for each in given])
-        fields = condition_fields(comparison)
-        return json.dumps([is_true(comparison, dict(zip(fields, each))) for each in given])
+        fields = [self.schema.field(name) for name in condition_fields(comparison)]
+        events = (
+            {
+                field.name: Decimal(value) if field.is_number_or_time else value
+                for field, value in zip(fields, each)
+            }
+            for each in given
+        )
+        return json.dumps([_verdict(comparison, event) for event in events])
+
+    def condition_on_list(self, filter: str, field: str, operator: str, name: str) -> str:
+        """What the form's filter is with a condition on a named list."""
+        return json.dumps(condition_on_list(self.schema, filter, field, operator, name))
+
+    def muted(self, given: str) -> str:
+        """Of alerts, as `alerts` takes them, which are muted."""
+        return json.dumps([self._is_muted(*each) for each in json.loads(given)])
+
+    def _is_muted(self, number: int, event_id: Any, time: int, keys: list, *_: Any) -> bool:
+        rule = self.accepted[number]
+        group = group_for_alert(rule.keys, [self._value(*pair) for pair in zip(rule.keys, keys)])
+        return self.book.is_muted(muted_entry(rule.rule_id, group), time)
 
     def numbers(self, route_id: str, fields: str) -> str:
         """The rules of a route as numbers for the loop: its arrays, and what its stores need; `fields`: what events keep, a list in JSON."""
@@ -178,11 +200,6 @@ class Book:
             "columns": value_columns(stored, self.schema),
         }
         return json.dumps(sizes | {"arrays": {name: pack_int64s(each) for name, each in flat.items()}})
-
-
-def reason_of_page(message: Message) -> str:
-    """Why the page refuses a message that the engine takes; empty if it does not."""
-    return NO_LISTS if message.list_change or message.rule and message.rule.list_names else ""
 
 
 # -- rules as the page's engine takes them -----------------------------------------------------------------------------
@@ -221,6 +238,7 @@ def condition_for_page(when: When | None, schema: Schema) -> dict[str, Any] | No
     """A condition on an event: {all: […]}, {any: […]}, or a comparison, of which JavaScript makes those with null and of numbers.
 
     What a number is compared with is exact, {values} or {other: field}; any other comparison is one that `Book.judged` knows.
+    With `list` it is with what a named list has, which changes.
     """
     match when:
         case AllOf(parts):
@@ -231,7 +249,9 @@ def condition_for_page(when: When | None, schema: Schema) -> dict[str, Any] | No
             of, field = {"fields": condition_fields(when)}, schema.field(name)
             if OPERATORS[operator].takes == "nothing":
                 return of | {"operator": operator}
-            if clock or not field.is_number_or_time:
+            if isinstance(operand, ListOperand):
+                of["list"] = {"isNegated": OPERATORS[operator].is_negated}
+            if clock or not field.is_number_or_time or "list" in of:
                 return of | {"judged": when_text(when), "clock": bool(clock)}
             return of | {"operator": operator, "operand": _operand(operand, field.scale)}
     return None
@@ -247,14 +267,23 @@ def _operand(operand: Any, scale: int) -> Any:
     return exact(operand, scale)
 
 
-def _verdicts_in_quarter(comparison: Comparison, quarter: int) -> bool | list[bool]:
-    """Whether a comparison with what a clock shows is true in a quarter of an hour since 1970; where that may change, in each second."""
+def _verdict(comparison: Comparison, event: dict[str, Any]) -> bool | int:
+    """Whether a comparison is true of an event; if it is with a named list, until when the event's value is there, as JavaScript's numbers can say it."""
+    if not isinstance(comparison.operand, ListOperand):
+        return is_true(comparison, event)
+    value, clock = event[comparison.field], comparison.local_time_part
+    until = comparison.operand.entries.until(clock.value_at(value) if clock else value)
+    return min(max(until, 0), MAX_TIME)
+
+
+def _verdicts_in_quarter(comparison: Comparison, quarter: int) -> bool | int | list[bool | int]:
+    """The verdict on what a clock shows in a quarter of an hour since 1970; where that may change, in each second."""
     clock, begin = comparison.local_time_part, quarter * QUARTER_MS
     assert clock, "another comparison has no quarters"
     ends = (begin, begin + QUARTER_MS - 1)
     if len({(offset_ms(clock.zone, at), clock.value_at(at)) for at in ends}) == 1:
-        return is_true(comparison, {comparison.field: begin})
-    return [is_true(comparison, {comparison.field: at}) for at in range(begin, begin + QUARTER_MS, 1_000)]
+        return _verdict(comparison, {comparison.field: begin})
+    return [_verdict(comparison, {comparison.field: at}) for at in range(begin, begin + QUARTER_MS, 1_000)]
 
 
 def alert_for_page(alert: Alert, rule: Rule) -> dict[str, Any]:
@@ -318,4 +347,48 @@ def rule_for_form(rule: Rule) -> dict[str, Any]:
         "sentence": readable_rule_sentence(rule),
         "then": readable_rule_sentence(replace(rule, when=None))[len(readable_rule_summary(bare)) :],
         "fields": shown if rule.is_plain else None,
+        "lists": sorted(rule.list_names),
     }
+
+
+# -- lists and schemas -------------------------------------------------------------------------------------------------
+
+
+def list_for_page(name: str, entries: NamedList) -> dict[str, Any]:
+    """A named list: the values that came last, and until when each is there, ms; null: it does not expire."""
+    newest = [*entries.until_by_value.items()][-MOST_ENTRIES:][::-1]
+    shown = [(value, None if until == FOREVER else until) for value, until in newest]
+    return {"name": name, "count": len(entries), "entries": shown}
+
+
+def condition_on_list(schema: Schema, filter: str, field: str, operator: str, name: str) -> dict[str, str]:
+    """A filter that also asks whether a field's value is in a named list, or why it cannot."""
+    name = name.strip().removeprefix("@")
+    if not re.fullmatch(NAME, name):
+        return {"error": expected_message("list", name or None, NAME_ALLOWED)}
+    asked = f"{quote_if_needed(field)} {operator} @{name}"
+    try:
+        before = parse_filter(filter, schema) if filter.strip() else None
+    except BadConditions:  # which its own field says
+        before = None
+    around = f"({filter.strip()})" if isinstance(before, AnyOf) else filter.strip()
+    return {"filter": f"{around} and {asked}" if around else asked}
+
+
+def schema_for_page(schema: str) -> str:
+    """A schema, given as JSON, with the fields that it derives, or what is wrong with these; both in JSON."""
+    try:
+        return json.dumps({"schema": described(json.loads(schema))})
+    except ValueError as error:
+        return json.dumps({"error": str(error)})
+
+
+def schema_of_file(text: str) -> str:
+    """The same for the text of a schema's file."""
+    try:
+        schema = schema_from_toml(text)
+    except ValueError as error:
+        return json.dumps({"error": str(error)})
+    needed = {*schema.id_fields, schema.time_field}
+    optional = [field.name for field in schema.fields if field.name not in needed]
+    return schema_for_page(json.dumps(schema.to_dict() | {"optional": optional}))

@@ -8,7 +8,7 @@ from lab.model import horizon
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SPOKE, SYMBOLS, WHERE
 from lab.model.jsontext import MAX_DEPTH
-from lab.page import front, loop
+from lab.page import derivation, loop
 
 PLACES = (
     *("SALT", "EVENTS", "GROUPS", "LANES", "RESETS", "VALUES", "KEY", "ROW", "RULE"),
@@ -43,7 +43,7 @@ def page_layout() -> dict[str, Any]:
         "lanes": forms.LANES,
         "never": str(layout.NEVER),
         "witnesses": horizon.WITNESSES,
-        "quarterMs": front.QUARTER_MS,
+        "quarterMs": derivation.QUARTER_MS,
         "frame": frame,
         "lines": {
             "member": scan.MEMBER.itemsize,

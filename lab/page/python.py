@@ -31,7 +31,10 @@ OWN = (
         for name in ("__init__", "infer", "inferredfields", "idandtime", "sampledrecords")
     ),
     *(f"sources/{name}.py" for name in ("csvcolumns", "csvfile", "csvrows", "records")),
-    *(f"page/{name}.py" for name in ("__init__", "front", "reader", "inference", "windows", "withoutnumpy")),
+    *(
+        f"page/{name}.py"
+        for name in ("__init__", "front", "reader", "derivation", "inference", "windows", "withoutnumpy")
+    ),
     *(f"past/{name}.py" for name in ("__init__", "alertwindow", "fastreference", "routehistory")),
 )
 # of the standard library: what neither Pyodide nor `lab.model` imports

@@ -11,23 +11,31 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import lab.page.withoutnumpy  # noqa: F401  # the compiled reader's module comes after it
 from lab.engine.compiled.scan import FAILED
 from lab.engine.records.expected import expected_members
+from lab.model.derived import Derivation, read_derivations
 from lab.model.field import Field, Value
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, decode_text
 from lab.model.schema import Schema
 from lab.sources.csvrows import read_row
 
+NO_RETURNS = "taken_back: the page takes no events back; lab run and lab replay do"
 LINE = ("\0",)  # where records have their own number: no text in JSON that is read fast has this name
 
 
 class NumberedSchema(Schema):
-    """Of records that have no id: the number of a record is it, which only the page knows."""
+    """Of records that have no id: the number of a record is it, which only the page knows, so that nothing is derived from it."""
+
+    @cached_property
+    def derivations(self) -> tuple[Derivation, ...]:
+        recorded = tuple(field for field in self.fields if field.record_path != LINE)
+        return read_derivations(self.derived, recorded, self.time_field)
 
     def _check_id(self, field: Field, value: Value) -> None:
         if field.record_path != LINE:
@@ -45,6 +53,20 @@ def schema_of_page(given: dict[str, Any]) -> Schema:
     ]
     is_numbered = any(each.get("virtual") for each in given["fields"])
     return (NumberedSchema if is_numbered else Schema).from_dict(known(Schema, given) | {"fields": members})
+
+
+def described(given: dict[str, Any]) -> dict[str, Any]:
+    """A schema as JavaScript takes it: `more` are the fields that it derives. Raises ValueError.
+
+    >>> from lab.model.schema import LOGINS
+    >>> [field["name"] for field in described(LOGINS.to_dict() | {"derived": [["day", "date(eventTime)"]]})["more"]]
+    ['day']
+    """
+    schema = schema_of_page(given)
+    if schema.taken_back:
+        raise ValueError(NO_RETURNS)
+    more = [asdict(schema.field(name)) for name in schema.names[len(schema.fields) :]]
+    return given | {"more": more}
 
 
 def exact(number: Value | Fraction, places: int = 0) -> dict[str, str]:
@@ -89,22 +111,22 @@ class Reader:
         return json.dumps(tables | {"about": pack_int64s(about), "ids": pack_int64s(ids)})
 
     def read(self, lines: Any) -> str:
-        """The values of each of some lines, or why it has none; and how many values were NaN or the like. `lines`: JavaScript's bytes."""
+        """Of each of some lines the values of its events, or why it has none; and how many values were NaN or the like. `lines`: JavaScript's bytes."""
         nan: Counter[str] = Counter()
         read = [self.values(line, nan) for line in lines.to_bytes().split(b"\n")]
         return json.dumps({"read": read, "nan": nan.total()})
 
-    def values(self, line: bytes, nan: Counter[str]) -> list | str:
-        """The values of a line, numbers in units of their last digit; or why it has none."""
+    def values(self, line: bytes, nan: Counter[str]) -> list[list] | str:
+        """The values of the events of a line, numbers in units of their last digit; or why it has none."""
         try:
-            event = self.schema.parse(self._as_record(line), nan)
+            events = self.schema.events(self._as_record(line), nan)
         except BadRecord as error:
             return str(error)
-        values = [(field, event[field.name]) for field in self.schema.fields]
-        return [
-            exact(value, field.scale) if field.is_number_or_time and value is not None else value
-            for field, value in values
-        ]
+        return [[self._exact(name, event[name]) for name in self.schema.names] for event in events]
+
+    def _exact(self, name: str, value: Value) -> Any:
+        field = self.schema.field(name)
+        return exact(value, field.scale) if field.is_number_or_time and value is not None else value
 
     def _as_record(self, line: bytes) -> bytes:
         """A row of a file with a header as one that a schema reads. Raises BadRecord."""

@@ -8,19 +8,27 @@ const SPOKE = LAYOUT.spoke, isBit = (name) => name.startsWith(LAYOUT.where) || n
 /** What Python wrote: lab.page.front. */
 const fromPython = (text) => JSON.parse(text, (_, value) => (value?.$ === undefined ? value : BigInt(value.$)));
 
-/** The rules in force, as Python has read them. `apply` gives the acknowledgement. */
+/** The rules in force and the named lists, as Python has read them. `apply` gives the acknowledgement. */
 class Book {
   constructor(schema, lateMs, latePolicy) {
     const python = front.Book(JSON.stringify(schema.given), lateMs, latePolicy);
-    Object.assign(this, { python, reader: python.reader, rules: new Map(), joinings: 0 });
+    Object.assign(this, { python, reader: python.reader, rules: new Map(), lists: new Map(), joinings: 0 });
   }
 
   /** `events`: how many have come, and `newest` of their times. */
   apply(text, events, newest) {
-    const { ack, rule, deleted } = fromPython(this.python.carry_out(text, events, JSON.stringify(newest)));
+    const { ack, rule, deleted, list } = fromPython(this.python.carry_out(text, events, JSON.stringify(newest)));
     for (const id of deleted) this.rules.delete(id);
     if (rule) this._put(rule, this.rules.get(rule.id));
+    if (list) this.lists.set(list.name, list);
     return ack;
+  }
+
+  /** Those of what the engine noted of alerts that nobody has muted. */
+  notMuted(alerts) {
+    if (!this.lists.get("muted")?.count) return alerts;
+    const muted = JSON.parse(this.python.muted(`[${alerts.map(({ noted }) => noted().text).join(",")}]`));
+    return alerts.filter((_, n) => !muted[n]);
   }
 
   /** Alerts, out of what the engine noted of them. */

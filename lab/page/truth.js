@@ -37,21 +37,22 @@ function comparesNumber(field, operator, operand, columns) {
   };
 }
 
-/** Remembers what Python says of values, for as long as texts have the same numbers. */
+/** Remembers what Python says of values, for as long as texts have the same numbers: whether the condition is true, or until when a named list has them. */
 function judgedByPython(when, fields, columns, areThere) {
-  const { texts } = columns, [pairs, otherPairs] = fields.map(({ number }) => columns.pairs[number]), known = texts.known.get(when) ?? new Map(), keys = [], values = [];
-  const keyOf = when.clock ? (row) => Math.floor(columns.ms(fields[0], row) / LAYOUT.quarterMs) : otherPairs ? (row) => pairs[2 * row] + TWO_32 * otherPairs[2 * row] : (row) => pairs[2 * row];
+  const { texts } = columns, [field] = fields, [pairs, otherPairs] = fields.map(({ number }) => columns.pairs[number]), known = texts.known.get(when) ?? new Map(), keys = [], values = [];
+  const keyOf = when.clock ? (row) => Math.floor(columns.ms(field, row) / LAYOUT.quarterMs) : field.numeric ? (row) => columns.value(field, row) : otherPairs ? (row) => pairs[2 * row] + TWO_32 * otherPairs[2 * row] : (row) => pairs[2 * row];
   if (known.size > MOST_TEXTS) known.clear();
   texts.known.set(when, known);
   for (let row = 0; row < columns.rows; row++) {
     if (!areThere(row) || known.has(keyOf(row))) continue;
     keys.push(keyOf(row));
-    values.push(when.clock ? keyOf(row) : fields.map((field) => columns.value(field, row)));
+    values.push(when.clock ? keyOf(row) : fields.map((each) => columns.text(each, row)));
     known.set(keys.at(-1), null); // asked once
   }
   if (keys.length) JSON.parse(columns.python.judged(when.judged, JSON.stringify(values))).forEach((verdict, n) => known.set(keys[n], verdict));
-  return (row) => {
+  const verdictOf = (row) => {
     const verdict = known.get(keyOf(row)); // of a quarter in which it changes one for each second
-    return verdict.length ? verdict[Math.floor((columns.ms(fields[0], row) - LAYOUT.quarterMs * keyOf(row)) / 1000)] : verdict;
+    return verdict.length ? verdict[Math.floor((columns.ms(field, row) - LAYOUT.quarterMs * keyOf(row)) / 1000)] : verdict;
   };
+  return when.list ? (row) => columns.timeMs(row) < verdictOf(row) !== when.list.isNegated : verdictOf;
 }

@@ -303,7 +303,7 @@ def test_what_an_alert_carries_is_in_the_list_beside_its_window_and_in_the_file(
     ]
     opened.click("#pause")
     opened.wait_for_selector("text=the stream is paused")
-    alerts = engine.evaluate(ALERTS, [schema.to_dict(), CARRIES, lines])
+    alerts = engine.evaluate(ALERTS, [described(schema.to_dict()), CARRIES, lines])
     opened.evaluate("(alerts) => { room.alerts = alerts; showAlerts(); }", alerts)
     head = opened.locator("#alerts th").all_inner_texts()
     assert head == ["rule", "title", "group", "value", "event time (UTC)"]

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from random import Random
@@ -15,17 +16,16 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout, window
 from lab.engine.windows.store import RouteStore
 from lab.model import horizon
-from lab.model.kinds import BadRule
-from lab.model.messages import message_or_refusal
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.page import loop
-from lab.page.front import reason_of_page
+from lab.page.reader import described
 from lab.page.wasm import cached_module
 from lab.stream.simulate import to_json
 from tests.browser.jupyter import ROOT
-from tests.strategies import logs, rules
+from tests.engine import randomlogs
+from tests.strategies import DERIVED, LEGS, logs
 
 pytestmark = pytest.mark.browser
 FUNCTIONS = ("SUM", "AVG", "MIN", "MAX", "VARIANCE", "STDDEV", "COUNT", "COUNT_WITH_RESET", "UNIQUE_COUNT")
@@ -34,6 +34,8 @@ AMOUNTS = (
     *("12.5", "5", "7.50", "1e1", "-3.25", "null", '"4.5"', "NaN", "9999999999999999.99", "0.001", "12.500"),
     *("1234567890123456.78", "90071992547409.93"),
 )
+COUNTED = ("records", "deadLetters", "unrouted", "routed")
+LOGS_OF_A_KIND = 25
 RUN = """([schema, log, keyGroups, latePolicy]) => (async () => {
     const engine = new Engine(state.wasm, schemaOf(schema), { keyGroups, latePolicy });
     const alerts = [], bad = [], acks = [];
@@ -157,11 +159,11 @@ def test_the_alerts_are_those_of_the_reference_on_any_log(engine, seed):
     rng = Random(seed)
     log, key_groups, policy = random_log(rng, 1_500), rng.choice([1, 8, 16]), rng.randrange(3)
     reference = reference_of(PAYMENTS, log, key_groups=key_groups, late_policy=LATE_POLICIES[policy])
-    found = engine.evaluate(RUN, [PAYMENTS.to_dict(), log, key_groups, policy])
+    found = engine.evaluate(RUN, [described(PAYMENTS.to_dict()), log, key_groups, policy])
     assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
     assert found["acks"] == [[ack["status"], ack.get("version")] for ack in reference.acks]
     assert len(found["bad"]) == len(reference.dead_letters)
-    for name in ("records", "deadLetters", "unrouted", "routed"):
+    for name in COUNTED:
         assert found["counts"][name] == reference.counts[name], name
     assert found["inShadow"] == Counter(str(alert.rule_id) for alert in reference.shadow_alerts)
     assert reference.alerts or reference.shadow_alerts
@@ -170,19 +172,14 @@ def test_the_alerts_are_those_of_the_reference_on_any_log(engine, seed):
 
 @many
 @given(
-    absence=st.lists(rules(absence=True), max_size=3),
-    log=logs(),
+    log=logs(live=True),
     late_policy=st.sampled_from(range(3)),
     key_groups=st.sampled_from([1, 16]),
 )
-def test_the_alerts_of_every_kind_of_rule_are_those_of_the_reference(
-    engine, absence, log, late_policy, key_groups
-):
-    log = [*(("control", rule) for rule in absence), *log]
+def test_the_alerts_of_every_kind_of_rule_are_those_of_the_reference(engine, log, late_policy, key_groups):
     log = [(kind, text.decode(errors="replace")) for kind, text in log]
-    log = [(kind, text) for kind, text in log if kind == "event" or is_for_page(text)]
     reference = reference_of(LOGINS, log, key_groups=key_groups, late_policy=LATE_POLICIES[late_policy])
-    found = engine.evaluate(RUN, [LOGINS.to_dict(), log, key_groups, late_policy])
+    found = engine.evaluate(RUN, [described(LOGINS.to_dict()), log, key_groups, late_policy])
     assert found["acks"] == [[ack["status"], ack.get("version")] for ack in reference.acks]
     assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
     assert found["suppressed"] == suppressed_by_rule(reference)
@@ -206,16 +203,10 @@ def test_a_wait_goes_on_when_its_rule_leaves_the_shadow(engine):
         event(4, 300_000),
     ]
     reference = reference_of(LOGINS, log)
-    found = engine.evaluate(RUN, [LOGINS.to_dict(), log, 16, 0])
+    found = engine.evaluate(RUN, [described(LOGINS.to_dict()), log, 16, 0])
     assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
     assert [alert.event_id for alert in reference.alerts] == [2]
     assert found["inShadow"] == {"1": len(reference.shadow_alerts)} == {"1": 1}
-
-
-def is_for_page(text: str) -> bool:
-    """Whether the page takes a message if the engine does."""
-    message = message_or_refusal(text.encode(), LOGINS)
-    return isinstance(message, BadRule) or not reason_of_page(message)
 
 
 def suppressed_by_rule(reference: Reference) -> dict[str, int]:
@@ -225,12 +216,51 @@ def suppressed_by_rule(reference: Reference) -> dict[str, int]:
     return by_rule
 
 
-def test_a_schema_with_derived_fields_is_refused(opened):
-    schema = replace(LOGINS, derived=(("day", "date(eventTime)"), ("twice", "amount * 2")))
-    refused = "(schema) => { try { schemaOf(schema); } catch (error) { return error.message; } }"
-    found = opened.evaluate(refused, schema.to_dict())
-    assert found == "schema logins: the page computes no derived fields (day, twice); lab replay does"
-    assert opened.evaluate(refused, LOGINS.to_dict()) is None
+KINDS = (
+    (replace(LOGINS, derived=DERIVED), randomlogs.with_derived),
+    (replace(LOGINS, legs=LEGS), randomlogs.with_legs),
+    (LOGINS, randomlogs.with_lists),
+)
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=["derived fields", "legs", "lists"])
+def test_the_alerts_of_what_schemas_derive_and_lists_have_are_those_of_the_reference(engine, kind):
+    """Also of derived fields, legs and lists together; and what becomes of records."""
+    raised = dead = 0
+    for seed in range(LOGS_OF_A_KIND):
+        rng = Random(1_000 * kind + seed)
+        schema, with_kind = KINDS[kind]
+        log = with_kind(rng, randomlogs.random_log(rng, short=False))
+        if rng.random() < 0.3:
+            schema, log = replace(schema, derived=DERIVED), randomlogs.with_derived(rng, log)
+        log = randomlogs.with_lists(rng, log) if rng.random() < 0.3 else log
+        log = [(kind, text.decode()) for kind, text in with_dead_letters(rng, log)]
+        key_groups, policy = rng.choice([1, 16]), rng.randrange(3)
+        reference = reference_of(schema, log, key_groups=key_groups, late_policy=LATE_POLICIES[policy])
+        found = engine.evaluate(RUN, [described(schema.to_dict()), log, key_groups, policy])
+        assert found["acks"] == [[ack["status"], ack.get("version")] for ack in reference.acks], seed
+        assert found["bad"] == [letter["reason"] for letter in reference.dead_letters], seed
+        assert found["alerts"] == [alert.to_json() for alert in reference.alerts], seed
+        assert found["suppressed"] == suppressed_by_rule(reference)
+        assert {name: found["counts"][name] for name in COUNTED} == {
+            name: reference.counts[name] for name in COUNTED
+        }
+        assert found["counts"]["nanAsNull"] == reference.nan_as_null.total()
+        raised, dead = raised + len(reference.alerts), dead + len(reference.dead_letters)
+    assert raised > 100 and dead > 20
+
+
+def with_dead_letters(rng: Random, log: list) -> list:
+    """The log with records that are none, and with amounts of which a derived one does not fit."""
+    most = b'"amount": 9999999999999999.99'
+    found = []
+    for kind, text in log:
+        if kind == "event" and rng.random() < 0.05:
+            text = rng.choice(
+                [text[:-1], b"{}", re.sub(b'"amount": [^,}]+', most, text), text.replace(b"null", b"NaN")]
+            )
+        found.append((kind, text))
+    return found
 
 
 def test_logins_are_judged_as_by_the_reference(engine):
@@ -241,7 +271,7 @@ def test_logins_are_judged_as_by_the_reference(engine):
     rules = [("control", rule) for rule in read_rules(dataset("logins") / "rules.json")]
     log = rules + [("event", to_json(event)) for event, _ in labelled_logins(seed=2, events=3_000)]
     reference = reference_of(LOGINS, log)
-    found = engine.evaluate(RUN, [LOGINS.to_dict(), log, 16, 0])
+    found = engine.evaluate(RUN, [described(LOGINS.to_dict()), log, 16, 0])
     assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
 
 

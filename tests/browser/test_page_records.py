@@ -7,6 +7,7 @@ import pytest
 
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Field, Schema
+from lab.page.reader import described
 
 pytestmark = pytest.mark.browser
 SCHEMA = Schema(
@@ -125,7 +126,7 @@ def random_record(rng: Random) -> str:
 def test_records_are_read_and_refused_as_in_python(engine):
     rng = Random(11)
     lines = [line for _ in range(6_000) if (line := random_record(rng)).strip()]
-    read, reasons, nan = engine.evaluate(READ, [SCHEMA.to_dict(), lines])
+    read, reasons, nan = engine.evaluate(READ, [described(SCHEMA.to_dict()), lines])
     assert [read, reasons] == read_in_python(SCHEMA, lines)
     assert 1_000 < len(reasons) < 5_000 and nan == 0
 
@@ -163,7 +164,7 @@ def test_objects_in_objects_and_csv_of_the_schema_are_read_as_in_python(engine):
         "a,5,Infinity",
     )
     lines = [f'{{"meta":{one},"of":{other}}}' for one in meta for other in of] + [*cells]
-    read, reasons, nan = engine.evaluate(READ, [schema.to_dict(), lines])
+    read, reasons, nan = engine.evaluate(READ, [described(schema.to_dict()), lines])
     assert [read, reasons] == read_in_python(schema, lines)
     assert read[0] == ["a", "5", "1.50"] and nan == 3
 
@@ -216,6 +217,6 @@ def test_a_name_or_a_number_of_a_million_characters_is_read_in_no_time(engine):
         '{"id":1,"text":"' + "x" * 1_000_000 + '"}',
     ]
     began = engine.evaluate("performance.now()")
-    read, reasons, _ = engine.evaluate(READ, [SCHEMA.to_dict(), lines])
+    read, reasons, _ = engine.evaluate(READ, [described(SCHEMA.to_dict()), lines])
     assert len(read) == 1 and len(reasons) == 2
     assert engine.evaluate("performance.now()") - began < 5_000

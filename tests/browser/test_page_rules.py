@@ -12,6 +12,7 @@ from lab.model.sentence import EXAMPLE
 from lab.model.when import When, is_true, when_text
 from lab.model.whenreader import parse_when
 from lab.page.front import Book, condition_for_page
+from lab.page.reader import described
 from tests.browser.test_page_engine import many
 from tests.engine.test_when import events
 from tests.model.refusals import table
@@ -56,7 +57,7 @@ def test_conditions_are_true_where_they_are_in_python(engine, given_events, when
         for n, event in enumerate(given_events)
     ]
     parsed = [LOGINS.parse(line.encode()) for line in lines]
-    found = engine.evaluate(TRUTH, [LOGINS.to_dict(), lines, trees(whens)])
+    found = engine.evaluate(TRUTH, [described(LOGINS.to_dict()), lines, trees(whens)])
     assert found == [[is_true(when, event) for event in parsed] for when in whens]
 
 
@@ -101,7 +102,7 @@ def test_numbers_are_compared_exactly_wherever_they_change_their_bits(engine):
         json.dumps({"eventId": n + 1, "eventTime": 5, "userId": number}) for n, number in enumerate(EDGES)
     ]
     whens = [parse_when(f"userId {sign} {number}", LOGINS) for number in EDGES for sign in RELATIONS]
-    found = engine.evaluate(TRUTH, [LOGINS.to_dict(), lines, trees(whens)])
+    found = engine.evaluate(TRUTH, [described(LOGINS.to_dict()), lines, trees(whens)])
     events = [{"userId": number} for number in EDGES]
     assert found == [[is_true(when, event) for event in events] for when in whens]
 
@@ -124,7 +125,9 @@ def test_networks_have_the_addresses_that_they_have_in_python(engine):
         for words in ("in", "not in")
         for of in NETWORKS
     ]
-    found = engine.evaluate(TRUTH, [LOGINS.to_dict(), [json.dumps(event) for event in events], trees(whens)])
+    found = engine.evaluate(
+        TRUTH, [described(LOGINS.to_dict()), [json.dumps(event) for event in events], trees(whens)]
+    )
     assert found == [[is_true(when, event) for event in events] for when in whens]
 
 
@@ -156,7 +159,9 @@ def test_clocks_show_what_they_show_in_python_where_they_are_turned(engine):
         for zone in ZONES
         for part, test in (("hour", "< 3"), ("hour", "in (1, 3, 23)"), ("weekday", ">= 6"))
     ]
-    found = engine.evaluate(TRUTH, [LOGINS.to_dict(), [json.dumps(event) for event in events], trees(whens)])
+    found = engine.evaluate(
+        TRUTH, [described(LOGINS.to_dict()), [json.dumps(event) for event in events], trees(whens)]
+    )
     assert found == [[is_true(when, event) for event in events] for when in whens]
     assert all(len({*each}) == 2 for each in found[:12])  # of the zones whose clocks are turned
 
@@ -186,4 +191,4 @@ def test_python_is_asked_of_each_different_value_once_until_texts_are_forgotten(
     ]
     quarters, texts = 3, 3
     once = 2 * texts + quarters
-    assert engine.evaluate(COUNTED, [LOGINS.to_dict(), lines, trees(whens)]) == [once, 2 * once]
+    assert engine.evaluate(COUNTED, [described(LOGINS.to_dict()), lines, trees(whens)]) == [once, 2 * once]

@@ -8,6 +8,7 @@ import pytest
 from lab.model import language as speaking
 from lab.model.horizon import WITNESSES
 from lab.model.schema import PAYMENTS
+from lab.page.reader import described
 from lab.past.backtest import Past
 from lab.widgets.alertwindow import AlertWindow
 from lab.widgets.look import sentence_html
@@ -87,7 +88,9 @@ def test_the_window_behind_an_alert_is_that_of_the_notebook_in_its_words(opened,
     )
     past, widget = Past(PAYMENTS), AlertWindow()
     past.add(lines)
-    found = opened.evaluate(DRAWN, engine.evaluate(WINDOWS, [PAYMENTS.to_dict(), rules, lines, STEP]))
+    found = opened.evaluate(
+        DRAWN, engine.evaluate(WINDOWS, [described(PAYMENTS.to_dict()), rules, lines, STEP])
+    )
     assert [each["json"] for each in found] == [alert.to_json() for alert in reference.alerts]
     assert {alert.rule_id for alert in reference.alerts} == set(range(1, len(rules) + 1))
     for alert, each in list(zip(reference.alerts, found))[::STEP]:
@@ -118,7 +121,9 @@ def test_an_event_that_was_dropped_as_late_is_in_no_window(opened, engine):
         for number, (late_ms, amount) in enumerate([*[(0, 5)] * WITNESSES, (361_000, 7), (350_000, 50)], 1)
     ]
     rule = "1: SUM(paymentAmount) per payeeId over 1 min > 40"
-    [found] = opened.evaluate(DRAWN, engine.evaluate(WINDOWS, [PAYMENTS.to_dict(), [rule], lines, 1]))
+    [found] = opened.evaluate(
+        DRAWN, engine.evaluate(WINDOWS, [described(PAYMENTS.to_dict()), [rule], lines, 1])
+    )
     assert [row[0] for row in found["rows"]] == [str(WITNESSES + 2)] and found["bars"] == 1
     assert "1 events in the window" in found["said"] and "These events give" not in found["said"]
 
@@ -133,7 +138,7 @@ WIDE = """([schema, rule]) => {
 
 def test_a_window_of_more_events_than_python_is_handed_says_so(opened, engine):
     rule = "1: COUNT(events) over 1 h > 5, at most 1 per 100 s"
-    [found] = opened.evaluate(DRAWN, engine.evaluate(WIDE, [PAYMENTS.to_dict(), rule]))
+    [found] = opened.evaluate(DRAWN, engine.evaluate(WIDE, [described(PAYMENTS.to_dict()), rule]))
     assert "in the window of 1 h" in found["said"] and "These events" not in found["said"]
     assert found["said"].endswith(
         "The window may have more events: of the newest 20,000 in memory it has these."
@@ -175,7 +180,7 @@ def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate
     reference = WindowsOfAlerts(PAYMENTS)
     for kind, text in steps:
         reference.control(text) if kind == "control" else reference.event(text.encode())
-    found = dict(engine.evaluate(STEPS, [PAYMENTS.to_dict(), steps]))
+    found = dict(engine.evaluate(STEPS, [described(PAYMENTS.to_dict()), steps]))
     assert {alert_id: sorted(ids or []) for alert_id, ids in found.items()} == {
         alert_id: ids for alert_id, (_, _, ids) in reference.windows.items()
     }
