@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from lab.model.field import Field
 from lab.model.schema import PAYMENTS, Schema
+from lab.page.reader import described
 from lab.stream.simulate import payments, to_json
 from tests.browser.access import findings
 from tests.browser.test_page_engine import reference_of
