@@ -145,16 +145,22 @@ class Aggregation:
 
     def measure(self, events: list[dict[str, Any]]) -> Exact | None:
         """What it measures over the events that count, exactly; None if there are none and it is no count."""
-        aggregate = AGGREGATES[self.function]
-        if aggregate.argument_kind == "field":
-            if not self.field or len(events) <= aggregate.of_pair:
-                return None
-            return aggregate.measure([event[self.field] for event in events])
+        return self.measure_of(self.arguments_of(events))
+
+    def arguments_of(self, events: list[dict[str, Any]]) -> list:
+        """What its aggregate takes of each event."""
+        if AGGREGATES[self.function].argument_kind == "field":
+            return [event[self.field or ""] for event in events]
         if self.steps:
-            return aggregate.measure(
-                [[event.get(name or "") for name in self.step_names] for event in events]
-            )
-        return aggregate.measure([tuple(event[name] for name in self.unique) for event in events])
+            return [[event.get(name or "") for name in self.step_names] for event in events]
+        return [tuple(event[name] for name in self.unique) for event in events]
+
+    def measure_of(self, arguments: list) -> Exact | None:
+        """`measure` of the events of which it takes these."""
+        aggregate = AGGREGATES[self.function]
+        if aggregate.argument_kind == "field" and len(arguments) <= aggregate.of_pair:
+            return None
+        return aggregate.measure(arguments)
 
     def to_dict(self) -> dict[str, Any]:
         """Its attributes in a message."""

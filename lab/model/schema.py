@@ -174,7 +174,7 @@ class Schema:
             fields += [each.field for each in self.legs_of_record[0].derivations]
         return {field.name: field for field in fields}
 
-    @property
+    @cached_property
     def event_id_fields(self) -> tuple[str, ...]:
         """The fields that are an event's id together: those of its record, and which leg it is."""
         return (*self.id_fields, *((LEG,) if self.legs else ()))

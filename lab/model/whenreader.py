@@ -534,6 +534,8 @@ def takes_back(event: Mapping[str, Any], schema: Schema) -> bool:
     >>> takes_back({"action": "returned"}, replace(LOGINS, taken_back="action = returned"))
     True
     """
+    if not schema.taken_back:  # quicker than to look the schema up
+        return False
     condition = taken_back_condition(schema)
     return condition is not None and is_true(condition, event)
 

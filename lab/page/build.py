@@ -35,7 +35,7 @@ def whole_page(folder: Path) -> str:
     """The page as HTML; `folder` keeps what takes long to compile."""
     engine = f"const LAYOUT = {json.dumps(page_layout())};\n" + _joined(ENGINE)
     room = _widget("table.js", "renderTable") + _widget("slider.js", "renderSlider")
-    room += _joined(("language.js", "room.js", "alertwindow.js", "form.js"))
+    room += _joined(("language.js", "room.js", "alertwindow.js", "lists.js", "form.js"))
     css = CSS + (HERE / "page.css").read_text() + _dark(CSS)
     parts = {
         "css": css,

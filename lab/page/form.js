@@ -42,10 +42,10 @@ async function openForm(title, given) {
     window: row(say("within"), "window", input("10s, 20m, 24h, 30d")), when: row(say("and when"), "when", input(`${numeric[0] ?? names[0]} > …`)),
   };
   const pair = (...both) => make("div", { class: "lab-pair" }, ...both);
-  const parts = [fields.keys, fields.filter, pair(fields.function, fields.field), fields.unique, pair(fields.operator, fields.limit), fields.window, fields.when];
+  const parts = [fields.keys, fields.filter, listFields(names, controls.filter, writeSentence), pair(fields.function, fields.field), fields.unique, pair(fields.operator, fields.limit), fields.window, fields.when];
   const more = make("p", { class: "lab-soft" }, say("This rule says more than the fields can show: edit its sentence."));
   const sentence = row(say("as a sentence"), "sentence", make("textarea", { spellcheck: false }));
-  const verdict = make("div", { id: "verdict" }), answer = make("div"), publish = make("button", { class: "jupyter-button mod-primary" }, say("Publish"));
+  const lists = make("div"), verdict = make("div", { id: "verdict" }), answer = make("div"), publish = make("button", { class: "jupyter-button mod-primary" }, say("Publish"));
   controls.sentence.setAttribute("aria-describedby", "verdict");
   let message = "", then = "", judged = 0, judging;
 
@@ -102,6 +102,10 @@ async function openForm(title, given) {
       : before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: found.sentence }) : found.sentence;
     verdict.replaceChildren(statusLine(said, isRule ? "good" : "bad"));
     message = found.message;
+    if (isRule && lists.named !== found.lists.join()) {
+      lists.named = found.lists.join();
+      lists.replaceChildren(...found.lists.map(listEditor));
+    }
     publish.disabled = !isRule;
     controls.sentence.setAttribute("aria-invalid", String(!isRule));
     return isRule ? found : null;
@@ -114,23 +118,29 @@ async function openForm(title, given) {
   publish.onclick = async () => { if (await judging) sendRule(message, answer); };
   const change = (label, state) => make("button", { class: "jupyter-button", "data-state": state, onclick: () => sendRule(`{"ruleId":${rule.id},"ruleState":"${state}"}`, answer) }, label);
   const inForce = room.rules.some((each) => each.id === rule.id) ? [change(say("Activate"), "ACTIVE"), change(say("Pause"), "PAUSE"), change(say("Delete"), "DELETE")] : [];
-  beside(title, make("div", { class: "lab-form" }, pair(...about), ...parts, more, sentence), make("div", { class: "lab-foot" }, verdict, make("div", { class: "lab-tools" }, publish, ...inForce), answer));
+  beside(title, make("div", { class: "lab-form" }, pair(...about), ...parts, more, sentence, lists), make("div", { class: "lab-foot" }, verdict, make("div", { class: "lab-tools" }, publish, ...inForce), answer));
   room.chosen = rule.id;
   judge();
   showButtons();
 }
 
-/** `answer`: where the engine's answer is to stand. */
-function sendRule(text, answer) {
-  room.answer = answer;
-  send({ kind: "control", text });
+/** Sends a message. `answer`: where the engine's answer is to stand; `good()` is called if it accepts it. */
+function sendRule(text, answer, good = () => {}) {
+  room.sent.set(++room.asked, { text, answer, good });
+  send({ kind: "control", text, number: room.asked });
 }
 
-/** The engine's answer to what was sent last; its report of the rules came before. */
-function answered(ack) {
-  const good = ack.status === "accepted", { ruleId: id, version, ruleState: state } = ack;
-  room.answer?.replaceChildren(statusLine(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: translated(ack.reason) }), good ? "good" : "bad"));
-  if (good && !room.source.file) sessionStorage.setItem("rules", JSON.stringify(messages()));
+/** The engine's answer to a message; its report of the rules came before. */
+function answered({ ack, number: sent }) {
+  if (!room.sent.has(sent)) return;
+  const { text, answer, good } = room.sent.get(sent), isGood = ack.status === "accepted", { ruleId: id, version, ruleState: state, list, entries } = ack;
+  const said = !isGood ? say("rejected: {reason}", { reason: translated(ack.reason) }) : list ? say("accepted: @{list}, values: {count}", { list, count: number(entries) }) : say("accepted rule {id} version {version}: {state}", { id, version, state });
+  room.sent.delete(sent);
+  answer.replaceChildren(statusLine(said, isGood ? "good" : "bad"), ...(ack.hint ? ack.hint.split("; ").map((hint) => statusLine(translated(hint), "warning")) : []));
+  if (!isGood) return;
+  if (list) room.listMessages.push(text);
+  if (!room.source.file) for (const [name, kept] of Object.entries({ rules: messages(), lists: room.listMessages })) sessionStorage.setItem(name, JSON.stringify(kept));
+  good();
 }
 
 /** The rules in force, each as the message that makes it what it is. */
@@ -147,15 +157,18 @@ function showButtons() {
   for (const button of document.querySelectorAll("#side-body [data-state]")) button.hidden = !rule || rule.state === button.dataset.state;
 }
 
-/** The simulated stream, with the rules that this tab had on it before the page was loaded again. */
-function start() {
-  let kept = null;
-  try { kept = JSON.parse(sessionStorage.getItem("rules")); } catch { /* what is kept there are no rules */ }
-  const isKept = Array.isArray(kept) && kept.every((each) => typeof each === "string");
-  open({ schema: data.schemas[0], skip: 0 }, isKept ? kept : data.rules.payments, data.rules.payments);
+/** What this tab has kept under a name, if it is a list of texts. */
+function keptTexts(name) {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(name));
+    return Array.isArray(kept) && kept.every((each) => typeof each === "string") ? kept : null;
+  } catch { return null; }
 }
 
-byId("again").onclick = () => open(room.source, messages());
+/** The simulated stream, with the rules and lists that this tab had on it before the page was loaded again. */
+function start() { open({ schema: data.schemas[0], skip: 0 }, keptTexts("rules") ?? data.rules.payments, data.rules.payments, keptTexts("lists") ?? []); }
+
+byId("again").onclick = () => open(room.source, messages(), [], room.listMessages);
 byId("back").onclick = start;
 room.started = startWorker();
 speak(firstLanguage());

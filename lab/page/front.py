@@ -20,7 +20,7 @@ from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert, conditions_member, event_for_alert, event_id_text, event_member
 from lab.model.conditions import BadConditions, quote_if_needed
 from lab.model.formatting import expected_message, plain_text
-from lab.model.group import group_for_alert, group_key
+from lab.model.group import group_for_alert, group_json, group_key, sorted_group
 from lab.model.kinds import BadRule
 from lab.model.listmessages import muted_entry
 from lab.model.lists import FOREVER, NAME, NAME_ALLOWED, ListOperand, NamedList
@@ -41,6 +41,7 @@ from lab.model.when import (
     condition_fields,
     filter_text,
     is_true,
+    list_names,
     when_text,
     with_lists,
 )
@@ -51,6 +52,7 @@ from lab.page.reader import Reader, described, exact, pack_int64s
 if TYPE_CHECKING:
     from lab.page.windows import Windows
 
+NO_DERIVED = "expected a name, = and what it is, such as day = date(time)"
 MOST_ENTRIES = 50  # of a list that are shown
 MESSAGE = re.compile(
     r"\s*[\d{]"
@@ -215,6 +217,7 @@ def rule_for_page(rule: Rule, schema: Schema) -> dict[str, Any]:
         "summary": readable_rule_summary(rule),
         "keys": rule.keys,
         "filter": condition_for_page(rule.filter, schema),
+        "filterSeesLists": bool(list_names(rule.filter)),
         "route": {"id": rule.route.id, "keys": rule.route.keys},
         "where": condition_for_page(rule.aggregation.where, schema),
         "truths": {
@@ -291,6 +294,7 @@ def alert_for_page(alert: Alert, rule: Rule) -> dict[str, Any]:
     event = [(name, "–" if value is None else str(value)) for name, value in alert.event]
     return {
         "json": alert.to_json(),
+        "mute": mute_message(alert),
         "severity": rule.carries("severity"),
         "title": rule.carries("title"),
         "labels": rule.carries("labels") or [],
@@ -310,6 +314,11 @@ def alert_for_page(alert: Alert, rule: Rule) -> dict[str, Any]:
         "conditions": [_measured(each) for each in alert.conditions],
         "firstHolding": alert.conditions.index(alert.own_condition) if alert.conditions else 0,
     }
+
+
+def mute_message(alert: Alert) -> str:
+    """The control message that mutes the group of an alert."""
+    return f'{{"mute": {alert.rule_id}, "group": {group_json(sorted_group(alert.group))}}}'
 
 
 def absence_for_page(rule: Rule) -> dict[str, Any] | None:
@@ -381,6 +390,17 @@ def schema_for_page(schema: str) -> str:
         return json.dumps({"schema": described(json.loads(schema))})
     except ValueError as error:
         return json.dumps({"error": str(error)})
+
+
+def with_derived(schema: str, text: str) -> str:
+    """A schema, given as JSON, with the fields that a text derives: a name, = and an expression a line; or what is wrong with them."""
+    derived = []
+    for number, line in enumerate(text.split("\n"), 1):
+        name, sign, expression = line.partition("=")
+        if line.strip() and not (sign and name.strip()):
+            return json.dumps({"error": f"line {number}: {NO_DERIVED}"})
+        derived += [(name.strip(), expression.strip())] if line.strip() else []
+    return schema_for_page(json.dumps(json.loads(schema) | {"derived": derived}))
 
 
 def schema_of_file(text: str) -> str:

@@ -34,14 +34,14 @@ class Past {
   }
 
   /** The events that may have mattered to a rule's window at the event `last`, which is the last of them: those of its key-group, as lab.page.windows takes them; `most`: if these are more, how many are handed over. */
-  handed({ filter, route: { keys }, reachMs }, last, route) {
-    const { columns, columns: { schema, valid } } = this, fields = keys.map((name) => schema.byName.get(name)), passes = filter ? truthOf(filter, columns) : () => true;
+  handed({ filter, filterSeesLists, route: { keys }, reachMs }, last, route) {
+    const { columns, columns: { schema, valid } } = this, fields = keys.map((name) => schema.byName.get(name)), passes = filter && !filterSeesLists ? truthOf(filter, columns) : () => true;
     const rowOf = (number) => number % this.size, end = rowOf(last), since = columns.timeMs(end) - reachMs, numbers = [];
     for (let number = this.begin, row = rowOf(number); number <= last; row = rowOf(++number))
       if (columns.timeMs(row) >= since && fields.every((field) => valid[field.number][row]) && passes(row)) numbers.push(number);
     const keyGroups = route.keyGroupsOf(columns, numbers.map(rowOf)), json = (of, row) => `[${of.map((field) => columns.json(field, row)).join(",")}]`;
     const near = numbers.filter((_, n) => keyGroups[n] === keyGroups.at(-1)), rows = near.slice(-MOST_HANDED).map((number) => {
-      const row = rowOf(number), isOwn = fields.every((field) => columns.isSame(field, row, end));
+      const row = rowOf(number), isOwn = filterSeesLists || fields.every((field) => columns.isSame(field, row, end));
       return `[${number},${columns.timeMs(row)},${quoted(json(fields, row))},${isOwn ? json(schema.fields, row) : null}]`;
     });
     return { rows: `[${rows.join(",")}]`, most: rows.length < near.length ? MOST_HANDED : null };

@@ -36,7 +36,7 @@ class Model {
 
 // -- the engine -------------------------------------------------------------------------------------------------------
 
-const room = { report: null, worker: null, started: null, opened: 0, asked: 0, answers: new Map(), schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, bursts: 0, titled: false };
+const room = { report: null, worker: null, started: null, opened: 0, asked: 0, answers: new Map(), schema: null, alerts: [], letters: [], rules: [], lists: [], listMessages: [], sent: new Map(), fired: {}, samples: [], source: null, window: null, bursts: 0, titled: false };
 
 /** Starts the worker, in which Python and the engine are. */
 async function startWorker() {
@@ -44,7 +44,7 @@ async function startWorker() {
   byId("python").remove();
   const layout = `const LAYOUT = ${JSON.stringify(data.layout)}; LAYOUT.never = BigInt(LAYOUT.never);\n`, engine = byId("engine").textContent.replace(/^const LAYOUT = .*$/m, "");
   room.worker = new Worker(URL.createObjectURL(new Blob([await unpacked(script), layout, engine, byId("worker").textContent], { type: "text/javascript" })));
-  room.worker.onmessage = ({ data: message }) => ({ ack: ({ ack }) => answered(ack), answer: settle, state: show })[message.kind](message);
+  room.worker.onmessage = ({ data: message }) => ({ ack: answered, answer: settle, state: show })[message.kind](message);
   room.worker.onerror = (error) => pulse("bad", say("the engine ended: {error}", { error: error.message }));
   room.worker.postMessage({ kind: "start", loop: data.wasm, python });
 }
@@ -61,13 +61,13 @@ function settle({ number, answer }) {
   room.answers.delete(number);
 }
 
-/** A new engine, on the simulated stream or on somebody's file, with rules, or others if one of them is none. */
-function open(source, rules, otherRules = []) {
+/** A new engine, on the simulated stream or on somebody's file, with rules, or others if one of them is none, and with messages that changed lists. */
+function open(source, rules, otherRules = [], lists = []) {
   room.schema = schemaOf(source.schema);
-  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, report: null, bursts: 0, opened: room.opened + 1 });
+  Object.assign(room, { alerts: [], letters: [], rules: [], lists: [], listMessages: [...lists], fired: {}, samples: [], source, report: null, bursts: 0, opened: room.opened + 1 });
   Object.assign(byId("planted"), { className: "", textContent: "" });
   const rate = Number(rateModel.get("texts")[rateModel.get("position")].replace(",", ""));
-  send({ kind: "open", number: room.opened, schema: source.schema, rules, otherRules, rate, file: source.file, skip: source.skip });
+  send({ kind: "open", number: room.opened, schema: source.schema, rules, otherRules, lists, rate, file: source.file, skip: source.skip });
   for (const id of ["bursts", "rate", "fast"]) byId(id).hidden = Boolean(source.file);
   for (const id of ["again", "back"]) byId(id).hidden = !source.file;
   setPressed("pause", false);
@@ -116,6 +116,8 @@ function show(report) {
   ruleTable.set("rows", report.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.summary), alertsOf(rule.id, report)]));
   if (report.alerts.length) showAlerts();
   showButtons();
+  if (report.lists) room.lists = report.lists;
+  showLists();
 }
 
 function alertsOf(id, { fired, inShadow, suppressed }) {
@@ -258,7 +260,8 @@ function chooseAlert(key) {
     [say("event"), alert.eventId], [say("event time (UTC)"), utc(alert.eventTime)], [say("event fields"), ...event.map((pair) => cut(pair.join(" = ")))],
   ].filter(([, text]) => text);
   const list = make("dl", { class: "lab-carried" }, ...rows.flatMap(([name, ...texts]) => [make("dt", {}, name), ...texts.map((text) => make("dd", {}, visible(text)))]));
-  beside(say("Alert of rule {id}", { id: alert.ruleId }), openWindow(alert), list, make("p", { class: "lab-soft" }, say("The alert as JSON:")), make("pre", {}, alert.json));
+  const answer = make("div"), mute = make("button", { class: "jupyter-button", title: say("its alerts are no longer raised; Lists shows what is muted"), onclick: () => sendRule(alert.mute, answer) }, say("Mute this group"));
+  beside(say("Alert of rule {id}", { id: alert.ruleId }), openWindow(alert), list, make("div", { class: "lab-tools" }, mute), answer, make("p", { class: "lab-soft" }, say("The alert as JSON:")), make("pre", {}, alert.json));
 }
 
 byId("close").onclick = close;
@@ -280,6 +283,7 @@ byId("download").onclick = () => {
 
 /** What a file holds, and which of its fields are the id and the time: then it is played. */
 async function offer(file) {
+  if (file.name.endsWith(".toml")) { await learn(file); return; }
   let beginning;
   try {
     beginning = new Uint8Array(await file.slice(0, HEAD).arrayBuffer());
@@ -294,16 +298,39 @@ async function offer(file) {
   }
   const same = data.schemas.find((schema) => schema.name === found.known);
   const pick = (label, options) => make("label", {}, make("span", {}, label), make("select", { "aria-label": label }, ...options.map((name) => make("option", {}, name))));
-  const id = pick(say("id"), found.ids), time = pick(say("event time"), found.times);
-  const play = make("button", { class: "jupyter-button mod-primary", onclick: () => {
-    const schema = same ?? { ...found.schema, id_fields: id.lastChild.value.split(", "), time_field: time.lastChild.value };
-    open({ schema, file, skip: found.skip }, same ? data.rules[same.name] ?? [] : []);
-  } }, say("Play them"));
+  const id = pick(say("id"), found.ids), time = pick(say("event time"), found.times), derived = make("textarea", { "aria-label": say("derived fields"), "aria-describedby": "derived-said", spellcheck: false, placeholder: "day = date(time)" }), said = make("div", { id: "derived-said" });
+  let judged = 0, schema = null;
+  const judge = async () => {
+    const turn = ++judged, of = same ?? { ...found.schema, id_fields: id.lastChild.value.split(", "), time_field: time.lastChild.value };
+    const answer = derived.value.trim() || !same ? await ask("derived", of, derived.value) : { schema: same };
+    if (turn !== judged) return;
+    ({ schema } = answer);
+    play.disabled = !schema;
+    derived.setAttribute("aria-invalid", String(!schema));
+    const made = schema?.more.map((field) => `${field.name} (${field.type})`).join(", ");
+    said.replaceChildren(...(answer.error ? [statusLine(translated(answer.error), "bad")] : made ? [statusLine(say("Derived: {fields}.", { fields: made }), "good")] : []));
+  };
+  const play = make("button", { class: "jupyter-button mod-primary", onclick: () => open({ schema, file, skip: found.skip }, same ? data.rules[same.name] ?? [] : []) }, say("Play them"));
   const fields = found.schema.fields.filter((field) => !field.virtual).map((field) => `${field.name} (${field.type}${field.unit ? `, ${field.unit}` : ""})`).join(", ");
   const of = same ? [make("p", {}, say("These are {name}, a schema that the page knows.", { name: same.name }))] : [make("p", {}, say("Fields found: {fields}.", { fields: visible(fields) })), make("div", { class: "lab-form" }, id, time)];
   if (!same && found.texts.length) of.push(make("p", {}, say("Read as texts, because numbers are written as 1234.50: {names}. `lab infer` reads others, too.", { names: visible(found.texts.join(", ")) })));
-  beside(file.name, ...of, make("p", {}, say("They are read in this page and stay on this machine.")), make("div", { class: "lab-tools" }, play));
+  derived.oninput = id.lastChild.onchange = time.lastChild.onchange = judge;
+  await judge();
+  beside(file.name, ...of, make("div", { class: "lab-form" }, make("label", {}, make("span", {}, say("derived fields")), derived)), said, make("p", {}, say("They are read in this page and stay on this machine.")), make("div", { class: "lab-tools" }, play));
   play.focus();
+}
+
+/** A schema's file: the page knows it from now on. */
+async function learn(file) {
+  const found = await ask("schemaFile", (await file.slice(0, HEAD).text()));
+  if (found.error) {
+    beside(file.name, statusLine(translated(found.error), "bad"));
+    return;
+  }
+  const { schema } = found;
+  data.schemas = [...data.schemas.filter(({ name }) => name !== schema.name), schema];
+  beside(file.name, make("p", {}, say("The page knows the schema {name} now. Drop a file of its events: JSON, one record per line.", { name: visible(schema.name) })),
+    make("p", {}, say("Fields: {fields}.", { fields: visible([...schema.fields, ...schema.more].map(({ name, type }) => `${name} (${type})`).join(", ")) })));
 }
 
 byId("file").onchange = ({ target }) => { if (target.files[0]) offer(target.files[0]); target.value = ""; };

@@ -12,7 +12,7 @@ const fromPython = (text) => JSON.parse(text, (_, value) => (value?.$ === undefi
 class Book {
   constructor(schema, lateMs, latePolicy) {
     const python = front.Book(JSON.stringify(schema.given), lateMs, latePolicy);
-    Object.assign(this, { python, reader: python.reader, rules: new Map(), lists: new Map(), joinings: 0 });
+    Object.assign(this, { python, reader: python.reader, rules: new Map(), lists: new Map(), listChanges: 0, joinings: 0 });
   }
 
   /** `events`: how many have come, and `newest` of their times. */
@@ -20,7 +20,10 @@ class Book {
     const { ack, rule, deleted, list } = fromPython(this.python.carry_out(text, events, JSON.stringify(newest)));
     for (const id of deleted) this.rules.delete(id);
     if (rule) this._put(rule, this.rules.get(rule.id));
-    if (list) this.lists.set(list.name, list);
+    if (list) {
+      this.lists.set(list.name, list);
+      this.listChanges++;
+    }
     return ack;
   }
 

@@ -15,6 +15,7 @@ from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
 from lab.model.times import duration_words
+from lab.model.when import list_names, passes_filter
 from lab.past.alertwindow import WindowBehind, event_identity, shown_fields, shown_value, window_behind
 from lab.past.routehistory import EventsInMemory, PastEvent, RouteHistory
 
@@ -32,7 +33,8 @@ class PageSettings(NamedTuple):
 class HandedEvents(EventsInMemory):
     """Events of one key-group, the last of which is the alert's. What stands for log times is how many events had come by then.
 
-    `rows`: of each the number of those before it, its time and group, and its fields if it is of the alert's group.
+    `rows`: of each the number of those before it, its time and group, and its fields if it is of the alert's group, or if the
+    route's filter looks at named lists, which it saw as they were then.
     """
 
     def __init__(self, schema: Schema, history: RouteHistory, rows: list, newest: dict[int, list[int]]):
@@ -51,10 +53,14 @@ class HandedEvents(EventsInMemory):
     def events_of_key_group(
         self, route: Route, group: tuple, since: int | None = None, last: int | None = None
     ) -> list[PastEvent]:
-        newest = accumulate((time for _, time, *_ in self._rows), max)
+        newest, of_alert = accumulate((time for _, time, *_ in self._rows), max), self._rows[-1][2]
+        versions = self.history.as_lists_changed(route) if list_names(route.filter) else []
         return [
-            PastEvent(n, number + 1, reached, time, of if own is None else group, own)
+            PastEvent(
+                n, number + 1, reached, time, group if of == of_alert else of, own if of == of_alert else None
+            )
             for n, ((number, time, of, own), reached) in enumerate(zip(self._rows, newest))
+            if not versions or passes_filter(_as_of(versions, number + 1).filter, own)
         ]
 
     def newest_event_times_before(self, log_time: int) -> list[int]:
@@ -64,12 +70,17 @@ class HandedEvents(EventsInMemory):
         return max(self._newest[log_time], default=0)
 
 
+def _as_of(versions: list[tuple[int, Route]], log_time: int) -> Route:
+    return [route for since, route in versions if since <= log_time][-1]
+
+
 class Windows:
     """The windows behind alerts. `late_ms`, `late_policy`: as of `Book`; `value`: of a field, from how JavaScript writes it."""
 
     def __init__(self, schema: Schema, late_ms: int, late_policy: int, value: Callable[[str, Any], Any]):
         settings: Any = PageSettings(schema, LATE_POLICIES[late_policy], late_ms)
         self.schema, self._value = schema, value
+        self._decimals = [name for name in schema.names if schema.field(name).is_decimal]
         self._history, self._newest = RouteHistory(settings), dict[int, list[int]]()
 
     def carry_out(self, messages: Iterable[tuple[str, int, list[int]]]) -> None:
@@ -86,7 +97,10 @@ class Windows:
     def _event(self, values: list | None) -> dict[str, Any] | None:
         if values is None:
             return None
-        return {name: self._value(name, each) for name, each in zip(self.schema.names, values)}
+        event = dict(zip(self.schema.names, values))
+        for name in self._decimals:
+            event[name] = self._value(name, event[name])
+        return event
 
 
 def window_for_page(past: EventsInMemory, rule: Rule, alert: Alert) -> dict[str, Any]:

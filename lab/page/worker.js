@@ -10,15 +10,18 @@ let FILES = {}, front = null, done = Promise.resolve(); // what Pyodide reads; t
 const answers = {
   judge: (text, id, ruleState) => JSON.parse(state.engine.book.python.judge(text, id, ruleState)),
   inferred: (name, bytes, whole, known) => JSON.parse(state.python.pyimport("lab.page.inference").inferred(name, bytes, whole, JSON.stringify(known))),
+  listCondition: (...given) => JSON.parse(state.engine.book.python.condition_on_list(...given)),
+  derived: (schema, text) => JSON.parse(front.with_derived(JSON.stringify(schema), text)),
+  schemaFile: (text) => JSON.parse(front.schema_of_file(text)),
   window: (alert) => windowBehind(state.engine, alert),
 };
 const carriesOut = {
   start,
   open,
-  control: ({ text }) => {
+  control: ({ text, number }) => {
     const ack = state.engine.control(text);
     report(); // so that the page shows what is accepted when it says so
-    postMessage({ kind: "ack", ack });
+    postMessage({ kind: "ack", ack, number });
   },
   ask: ({ number, name, given }) => postMessage({ kind: "answer", number, answer: answers[name](...given) }),
   burst: ({ name }) => state.stream?.burst(name),
@@ -43,16 +46,17 @@ async function start({ loop: module, python }) {
   Object.assign(state, { wasm, python: pyodide });
 }
 
-/** Begins anew with some rules; if one of them is none, with the others. */
-function open({ number, schema, rules, otherRules, rate, file, skip }) {
+/** Begins anew with some rules; if one of them is none, with the others; and with messages that changed lists, of rules that may be gone. */
+function open({ number, schema, rules, otherRules, lists, rate, file, skip }) {
   const of = schemaOf(schema), settings = { mostAlerts: MOST_REPORTED, ...(file ? {} : { lateMs: STREAM_LATE_MS }) };
   const begins = (given) => {
     state.engine = new Engine(state.wasm, of, settings);
     return given.every((rule) => state.engine.control(rule).status === "accepted");
   };
   if (!begins(rules)) begins(otherRules);
+  for (const each of lists) state.engine.control(each);
   const isFirst = !state.number;
-  Object.assign(state, { number, paused: false, fast: false, alerts: [], letters: [], samples: [], ended: false, due: null, file: null, stream: null });
+  Object.assign(state, { number, paused: false, fast: false, alerts: [], letters: [], samples: [], ended: false, lists: -1, due: null, file: null, stream: null });
   if (file) state.file = { blob: file, at: skip, rest: new Uint8Array(0), size: file.size };
   else state.stream = new Payments(rate, Date.now());
   if (isFirst) loop();
@@ -126,8 +130,10 @@ function report() {
   const perSecond = last && !state.paused && !state.ended && last.now > first.now + REPORT_MS ? (1000 * (last.records - first.records)) / (last.now - first.now) : 0;
   const fates = { duplicates: 0, droppedLate: 0 };
   for (const route of engine.routes.values()) for (const name in fates) fates[name] += route.counts[name];
+  const { listChanges } = engine.book, lists = state.lists === listChanges ? null : [...engine.book.lists.values()];
+  state.lists = listChanges;
   postMessage({
-    kind: "state", number: state.number, counts: { ...engine.counts, ...fates }, stored: engine.stored, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
+    kind: "state", lists, number: state.number, counts: { ...engine.counts, ...fates }, stored: engine.stored, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
     progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: engine.fired, inShadow: engine.inShadow, suppressed: engine.suppressed, alerts: engine.book.alerts(state.alerts.splice(0).slice(-MOST_REPORTED)), letters: state.letters.splice(0),
     rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, summary: rule.summary, message: rule.message })),
   });

@@ -5,11 +5,12 @@ events in memory, rule, alert ──► window_behind ──► WindowBehind(eve
 
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, compress
 
-from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import Condition, MeasuredCondition
+from lab.model.aggregates import AGGREGATES, Exact
+from lab.model.aggregation import Aggregation, Condition, MeasuredCondition
 from lab.model.alerts import Alert
 from lab.model.formatting import escape_control_characters
 from lab.model.rule import Rule
@@ -17,7 +18,7 @@ from lab.model.schema import Schema
 from lab.past.routehistory import EventsInMemory
 
 MOST_POINTS = 100  # at which the aggregate so far is computed
-MOST_MEASURED = 200_000  # events in all of these prefixes of a window together
+MOST_MEASURED = 400_000  # events in all of these prefixes of a window together
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,44 @@ def running_aggregates(rule: Rule, events: list[dict]) -> list[Decimal | None]:
     Of many events, it computes only about `MOST_POINTS` values, always including the last one; the others are None.
     """
     of, count = rule.conditions[0], len(events)
-    does_count = [of.aggregation.is_counted(event) for event in events]
-    stored = [of.aggregation.fields_to_store(event) for event in compress(events, does_count)]
+    stored = [of.aggregation.fields_to_store(event) for event in events]
+    does_count = [all(each[name] is not None for name in of.aggregation.needed_names) for each in stored]
+    counted, digits = _in_last_digits(
+        of.aggregation.arguments_of([*compress(stored, does_count)]), of.aggregation
+    )
+    are_integers = all(type(each) is int for each in counted)
     until = list(accumulate(does_count))  # each event so many of them are stored
     step = max(-(-count // MOST_POINTS), -(-count * count // (2 * MOST_MEASURED)), 1)
     so_far: list[Decimal | None] = [None] * count
     with localcontext(prec=100):
         for n in range(count - 1, -1, -step):
-            measure = of.aggregation.measure(stored[: until[n]]) if until[n] else None
+            measure = _measure(of.aggregation, counted[: until[n]], are_integers) if until[n] else None
+            if digits and measure is not None:
+                fraction = isinstance(measure, Fraction)
+                measure = measure / 10**digits if fraction else Decimal(measure).scaleb(-digits)
             so_far[n] = of.measured_condition(measure).aggregate
     return so_far
+
+
+def _measure(of: Aggregation, arguments: list, are_integers: bool) -> Exact | None:
+    """What an aggregate measures; of integers a mean, too, is a matter of sums, which fractions of each would be slow to add up to."""
+    mean, kept_as = (
+        Fraction(sum(arguments), len(arguments)) if are_integers else None,
+        AGGREGATES[of.function].kept_as,
+    )
+    if mean is not None and kept_as == "mean":
+        return mean
+    if mean is not None and kept_as == "squares":
+        return Fraction(sum(each * each for each in arguments), len(arguments)) - mean**2
+    return of.measure_of(arguments)
+
+
+def _in_last_digits(arguments: list, of: Aggregation) -> tuple[list, int]:
+    """Decimals that an aggregate takes as integers, which add up faster; what it measures has so many more digits before the point."""
+    if not arguments or not all(isinstance(value, Decimal) for value in arguments):
+        return arguments, 0
+    places = max(-int(value.as_tuple().exponent) for value in arguments)
+    return [int(value.scaleb(places)) for value in arguments], places * AGGREGATES[of.function].unit_power
 
 
 def event_identity(event: dict, schema: Schema) -> tuple:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from lab.model import horizon
-from lab.model.horizon import note_time
+from lab.model.horizon import NOT_REACHED, note_time
 from lab.model.reference import Reference
 from lab.model.referencestate import StoredEvent
 from lab.model.routestats import RouteTallies
@@ -57,8 +57,8 @@ class FastReference(Reference):
     ) -> tuple[str, StoredEvent | None]:
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
-        stored, newest = self.stored_events[route, group], self._newest_of_key_group(route, group)
-        oldest = self._horizon(route, group, stored[-horizon.WITNESSES :])
+        stored, newest = self._kept(route, group), self._newest_of_key_group(route, group)
+        oldest = self._oldest_kept(rules, stored, newest)
         if time < oldest:
             of_newest = self.stored_events[route, next(iter(newest))]
             return "droppedLate", of_newest[-1] if of_newest else None
@@ -82,6 +82,19 @@ class FastReference(Reference):
                 window = stored[bisect_left(stored, time - rule.widest_ms, key=TIME) : after + 1]
                 self._evaluate(rule, group, window, current, event)
         return "evaluated", None
+
+    def _kept(self, route: Route, group: tuple) -> list[StoredEvent]:
+        """The events of a group on a route, in order of time."""
+        return self.stored_events[route, group]
+
+    def _oldest_kept(
+        self, rules: tuple[Rule, ...], stored: list[StoredEvent], newest: dict[tuple, int]
+    ) -> int:
+        """`_horizon` of a group with these events, in order of time, in a key-group with these newest groups, newest first."""
+        of_events = stored[-horizon.WITNESSES].time if len(stored) >= horizon.WITNESSES else NOT_REACHED
+        of_groups = [*newest.values()][-1] if len(newest) == horizon.WITNESSES else NOT_REACHED
+        reached = min(max(of_events, of_groups), self.log_time_reached)
+        return reached - max(rule.widest_ms for rule in rules) - self.max_out_of_orderness_ms
 
 
 def _copied(stored: StoredEvent) -> StoredEvent:

@@ -269,6 +269,21 @@ class Replay(FastReference):
         self._changes = deque(past.history.changes.get(route) or unless_changed)
         self._mutes = deque((since, entries) for since, name, entries in past.history.lists if name == MUTED)
         self._changed_at = 0
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """What the replay has of its route and its one key-group: looking it up for each event would take longest."""
+        self._near = self.newest[self._route, 0]
+        self._of_group = dict[tuple, list[StoredEvent]]()
+        self._rules_of_route = self.routes.get(self._route)
+
+    def _newest_of_key_group(self, route: Route, group: tuple) -> dict[tuple, int]:
+        return self._near
+
+    def _kept(self, route: Route, group: tuple) -> list[StoredEvent]:
+        if group not in self._of_group:
+            self._of_group[group] = super()._kept(route, group)
+        return self._of_group[group]
 
     def add_change(self, change: RouteChange) -> None:
         """Adds a change before the others."""
@@ -277,17 +292,18 @@ class Replay(FastReference):
     def pass_on(self, event: PastEvent) -> str:
         """What becomes of an event on the route, once the rules that came before it are in force."""
         self._change_until(event.log_time)
-        if self._route not in self.routes:
+        rules = self._rules_of_route
+        if not rules:
             return "unrouted"
         self.advance_to(event.reached)
         fields = event.fields_if_own_group
         if fields is None:
-            note_time(self.newest[self._route, 0], event.group, event.event_time)
+            note_time(self._near, event.group, event.event_time)
             return "ofAnotherGroup"
         if takes_back(fields, self.schema):
+            self._of_group.clear()  # which it changes
             return self._take_back(fields, self._route, event.log_time)
         self.counts["records"] = event.number  # the arrival of what is held
-        rules = self.routes[self._route]
         fate = self._on_route(fields, self._route, rules)[0]
         if fate in ("evaluated", "storedLate"):
             judged = tuple(rule for rule in rules if rule.rule_id == self._judged)
@@ -324,6 +340,7 @@ class Replay(FastReference):
         kept = {rule.stored_field_names: rule for rule in rules}  # the widest among them
         judged = [rule for rule in rules if rule.rule_id == self._judged]
         self.routes = {self._route: tuple(dict.fromkeys([*kept.values(), *judged]))} if rules else {}
+        self._look_up()
 
     def _forget_out_of_reach(self, route: Route, widest_ms: int) -> None:
         self.newest_of_log = self._past.newest_event_times_before(self._changed_at)

@@ -33,8 +33,8 @@ PAGE_REASONS = (  # why the page refuses a record or a file, where the kit in Py
     "No record could be read; expected JSON, one object per line, or CSV with a header.",
     "No event time: no field of all records is a time, as ISO 8601 text or as a number of s, ms, us or ns since the epoch.",
     "No id: no column has a different value in each row.",
-    "schema {name}: the page computes no derived fields ({fields}); lab replay does",
-    "the page keeps no lists; lab run and lab replay do",
+    "line {number}: expected a name, = and what it is, such as day = date(time)",
+    "taken_back: the page takes no events back; lab run and lab replay do",
 )
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}|^ [a-z]{3,}|^[A-Z][a-z]+: *$")  # or a word beside a value
 
@@ -91,7 +91,7 @@ def page_sentences() -> list[str]:
     folder = FOLDER.parent.parent / "page"
     html = (folder / "page.html").read_text()
     said = MARKED.findall(html) + MARKED_ATTRIBUTE.findall(html)
-    for name in ("room.js", "alertwindow.js", "form.js"):
+    for name in ("room.js", "alertwindow.js", "lists.js", "form.js"):
         said += [json.loads(text) for text in SAID_IN_PAGE.findall((folder / name).read_text())]
     return list(dict.fromkeys(said))
 

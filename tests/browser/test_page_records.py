@@ -186,7 +186,7 @@ def test_rows_of_a_file_with_a_header_have_all_cells(engine):
         "8;;x",
         "9;5;\u00e9 \U0001f600",
     ]
-    read, reasons, _ = engine.evaluate(READ, [schema | {"nan": "null", "delimiter": ";"}, lines])
+    read, reasons, _ = engine.evaluate(READ, [described(schema | {"nan": "null", "delimiter": ";"}), lines])
     assert read == [
         *(["1", "5", "x"], ["2", "5", None], ["4", "5", None], ["5", "5", 'a;"b']),
         ["9", "5", "\u00e9 \U0001f600"],
@@ -206,7 +206,7 @@ def test_records_without_an_id_have_their_number(engine):
     ]
     schema = {"name": "x", "fields": fields, "id_fields": ["line"], "time_field": "at"}
     lines = ['{"at":"2024-05-01T09:00:10Z"}', "x", '{"line":"x","at":"2024-05-01T09:00:10Z","\\u0000":"x"}']
-    read, reasons, _ = engine.evaluate(READ, [schema, lines])
+    read, reasons, _ = engine.evaluate(READ, [described(schema), lines])
     assert read == [["1714554010000", "1"]] and len(reasons) == 2
 
 
