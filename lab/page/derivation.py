@@ -49,8 +49,8 @@ class Deriver:
         `texts`: of each of these fields the texts by number, in JSON. `failed`: the rows of which a value does not fit its type.
         """
         given = {
-            name: _column(*(memoryview(part.to_bytes()) for part in parts), known)
-            for name, parts, known in zip(self.needed, columns, json.loads(texts), strict=True)
+            name: _column(numbers.to_bytes(), valid.to_bytes(), known)
+            for name, (numbers, valid), known in zip(self.needed, columns, json.loads(texts), strict=True)
         }
         self._failed: set[int] = set()
         made = self._derive(self.schema.derivations, given)
@@ -115,7 +115,7 @@ class Deriver:
             quarter = begin, *zone
             if (None, quarter) not in known:
                 ends = (begin, begin + QUARTER_MS - 1)
-                same = len({(offset_ms(*(zone or ["UTC"]), at), of_each((at, *zone))) for at in ends}) == 1
+                same = len({(offset_ms(str(*zone or ["UTC"]), at), of_each((at, *zone))) for at in ends}) == 1
                 known[None, quarter] = same
             return of_each(quarter if known[None, quarter] else given)
 
@@ -138,9 +138,9 @@ def _fits(call: Call) -> Callable[[int | None], bool]:
     return lambda value: value is None or least <= value <= most
 
 
-def _column(numbers: memoryview, valid: memoryview, texts: dict[str, str] | None) -> Column:
+def _column(numbers: bytes, valid: bytes, texts: dict[str, str] | None) -> Column:
     """A column of numbers; with `texts`, of those."""
-    found = zip(numbers.cast("q"), valid, strict=True)
+    found = zip(memoryview(numbers).cast("q"), valid, strict=True)
     if texts is None:
         return [number if there else None for number, there in found]
     by_number = {int(number): text for number, text in texts.items()}
@@ -150,9 +150,12 @@ def _column(numbers: memoryview, valid: memoryview, texts: dict[str, str] | None
 def _packed(column: Column) -> dict[str, Any]:
     """A column as JavaScript takes it: numbers, or those of texts, and which of them there are."""
     valid = pack(bytes(each is not None for each in column))
-    texts = {each: 0 for each in column if isinstance(each, str)}
-    if not texts:
-        return {"numbers": pack_int64s([each or 0 for each in column]), "valid": valid}
-    places = {text: place for place, text in enumerate(texts)}
+    places = {text: place for place, text in enumerate(dict.fromkeys(filter(_is_text, column)))}
+    if not places:
+        return {"numbers": pack_int64s([int(each or 0) for each in column]), "valid": valid}
     numbers = pack_int64s([0 if each is None else places[each] for each in column])
-    return {"numbers": numbers, "valid": valid, "texts": [*texts]}
+    return {"numbers": numbers, "valid": valid, "texts": [*places]}
+
+
+def _is_text(value: Stored | None) -> bool:
+    return isinstance(value, str)

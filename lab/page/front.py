@@ -249,7 +249,8 @@ def condition_for_page(when: When | None, schema: Schema) -> dict[str, Any] | No
         case AnyOf(parts):
             return {"any": [condition_for_page(part, schema) for part in parts]}
         case Comparison(name, operator, operand, clock):
-            of, field = {"fields": condition_fields(when)}, schema.field(name)
+            of: dict[str, Any] = {"fields": condition_fields(when)}
+            field = schema.field(name)
             if OPERATORS[operator].takes == "nothing":
                 return of | {"operator": operator}
             if isinstance(operand, ListOperand):

@@ -111,8 +111,10 @@ def running_aggregates(rule: Rule, events: list[dict]) -> list[Decimal | None]:
         for n in range(count - 1, -1, -step):
             measure = _measure(of.aggregation, counted[: until[n]], are_integers) if until[n] else None
             if digits and measure is not None:
-                fraction = isinstance(measure, Fraction)
-                measure = measure / 10**digits if fraction else Decimal(measure).scaleb(-digits)
+                if isinstance(measure, Fraction):
+                    measure /= 10**digits
+                else:
+                    measure = Decimal(measure).scaleb(-digits)
             so_far[n] = of.measured_condition(measure).aggregate
     return so_far
 
