@@ -75,7 +75,7 @@ def test_a_rule_sees_a_list_as_it_is_and_both_outlast_a_reload(opened):
     publish(
         opened, "COUNT(events) where paymentType in @risky per paymentType over 1 min >= 1", "accepted rule 5"
     )
-    expect(opened.locator("#side .warning")).to_contain_text("the list @risky is empty")
+    expect(opened.locator("#side .warning", has_text="the list @risky is empty")).to_be_visible()
     fired = opened.locator("#rules tr[data-key='5'] td:last-child")
     opened.wait_for_timeout(1_000)
     assert fired.inner_text() == "0"
