@@ -275,9 +275,12 @@ The value of each event is computed once in each window, exactly; then all limit
 limits that no other one beats in both precision and recall, chosen in one half of the events and checked in the other.
 """,
     )
-    command.add_argument("rule", help="a rule; its limit and the window of its first condition are replaced")
+    help = "a rule, or a file of one and of messages about lists; its limit and the window of its first condition are replaced"
+    command.add_argument("rule", help=help)
     _add_events(command)
     add_labels_options(command, required=True)
+    help = "a file of rules and messages about lists: the named lists that the rule sees"
+    command.add_argument("--rules", type=Path, metavar="FILE", help=help)
     command.add_argument(
         "--windows",
         type=parse_durations,
@@ -487,7 +490,7 @@ def _tune(options: argparse.Namespace) -> None:
     if options.html:
         check_output(options.html, Path(options.file), Path(options.labels))
     labels = labels_of_options(options, schema_of_options(options))
-    world = _world_of_file(options, ())
+    world = _world_of_file(options, options.rules or ())
     with _warnings_as_lines():
         tuning = world.tune(read_rules_argument(options.rule), windows_ms=options.windows, **labels)
     print(tuning.text())

@@ -58,7 +58,7 @@ from lab.past.overlap import Overlap, overlap_of
 from lab.past.pastevents import lines_of
 from lab.past.replay import Replayed, check_rules, replay
 from lab.past.routehistory import PastEvent, RouteChange, RouteHistory, group_of
-from lab.past.rulemessages import rule_messages
+from lab.past.rulemessages import rule_messages, warn_of_hints
 from lab.past.typologies import LabelledPast
 from lab.stream.typologies import LabelledEvent
 
@@ -343,10 +343,13 @@ class World:
     ) -> Tuning:
         """What a rule would find with every limit, and with several windows of its first condition; without windows, its own.
 
-        It need not be in force, and is judged at all events; mutes do not count. Other arguments as of `scores`. Raises BadRule, and
-        ValueError for a rule whose alerts at other limits do not follow from its values.
+        It need not be in force, and is judged at all events; mutes do not count. It sees the world's named lists, of finished events
+        also as messages that are given beside it change them. Other arguments as of `scores`. Raises BadRule, and ValueError for a
+        rule whose alerts at other limits do not follow from its values.
         """
-        return tune(self.past, self._one_rule(rule), windows_ms, *self._halves(labels, amount, by, case))
+        world, one = self._with_one_rule(rule)
+        warn_of_hints(world.history.book, [one])
+        return tune(world.past, one, windows_ms, *self._halves(labels, amount, by, case))
 
     def suggest(
         self,
@@ -380,12 +383,19 @@ class World:
             events.append(LabelledEvent(event, LABELS if number else "" if is_other else "unknown", number))
         return LabelledPast(own=(self.past, events))
 
-    def _one_rule(self, given: Any) -> Rule:
+    def _with_one_rule(self, given: Any) -> tuple["World", Rule]:
+        """The only rule that is given, and a world whose lists are changed by the messages beside it. Raises BadRule."""
         messages = rule_messages(given, self.schema)
-        rule = parse_message(messages[0], self.schema).rule if len(messages) == 1 else None
-        if rule is None:
-            raise BadRule(f"{len(messages)} messages, expected one rule")
-        return rule
+        parsed = [parse_message(message, self.schema) for message in messages]
+        rules = [each.rule for each in parsed if each.rule]
+        lists = [message for message, each in zip(messages, parsed) if each.kind == "list"]
+        if len(rules) != 1 or len(lists) + 1 < len(messages):
+            raise BadRule(
+                f"{len(messages)} messages with {len(rules)} rules, expected one rule, and perhaps some about lists"
+            )
+        if lists and self.reached:
+            raise BadRule("the lists of an engine's world are those of its log, expected a rule alone")
+        return self.with_rules([*self._list_messages, *lists]) if lists else self, rules[0]
 
     def features(self) -> list[dict[str, Any]]:
         """The value of each aggregate of the rules in force at each event, in order of event time: a row where one has a value.

@@ -16,7 +16,7 @@ from lab.model.alerts import WITHDRAWN_LINE, Alert, Withdrawal, event_and_group_
 from lab.model.rules import Rule
 from lab.model.schema import Schema
 from lab.past.replay import NothingRead, Replayed, check_rules, replay
-from lab.past.rulemessages import rule_messages
+from lab.past.rulemessages import rule_messages, warn_of_hints
 from lab.sources.infer import infer
 from lab.sources.inferredfields import NO_ZONE
 from lab.sources.rows import is_table, source_of
@@ -74,7 +74,9 @@ def alerts(
     if known is None:
         return _as_given(events, [], (), None)
     messages = rule_messages(rules, known)
-    in_force = check_rules(messages, known).sorted()
+    book = check_rules(messages, known)
+    in_force = book.sorted()
+    warn_of_hints(book, in_force)
     _warn_of_missing_columns(source, in_force)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRead)  # `_tell_bad_rows` says it

@@ -278,7 +278,7 @@ class Past(PastEvents):
         """A rule or route with what was in its named lists, and the rows that were logged then."""
         versions = self.history.as_lists_changed(of)
         if len(versions) == 1:
-            return [(of, np.arange(len(self)))]
+            return [(versions[0][1], np.arange(len(self)))]
         starts = [since for since, _ in versions]
         version = np.searchsorted(starts, self._columns()[LOG_TIME], side="right") - 1
         return [(each, np.flatnonzero(version == number)) for number, (_, each) in enumerate(versions)]

@@ -1,13 +1,26 @@
 """Rules in whatever form a program has them, as messages of the control log."""
 
 import json
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from lab.model.messages import lacks_id
-from lab.model.rules import BadRule, Rule, parse_message
+from lab.model.rules import BadRule, Rule, RuleBook, parse_message
 from lab.model.schema import Schema
 from lab.past.replay import read_rules, read_rules_argument
+
+
+class RuleHint(UserWarning):
+    """What is doubtful in a rule, such as a named list without values."""
+
+
+def warn_of_hints(book: RuleBook, rules: Iterable[Rule], stacklevel: int = 3) -> None:
+    """Warns of what is doubtful in some rules, with the lists as they are in a book."""
+    for rule in rules:
+        for hint in book.hints(rule):
+            warnings.warn(f"rule {rule.rule_id}: {hint}", RuleHint, stacklevel=stacklevel)
 
 
 def rule_messages(rules: Any, schema: Schema) -> list[str]:

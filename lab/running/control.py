@@ -52,6 +52,14 @@ def print_hints(messages: Sequence[str], schema: Schema) -> list[str]:
     return hints
 
 
+def print_hints_of_book(messages: Sequence[str], book: RuleBook, file: TextIO | None = None) -> None:
+    """Warns about rules as `print_hints` does, and about lists that are empty in the book that the messages led to."""
+    print_repeated_rules(messages, book.schema, file)
+    for rule in book.sorted():
+        for hint in book.hints(rule):
+            print(escape_control_characters(f"hint for rule {rule.rule_id}: {hint}"), file=file)
+
+
 def print_repeated_rules(messages: Sequence[str], schema: Schema, file: TextIO | None = None) -> None:
     """Warns about definitions of one rule that replace each other, which in a file is probably a mistake. Raises BadRule."""
     rules = filter(None, (parse_message(message, schema).rule for message in messages))

@@ -23,7 +23,7 @@ from lab.model.rules import operator_symbol
 from lab.model.schema import SCHEMAS
 from lab.past.overlap import overlap_of
 from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, replay
-from lab.running.control import print_hints, print_repeated_rules
+from lab.running.control import print_hints_of_book
 from lab.running.outputfile import check_different, check_output, write_output
 from lab.running.report import report_sentences
 from lab.running.say import compile_window_loop
@@ -56,8 +56,7 @@ def replay_to_files(
         check_output(path, Path(events_place), rules_file)
     check_different(*outputs)
     rules = read_rules(rules_file)
-    check_rules(rules, settings.schema)
-    print_repeated_rules(rules, settings.schema, sys.stderr)
+    print_hints_of_book(rules, check_rules(rules, settings.schema), sys.stderr)
     result = replay_with_progress(
         events_place, rules, settings, engine=engine, batches=batches, config_file=config_file
     )
@@ -81,10 +80,11 @@ def print_backtest(
     top: int = 5,
 ) -> None:
     """Prints the alerts that rules would have raised: how many, the `top` most frequent groups, and the first ones."""
-    in_force = check_rules(rules, settings.schema).sorted()
+    book = check_rules(rules, settings.schema)
+    in_force = book.sorted()
     for rule in in_force:
         print(f"rule {rule.rule_id}: {rule.describe()}")
-    print_hints(rules, settings.schema)
+    print_hints_of_book(rules, book)
     result = replay_with_progress(events_place, rules, settings, engine=engine, config_file=config_file)
     check_not_all_dead_letters(result, events_place)
     alerts = result.alerts
