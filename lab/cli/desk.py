@@ -310,6 +310,8 @@ ones, and each only if it also finds labelled events of the held-out half more o
     )
     _add_events(command)
     add_labels_options(command, required=True)
+    help = "a field that no sentence names, such as one that was filled in after the verdict; may be repeated"
+    command.add_argument("--without", action="append", default=[], metavar="FIELD", help=help)
     command.add_argument(
         "--most",
         type=at_least(1),
@@ -331,7 +333,12 @@ def _suggest(options: argparse.Namespace) -> None:
         if tried % 20 == 0:
             print(f"{tried} sentences tried, at most {most}", file=sys.stderr)
 
-    bounds = {"most": options.most, "seconds": options.seconds, "progress": progress}
+    bounds = {
+        "without": options.without,
+        "most": options.most,
+        "seconds": options.seconds,
+        "progress": progress,
+    }
     with _warnings_as_lines():
         found = world.suggest(**labels, **bounds)
     print(found.text())

@@ -9,7 +9,7 @@ import warnings
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -103,12 +103,12 @@ def _values_text(values: Iterable[str]) -> str:
 
 
 def _value_text(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-    return shorten(plain_text(value).strip(), SHOWN_CHARACTERS) or '""'
+    if value is None:
+        return "null"
+    text = shorten(plain_text(value).strip(), SHOWN_CHARACTERS) or '""'
+    return (
+        text.lower() if text.lower() in ("true", "false") else text
+    )  # JSON and CSV of Python write them otherwise
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,20 @@ class Score:
     def f1(self) -> float:
         """The harmonic mean of precision and recall."""
         return 2 * self.right / max(self.right + self.wrong + self.labelled, 1)
+
+    @property
+    def shares(self) -> dict[str, float | None]:
+        """Precision, recall and F1 by name."""
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+
+    def __repr__(self) -> str:
+        """With precision, recall and F1.
+
+        >>> Score(3, 1, 4, 2, 2, 0)
+        Score(right=3, wrong=1, labelled=4, cases_found=2, cases=2, delay_ms=0, amount_found=Decimal('0'), amount=Decimal('0'), precision=0.75, recall=0.75, f1=0.75)
+        """
+        shown = (f"{name}={value!r}" for name, value in (asdict(self) | self.shares).items())
+        return f"Score({', '.join(shown)})"
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,15 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import Any
 
 from lab.desk.labels import Labelled, Score
 from lab.model.alerts import Alert, event_id_text
 from lab.model.formatting import TableOfResults, plain_text
 from lab.model.language import say
-from lab.model.times import duration_words
+from lab.model.times import duration_words, rounded_duration_words
 
 EXAMPLES = 10  # of events that were missed, and of those that alerted wrongly
 
@@ -29,6 +30,14 @@ class Scores(TableOfResults):
     wrong: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     names: tuple[str, str] = ("", "")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for each rule and half, with its numbers: `pandas.DataFrame(scores.rows())` is a table."""
+        return [
+            {"rule": rule, "half": half, **asdict(scores[rule]), **scores[rule].shares}
+            for rule in self.earlier
+            for half, scores in zip(self.names, (self.earlier, self.held_out))
+        ]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows, two for each rule."""
@@ -84,7 +93,7 @@ def score_cells(half: str, of: Score) -> list[str]:
         _share(of.precision),
         _share(of.recall),
         f"{of.cases_found:,} / {of.cases:,}",
-        duration_words(of.delay_ms) if of.cases_found else "–",
+        _delay(of.delay_ms) if of.cases_found else "–",
         f"{plain_text(of.amount_found)} / {plain_text(of.amount)}" if of.amount else "–",
     ]
 
@@ -95,6 +104,15 @@ def examples_text(missed: Sequence[str], wrong: Sequence[str]) -> list[str]:
     return missing + (
         [say("Wrong alerts, for example at: {events}", events=", ".join(wrong))] if wrong else []
     )
+
+
+def _delay(ms: int) -> str:
+    """A delay, exact below a second.
+
+    >>> _delay(0), _delay(8_550_000), _delay(1_310_500)
+    ('0 ms', '2.38 h', '21.8 min')
+    """
+    return duration_words(ms) if ms < 1_000 else rounded_duration_words(ms)
 
 
 def _share(number: float | None) -> str:

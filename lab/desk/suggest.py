@@ -3,6 +3,7 @@
 fields ──► sentences, short ones first ──► each tuned on the half to choose by ──► those that beat all shorter ones ──► held-out half
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from math import comb
 from time import monotonic
 from typing import Any
 
-from lab.desk.labels import Labelled
+from lab.desk.labels import Labelled, LabelWarning
 from lab.desk.scores import score_cells, score_header
 from lab.desk.tuning import Tuned, Tuning, tune
 from lab.model.alerts import event_id_text
@@ -108,6 +109,14 @@ def suggest(
     ends, tried, found = monotonic() + seconds, 0, list[tuple[str, Tuning]]()
     events = [event for event in past.all_events() if event_id_text(past.schema.id_of(event)) in first.times]
     fields = [name for name in past.schema.names if name not in {*without, *_named_by_schema(past)}]
+    for name in fields:
+        if _tells_labels(name, events, first, past):
+            warnings.warn(
+                f"the field {name} tells the labelled events from the others exactly. If it was filled in after the verdict, leave it out: "
+                "--without, or without=[…]",
+                LabelWarning,
+                stacklevel=3,
+            )
     distinct = {name: len({event[name] for event in events} - {None}) for name in fields}
     stages = (
         (most - most // 4, lambda: _plain(past, distinct, events)),
@@ -132,6 +141,19 @@ def suggest(
     rules = tuple(each.best for each in sure if each.best)
     unsure = _unsure(sure[-1]) if sure else ()
     return Suggested(rules, unsure, tried, (first.name, held_out.name), said)
+
+
+def _tells_labels(name: str, events: list[dict[str, Any]], first: Labelled, past: Past) -> bool:
+    """Whether a field's values, or that it has one, are others at the labelled events than at those that should not alert."""
+    yes, no = set[Any](), set[Any]()
+    for event in events:
+        at = event_id_text(past.schema.id_of(event))
+        if at in first.cases:
+            yes.add(event[name])
+        elif first.is_wrong(at):
+            no.add(event[name])
+    few = len(yes | no) <= min(FEW, len(events) // 2)
+    return bool(yes and no) and not yes & no and (few or {None} in (yes, no))
 
 
 def _named_by_schema(past: Past) -> set[str]:

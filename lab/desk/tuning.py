@@ -21,7 +21,7 @@ from lab.model.formatting import TableOfResults, plain_text
 from lab.model.language import say
 from lab.model.operators import RELATIONS
 from lab.model.rule import Rule
-from lab.model.times import duration_words
+from lab.model.times import duration_words, parse_duration_ms
 from lab.past.backtest import Past
 
 FINEST, COARSEST = -12, 23  # powers of ten: of the digits that a limit may have
@@ -124,11 +124,21 @@ class Tuning(TableOfResults):
     halves: tuple[tuple[Sweep, Sweep], ...]  # of each rule
     said: tuple[str, ...]
 
-    def at(self, limit: Decimal | int | str, window: int = 0) -> Tuned:
-        """What the rule finds at a limit, in the window of that number."""
-        number = Decimal(limit)
-        scores = (half.score(half.alerting(number)) for half in self.halves[window])
-        return Tuned(self.rules[window].with_first(limit=number), *scores)
+    def at(self, limit: Decimal | int | str, window: int | str | None = None) -> Tuned:
+        """What the rule finds at a limit, in one of the windows that were tried: "1h", or ms; None: the first one. Raises ValueError."""
+        if window is None:
+            return self._at_place(Decimal(limit), 0)
+        ms = parse_duration_ms(window) if isinstance(window, str) else window
+        tried = [rule.aggregation.window_ms if rule.aggregation.has_window else 0 for rule in self.rules]
+        if ms not in tried:
+            raise ValueError(
+                f"window: {window!r} was not tried, expected one of {', '.join(map(duration_words, tried))}"
+            )
+        return self._at_place(Decimal(limit), tried.index(ms))
+
+    def _at_place(self, limit: Decimal, place: int) -> Tuned:
+        scores = (half.score(half.alerting(limit)) for half in self.halves[place])
+        return Tuned(self.rules[place].with_first(limit=limit), *scores)
 
     @cached_property
     def points(self) -> list[tuple[int, int, Score]]:
@@ -148,15 +158,19 @@ class Tuning(TableOfResults):
         every = sorted(self.edge, key=lambda point: -point[2].f1)
         return next((tuned for tuned in map(self._tuned, every) if tuned), None)
 
+    def _alerts_at_all(self, point: tuple[int, int, Score]) -> bool:
+        half = self.halves[point[0]][0]
+        return len(half.events_at(point[1])) == len(half.labelled.times)
+
     def _tuned(self, point: tuple[int, int, Score]) -> Tuned | None:
         window, count, _ = point
         limit = self.halves[window][0].limit(count)
-        return None if limit is None else self.at(limit, window)
+        return None if limit is None else self._at_place(limit, window)
 
     @cached_property
     def shown(self) -> list[Tuned]:
-        """At most a dozen of the edge, evenly, with the best one, each with the roundest limit that gives it."""
-        edge = self.edge
+        """At most a dozen of the edge, evenly, with the best one, each with the roundest limit that gives it; none that alerts at all events."""
+        edge = [point for point in self.edge if not self._alerts_at_all(point)] or self.edge
         places = {n * (len(edge) - 1) // max(SHOWN_POINTS - 2, 1) for n in range(SHOWN_POINTS - 1)}
         best = max(range(len(edge)), key=lambda place: edge[place][2].f1, default=0)
         some = sorted({*places, best}) if edge else []

@@ -184,8 +184,8 @@ class World:
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def why(self, alert: Alert | str) -> Verdict:
-        """Why an alert was raised. `alert`: an alert, its line in the alerts' log, or its id. Raises NotFound."""
+    def why(self, alert: Any) -> Verdict:
+        """Why an alert was raised. `alert`: an alert, its line in the alerts' log, its id, or a row of `lab.alerts`. Raises NotFound."""
         alert_id = alert.alert_id if isinstance(alert, Alert) else _alert_id(alert)
         rule_id, event_id, time = self._parts_of(alert_id)
         verdict = None
@@ -357,18 +357,22 @@ class World:
         amount: str | None = None,
         by: str | None = None,
         case: str | None = None,
+        without: Sequence[str] = (),
         most: int = MOST,
         seconds: float = SECONDS,
         progress: Progress = lambda tried, most: None,
     ) -> Suggested:
         """The shortest sentences that find labelled events, tuned on one half and checked on the held-out one; none if chance does as well.
 
-        At most `most` sentences are tried, and none after so many seconds; `progress(tried, most)` is called after each. Other
-        arguments as of `scores`. Raises ValueError for events that can be taken back.
+        No sentence names the fields `without`, nor those that are the labels; of others that tell the labelled events exactly, a
+        LabelWarning says so. At most `most` sentences are tried, and none after so many seconds; `progress(tried, most)` is called
+        after each. Other arguments as of `scores`. Raises ValueError for events that can be taken back.
         """
-        without = labels_fields(labels, self.schema)
+        for name in without:
+            self.schema.field(name)
         halves = self._halves(labels, amount, by, case)
-        return suggest(self.past, halves, without, most, seconds, progress)
+        left_out = (*labels_fields(labels, self.schema), *without)
+        return suggest(self.past, halves, left_out, most, seconds, progress)
 
     def labelled(self, labels: Any, case: str | None = None) -> LabelledPast:
         """The events for `lab.RuleTuningScope` and `lab.compare_rules`, whose typology is then "labels". Arguments as of `scores`."""
@@ -437,9 +441,7 @@ class World:
             event_id, time, _ = rest.rsplit(".", 2)
             return int(rule_id), self._id_of_text(event_id), int(time)
         except ValueError:
-            raise NotFound(
-                say("{text}: not the id of an alert, nor a line of the alerts' log", text=alert_id[:SHOWN])
-            ) from None
+            raise NotFound(say(NO_ALERT, text=alert_id[:SHOWN])) from None
 
     def _id_of_text(self, text: str) -> Id:
         if len(self.schema.id_fields) > 1:
@@ -605,6 +607,7 @@ class World:
         return verdict("ended", say(ENDED, **of), **more)
 
 
+NO_ALERT = "{text}: not the id of an alert, nor a line of the alerts' log. `lab why-not EVENT RULE` asks about an event."
 NO_EVENT = "The log has no event {event}."
 NOT_IN_MEMORY = "Event {event} is not in memory; `lab why-not` looks in the whole log."
 NO_VERSION = (
@@ -631,11 +634,18 @@ def _refuse_replay(rules: list[str]) -> Replayed:
     )
 
 
-def _alert_id(text: str) -> str:
-    """The id of an alert, from itself or from a line of the alerts' log. Raises NotFound."""
-    if not text.lstrip().startswith("{"):
-        return text.strip()
+def _alert_id(given: Any) -> str:
+    """The id of an alert, from itself, a line of the alerts' log, or a row with the column alertId. Raises NotFound."""
+    if not isinstance(given, str):
+        try:
+            return str(given["alertId"])
+        except (TypeError, KeyError, IndexError):
+            raise NotFound(
+                f"a {type(given).__name__}, expected an alert, its id or line, or a row with alertId"
+            ) from None
+    if not given.lstrip().startswith("{"):
+        return given.strip()
     try:
-        return Alert.from_json(text).alert_id
+        return Alert.from_json(given).alert_id
     except ValueError as error:
         raise NotFound(str(error)) from None

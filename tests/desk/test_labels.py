@@ -3,12 +3,14 @@
 import json
 import warnings
 
+import pandas as pd
 import pytest
 
+import lab
 from lab.cli.main import main
 from lab.desk import world as worlds
 from lab.desk.labels import LabelWarning, says_yes
-from lab.desk.world import World
+from lab.desk.world import NotFound, World
 from lab.model.schemafile import schema
 
 AT = 1714557600000
@@ -150,6 +152,41 @@ def test_labels_are_checked_before_the_replay_and_warnings_are_lines(files, caps
     assert "lab: warning: labels: 1 of 2 are of no event, such as 'T99'" in shown.err
     assert main([*given, "--labels", 'Case startsWith "A"']) == 0
     assert "Labelled: 3 of 10 events." in capsys.readouterr().out
+
+
+def test_fields_that_give_the_labels_away_are_named_and_may_be_left_out(world, files, capsys):
+    with pytest.warns(LabelWarning, match="the field Case tells the labelled events from the others exactly"):
+        world.suggest("Fraud")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = world.suggest("Fraud", without=["Case", "Amt"])
+    assert not any("Case" in each.rule.describe() or "Amt" in each.rule.describe() for each in found.rules)
+    with pytest.raises(ValueError, match="did you mean Case"):
+        world.suggest("Fraud", without=["Csae"])
+    given = [str(files / "cards.jsonl"), "--schema", str(files / "cards.toml"), "--labels", "Fraud"]
+    assert main(["rules", "suggest", *given, "--without", "Amt"]) == 0
+    shown = capsys.readouterr()
+    assert "lab: warning: the field Case" in shown.err and "the field Amt" not in shown.err
+    assert "VALUE(Amt)" not in shown.out
+
+
+def test_scores_are_rows_and_a_score_shows_its_shares(world):
+    found = world.scores("Fraud")
+    table = pd.DataFrame(found.rows())
+    assert list(table["rule"]) == [1, 1, "all", "all"] and list(table["half"])[:2] == list(found.names)
+    assert list(table["precision"]) == list(table["f1"]) == [1.0] * 4
+    assert "precision=1.0, recall=1.0, f1=1.0" in repr(found.held_out[1])
+
+
+def test_why_takes_a_row_of_alerts_and_names_why_not_for_an_event(world, files):
+    with pytest.warns(UserWarning, match="are left out"):
+        rows = lab.alerts(files / "cards.jsonl", RULE, files / "cards.toml", bad_rows="warn")
+    assert world.why(rows.iloc[0]).outcome == world.why(rows.iloc[0].to_dict()).outcome == "alerted"
+    with pytest.raises(NotFound, match="T1: not the id of an alert.*`lab why-not EVENT RULE`"):
+        world.why("T1")
+    for wrong in (5, {"id": 7}, rows):
+        with pytest.raises(NotFound):
+            world.why(wrong)
 
 
 def test_the_schema_of_the_tests_is_one(files):
