@@ -283,14 +283,14 @@ def _rules(commands: Subparsers) -> None:
     def add(options: argparse.Namespace) -> None:
         from lab.past.replay import read_rules_argument
 
-        rules = read_rules_argument(options.rule)
+        rules = [rule for each in options.rule for rule in read_rules_argument(each)]
         if options.store:
             rulestorecli.stored_rules(options).store_rules(rules, options.timeout)
         else:
             target, signature = target_from_options(options), signature_of(options)
             control.send_rules(target, rules, options.timeout, options.first_alert, signature)
 
-    sends("add", add, "add or update rules", "rule", "a rule, or a file of rules", example)
+    sends("add", add, "add or update rules", "rule", "a rule, or a file of rules", example, nargs="+")
     for name, state, help in (
         ("pause", "PAUSE", "pause a rule: it raises no alerts, but its history goes on"),
         ("activate", "ACTIVE", "activate a paused rule, or promote one in the shadow: it keeps its version"),

@@ -57,10 +57,14 @@ REFUSALS = {  # why a topic refuses a record -> how to fix it
     KafkaError._UNKNOWN_TOPIC: "if it was deleted, `lab run` makes it at its next start, and continues",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "if it was deleted, `lab run` makes it at its next start, and continues",
 }
+CHECKS = {  # why a broker that answers does not accept a client -> what to check in lab.toml
+    KafkaError._AUTHENTICATION: "check sasl.mechanism, sasl.username and sasl.password in lab.toml",
+    KafkaError._SSL: "check security.protocol, ssl.ca.location and the client's own certificate and key in lab.toml",
+}
 
 
 class NoBroker(ConnectionError):
-    """No Kafka broker answers at an address. The message says what to do."""
+    """No Kafka broker answers at an address, or none accepts this client. The message says what to do."""
 
 
 class UnusableTopic(ValueError):
@@ -139,10 +143,15 @@ class Cluster:
             return False
 
     def no_broker_error(self, error: object) -> NoBroker:
-        """The exception to raise when no broker answers."""
+        """The exception to raise when no broker answers, or none accepts this client."""
         admin, said = _admin(self)
         admin.poll(0)  # delivers the errors that wait
-        why = [text for at, text in said if at > time.monotonic() - RECENT_S]
+        heard = [each for at, each in said if at > time.monotonic() - RECENT_S]
+        why = [each.str() for each in heard]
+        if why and (check := _what_to_check(heard[-1])):
+            return NoBroker(
+                f"the Kafka broker at {self.address} does not accept this client ({why[-1]}): {check}"
+            )
         hints = [] if self.client else [NOT_SAID]
         if self.address.startswith(("127.0.0.1:", "localhost:")):
             try:
@@ -205,7 +214,7 @@ class Cluster:
                 raise self.no_broker_error(error.str()) from None
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise NoTopic(
-                    f"there is no topic {topic} on {self.address}; `lab run` makes those it needs"
+                    f"there is no topic {topic} on {self.address}; `lab run` makes those it needs, except an events topic that somebody named"
                 ) from None
             raise
         admin, said = _admin(self)
@@ -222,13 +231,20 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def _what_to_check(error: KafkaError) -> str:
+    """What to check in lab.toml if an error says that a broker answers and does not accept the client; "" if it does not say this."""
+    # after the handshake of TLS 1.3, a missing certificate is an error of the transport
+    code = KafkaError._SSL if "SSL alert" in error.str() else error.code()
+    return CHECKS.get(code, "")
+
+
 @lru_cache(maxsize=8)
-def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, str]]]:
-    said: deque[tuple[float, str]] = deque(maxlen=1)
+def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, KafkaError]]]:
+    said: deque[tuple[float, KafkaError]] = deque(maxlen=1)
 
     def heard(error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # the error before it says more
-            said.append((time.monotonic(), error.str()))
+            said.append((time.monotonic(), error))
 
     settings: dict[str, Any] = {**cluster.librdkafka_properties, "error_cb": heard, "log_level": 0}
     return AdminClient(settings), said

@@ -131,7 +131,8 @@ class KafkaLog(Log):
         try:
             found = len(partitions.numbers())
         except NoTopic:
-            others = f"what writes to it (`lab simulate … --to` makes its topic), or: kafka-topics.sh --create --topic {self.topic}"
+            create = f"kafka-topics.sh --bootstrap-server {self.cluster.address} --create --topic {self.topic} --partitions 6"
+            others = f"what writes to it (`lab simulate … --to` makes its topic), or: {create}"
             raise NoTopic(
                 f"there is no topic {self.topic} on {self.cluster.address} ({self._similar_topics()}). If the name is right, "
                 f"start first {f'`{maker}`, which makes this topic' if maker else others}"

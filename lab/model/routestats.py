@@ -97,7 +97,9 @@ class RouteTally:
         )
         route = f"rule {rules} (route {escape_control_characters(name)})"
         again = "1 duplicate" if duplicates == 1 else f"{duplicates:,} duplicates"
-        text = f"{route} lost {share} % of {self.record_count:,} events: {again}, {late:,} dropped late"
+        text = (
+            f"{route} did not count {share} % of {self.record_count:,} events: {again}, {late:,} dropped late"
+        )
         if self.example and is_loss_worth_reporting(duplicates, self.record_count):
             text = f"{text}; {duplicate_example_text(self.example)}"
         if self.late_example and is_loss_worth_reporting(late, self.record_count):
@@ -137,7 +139,7 @@ class RouteTallies:
     >>> tallies.to_stats()
     {'routes': {'payeeId': {'rule': 1, 'rules': 2, 'routed': 100, 'evaluated': 97, 'duplicates': 3}}}
     >>> list(tallies.warnings())
-    ['rule 1 and 1 more (route payeeId) lost 3.0 % of 100 events: 3 duplicates, 0 dropped late']
+    ['rule 1 and 1 more (route payeeId) did not count 3.0 % of 100 events: 3 duplicates, 0 dropped late']
     """
 
     def __init__(self, at_most: int = ROUTES_KEPT):
@@ -201,7 +203,7 @@ class RouteTallies:
         for name, tally in losing[:WARNINGS]:
             yield tally.warning(name)
         if len(losing) > WARNINGS:
-            yield f"{len(losing) - WARNINGS:,} more routes lost more than 1 % of their events"
+            yield f"{len(losing) - WARNINGS:,} more routes did not count more than 1 % of their events"
         missing = [(route, tally) for route, tally in self.by_route.items() if tally.has_notable_miss]
         for route, tally in missing[:WARNINGS]:
             yield tally.miss_warning(bounded_route_id(route))

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from types import MappingProxyType
 from typing import TextIO
 
@@ -88,15 +89,19 @@ def change_rule_state(
 def read_rules_in_force(logs: Logs, schema: Schema) -> RuleBook:
     """The rules as the control log gives them; says on stderr how many of its messages are refused for events of this schema."""
     log, book, refused = logs.log("control"), RuleBook(schema), []
-    for message in log.read():
-        book.apply(message)
-        # about a rule that is not in force: what a compacted log keeps of rules that are gone
-        if isinstance(bad := message_or_refusal(as_bytes(message), schema), BadRule):
-            refused.append(str(bad))
+    with closing(log.tail()) as tail:
+        for record in tail.records():
+            book.apply(record.line)
+            # about a rule that is not in force: what a compacted log keeps of rules that are gone
+            if isinstance(bad := message_or_refusal(as_bytes(record.line), schema), BadRule):
+                refused.append(f"{record.place}: {bad}")
     if refused:
         some = f"{len(refused):,} messages of {log} are" if len(refused) > 1 else f"1 message of {log} is"
-        reason = escape_control_characters(refused[0])
-        print(f"{some} refused for {schema.name}: {reason}", file=sys.stderr)
+        first = "the first at " if len(refused) > 1 else ""
+        print(
+            f"{some} refused for {schema.name}: {first}{escape_control_characters(refused[0])}",
+            file=sys.stderr,
+        )
     return book
 
 

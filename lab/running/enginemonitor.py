@@ -9,11 +9,13 @@ from pathlib import Path
 from lab.engine.checkpoint.record import cut_mark, last_saved_mark, read_record
 from lab.engine.loop.ends import Logs
 from lab.logs.positions import Record
+from lab.logs.protocol import NoLog
 from lab.logs.reading import parse_records
 from lab.model.deadletters import error_kind, reason_without_value
+from lab.model.enginelogs import WRITTEN
 from lab.model.routestats import WARNINGS
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
-from lab.model.statuslines import parse_dead_letter, parse_stats
+from lab.model.statuslines import parse_ack, parse_dead_letter, parse_stats
 from lab.model.times import now_ms, rounded_duration_words
 from lab.running.report import StatsReport
 from lab.sources.infer import unmatched_field_warnings
@@ -23,6 +25,7 @@ AGAIN_S = 20.0  # a notice of one kind is shown at most this often
 STALE_S = 60.0  # there is a cut at least this often while events wait
 FIRST_CUT_S = 5.0  # what an engine has not delivered then is late
 NEW_S = 60.0  # an engine that has run for longer does not stop because a log shows another engine
+OUTPUTS_S = 15.0  # how often it looks whether the logs that the engine writes are still there
 SHOWN = 200  # characters of a reason
 FAR_AHEAD_MS = 60_000
 ENOUGH, SAMPLE = 100, 1_000  # records that make a path worth missing, and that are looked at
@@ -31,17 +34,23 @@ APPEND = {  # log -> what appends a file to it
     "control": "lab rules add {file} --rules {log}",
 }
 MEANINGS = {  # count -> what it means
-    "duplicates": "times an event had the id and time of an earlier one of its group on a route: duplicates do not count",
+    "duplicates": "times an event had the id and time of an earlier one of its group on a route: it was not counted again",
     "droppedLate": "times an event was too late for a route, and dropped there",
     "datedLikeSeconds": "events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
     "nanAsNull": "values of NaN, Infinity or -Infinity read as null",
     "diskWaitMs": "milliseconds in which saves waited for the checkpoint's disk: alerts came so much later",
 }
+REJECTED = "control messages rejected"  # a kind of notice
+AGAIN = "`lab run` creates it at its next start, and continues"
 UNREMARKABLE = {"diskWaitMs": 500}  # count -> what nobody has to know, of one look
 
 
 class BrokersAwayTooLong(ConnectionError):
     """The brokers have not answered for as long as `--give-up-after` allows."""
+
+
+class OutputGone(RuntimeError):
+    """A topic that the engine writes to was deleted. The message names it."""
 
 
 class TwoEngines(RuntimeError):
@@ -59,7 +68,8 @@ class TwoEngines(RuntimeError):
 class EngineMonitor:
     """Watches an engine's logs and checkpoint while it runs, and survives brokers that are away.
 
-    `give_up_after_s`: how long brokers may be away. `on_stats` is called with the stats of each micro-batch. `clock`: seconds, for tests.
+    `give_up_after_s`: how long brokers may be away. `on_stats` is called with the stats of each micro-batch, `on_ack` with each answer
+    to a control message. `clock`: seconds, for tests.
     `schema`: that of the events; a user's own schema is compared with real records. `show_bad_values`: shows the values of bad records.
     """
 
@@ -72,8 +82,9 @@ class EngineMonitor:
         clock: Callable[[], float] = time.monotonic,
         schema: Schema = PAYMENTS,
         show_bad_values: bool = False,
+        on_ack: Callable[[dict], None] | None = None,
     ):
-        self._show_bad_values = show_bad_values
+        self._show_bad_values, self._on_ack = show_bad_values, on_ack
         self.report, self._started = StatsReport(logs.log("stats"), on_stats), now_ms()
         self._logs, self._checkpoint, self._clock, self._give_up_after_s = (
             logs,
@@ -83,6 +94,9 @@ class EngineMonitor:
         )
         self._began = clock()
         self._letters = logs.log("deadLetters").tail(new=True)
+        self._acks = logs.log("acks").tail(new=True)
+        self._rejected: list[dict] = []  # the first rejection that is still to say
+        self._output_ids, self._outputs_seen = _topic_ids(logs), clock()
         self._away: tuple[float, str] | None = None  # since when, and what the client says
         self._counts: Counter[str] = Counter()  # what is still to say
         self._bad: dict[str, dict] = {}  # kind -> the first such dead letter
@@ -99,7 +113,10 @@ class EngineMonitor:
         self._schema = None if schema in SCHEMAS.values() else schema
 
     def read(self) -> Counter[str]:
-        """What the engine did since the last call; nothing while the brokers are away. Raises BrokersAwayTooLong, TwoEngines."""
+        """What the engine did since the last call; nothing while the brokers are away.
+
+        Raises BrokersAwayTooLong, OutputGone, TwoEngines.
+        """
         now = self._clock()
         try:
             new = self.report.read()
@@ -107,6 +124,9 @@ class EngineMonitor:
                 kind = error_kind(letter["reason"])
                 self._bad.setdefault(kind, letter)
                 self._counts[kind] += 1
+            for _, ack in parse_records(self._acks.records(), parse_ack, self.report.left_out):
+                self._add_ack(ack)
+            self._check_outputs(now)
         except ConnectionError as error:
             since = self._away[0] if self._away else now
             self._away = since, str(error)
@@ -125,6 +145,26 @@ class EngineMonitor:
                 raise TwoEngines(self._logs.log("stats"), stats)
             self._second = True
         return new
+
+    def _add_ack(self, ack: dict) -> None:
+        if ack["status"] == "rejected":
+            self._rejected = self._rejected or [ack]
+            self._counts[REJECTED] += 1
+        if self._on_ack:
+            self._on_ack(ack)
+
+    def _check_outputs(self, now: float) -> None:
+        """Raises OutputGone if a topic that the engine writes to was deleted: Spark's sink would wait for it for ever."""
+        if now < self._outputs_seen + OUTPUTS_S:
+            return
+        self._outputs_seen = now
+        for name, topic_id in self._output_ids.items():
+            try:
+                self._logs.log(name).check_topic_id(topic_id, AGAIN)
+            except NoLog:
+                raise OutputGone(
+                    f"{self._logs.log(name)} was deleted while the engine ran; {AGAIN}"
+                ) from None
 
     def _others(self, lines: Iterable[dict]) -> list[dict]:
         """The stats of engines with other checkpoints."""
@@ -195,11 +235,15 @@ class EngineMonitor:
         if kind in MEANINGS:
             what, _, meaning = MEANINGS[kind].partition(" ")
             return f"{count:,} {what if count > 1 else what[:-1]} {meaning}"
+        if kind == REJECTED:
+            ack = self._rejected.pop()
+            some = f"{count:,} control messages were" if count > 1 else "1 control message was"
+            first = "the first at" if count > 1 else "at"
+            return f"{some} rejected ({first} {ack['place']}): {_shortened(ack['reason'])}"
         letter = self._bad.pop(kind)
         reason = letter["reason"] if self._show_bad_values else reason_without_value(letter["reason"])
-        reason = reason if len(reason) <= SHOWN else reason[:SHOWN] + "…"
         first = "the first at" if count > 1 else "at"
-        return f"{count:,} dead letter{'s' * (count > 1)}: {reason} ({first} {letter['place']})"
+        return f"{count:,} dead letter{'s' * (count > 1)}: {_shortened(reason)} ({first} {letter['place']})"
 
     def _first_cut(self) -> Iterator[str]:
         """A notice while events wait and the engine has not delivered anything since it started: the first cut of a backlog is large."""
@@ -278,3 +322,17 @@ class EngineMonitor:
     def close(self) -> None:
         """Closes the logs."""
         self._letters.close()
+        self._acks.close()
+
+
+def _topic_ids(logs: Logs) -> dict[str, str]:
+    """The ids of the topics that an engine writes to; none of logs without ids."""
+    ids = dict[str, str]()
+    for name in WRITTEN:
+        with closing(logs.log(name).tail(new=True)) as tail:
+            ids[name] = tail.topic_id
+    return {name: topic_id for name, topic_id in ids.items() if topic_id}
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= SHOWN else reason[:SHOWN] + "…"

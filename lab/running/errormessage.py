@@ -19,12 +19,19 @@ HOME_HINT = "; where the home folder cannot be written to, set XDG_CACHE_HOME (a
 
 
 RAISED = re.compile(r"^(?:: )?((?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*)$", re.MULTILINE)
+OWN_CLASS = re.compile(r"^lab\.[\w.]+: ")
 
 
 def reason_of_failed_query(text: str) -> str:
-    """What a Python worker raised, with its class, as the text of Spark's error tells it; its first line if it tells nothing."""
+    """What a Python worker raised, as the text of Spark's error tells it; its first line if it tells nothing.
+
+    With the class of the error, unless it is one of the kit's own, whose message says enough.
+
+    >>> reason_of_failed_query("Traceback:\\nlab.engine.records.feeds.LogLost: orders/1: records have expired")
+    'orders/1: records have expired'
+    """
     raised = RAISED.findall(text)
-    return raised[-1] if raised else text.splitlines()[0]
+    return OWN_CLASS.sub("", raised[-1]) if raised else text.splitlines()[0]
 
 
 def error_message(error: Exception) -> str:

@@ -2,23 +2,28 @@
 
 /metrics     rate, lag, stages, alerts by rule, dead letters, state; counters begin at 0 with each start
 /healthz     200, or 503 and why: no cut for a minute although there is input, or the query has ended
+/livez       200 unless the query has ended: waiting for Kafka is no reason to restart an engine
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler
+from importlib import metadata
 from itertools import pairwise
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
 from lab.engine.records.feeds import Feed
 from lab.logs.positions import Positions
 from lab.model.routestats import COUNTS, FATES
+from lab.model.rule import Rule
+from lab.model.rules import MAX_RULES
 from lab.model.statuslines import ALERT_COUNTS, STAGES
 from lab.running.boundedserver import BoundedServer, send_answer
 from lab.running.enginemonitor import STALE_S
@@ -35,6 +40,8 @@ ROUTES_AT_MOST = 200  # likewise
 REASONS_AT_MOST, TASKS_AT_MOST = 500, 1000
 WAITS_S = 5.0  # what has waited for less may be taken already: the engine's lines are read once a second
 LAG_S = 2.0  # how long a request waits for the ends of the events: a broker that is away answers later than the deadline
+ANSWERS = ("accepted", "rejected")
+STATES_IN_FORCE = ("ACTIVE", "SHADOW", "PAUSE")
 OUTCOMES = [name for name in COUNTS if name != "records"]
 
 
@@ -74,9 +81,19 @@ class Metrics:
         )
         self._disk_waits = Counter("lab_disk_wait_seconds", "time that saves waited for the disk", **one)
         self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
+        self._log_up = Gauge(
+            "lab_events_log_up", "1 if the events log answered when it was last asked, else 0", **one
+        )
+        self._answers = Counter(
+            "lab_control", "control messages by answer: accepted or rejected", ["status"], **one
+        )
+        self._states = Gauge("lab_rules", "rules in force by state", ["state"], **one)
+        self._state_by_rule: dict[int, str] = {}
+        Info("lab_build", "the version of the engine", **one).info({"version": metadata.version("rules-lab")})
         age = Gauge("lab_batch_age_seconds", "seconds since the last micro-batch ended", **one)
         age.set_function(self.last_batch_age_s)
         self._began = self._last = now()
+        self._knows_input = False  # at the last check
         self._waits_since: float | None = None  # when events that wait were first seen
         # what has counters of its own
         self._rules, self._named, self._reasons, self._tasks = set(), set(), set(), set()
@@ -86,6 +103,10 @@ class Metrics:
         self._read: Mapping[str, int] = {}  # how far cuts have read the events, by partition
         for fate in OUTCOMES:
             self._fates.labels(fate)
+        for status in ANSWERS:
+            self._answers.labels(status)
+        for state in STATES_IN_FORCE:
+            self._states.labels(state).set_function(partial(self._rules_in, state))
 
     def watch_query(
         self, events: Feed, query: "StreamingQuery", start_offset_by_partition: Mapping[str, int]
@@ -125,6 +146,33 @@ class Metrics:
         self._waits_since = None
         self._times(stats.get("times", {}))
 
+    def set_rules(self, rules: Iterable[Rule]) -> None:
+        """Takes in the rules that are in force when the engine starts; `add_ack` follows them from there."""
+        self._state_by_rule = {rule.rule_id: rule.state for rule in rules}
+
+    def add_ack(self, ack: dict) -> None:
+        """Takes in the answer to a control message.
+
+        >>> metrics = Metrics()
+        >>> metrics.add_ack({"status": "accepted", "ruleId": 1, "version": 1, "ruleState": "PAUSE"})
+        >>> metrics.registry.get_sample_value("lab_rules", {"state": "PAUSE"})
+        1.0
+        """
+        if ack["status"] not in ANSWERS:
+            return
+        self._answers.labels(ack["status"]).inc()
+        if ack["status"] == "rejected":
+            return
+        if ack.get("controlType") == "DELETE_RULES_ALL":
+            self._state_by_rule.clear()
+        elif ack.get("ruleState") == "DELETE":
+            self._state_by_rule.pop(ack["ruleId"], None)
+        elif "ruleState" in ack and len(self._state_by_rule) < MAX_RULES:
+            self._state_by_rule[ack["ruleId"]] = ack["ruleState"]
+
+    def _rules_in(self, state: str) -> int:
+        return list(self._state_by_rule.values()).count(state)
+
     def _one_of(self, known: set[str], name: str, at_most: int) -> str:
         """The name, if it has a counter of its own by now, else `other`."""
         if name not in known and len(known) < at_most:
@@ -155,7 +203,9 @@ class Metrics:
 
     def update_lag(self) -> int | None:
         """Sets the lag of each partition; returns the sum, None if it cannot be known."""
-        if self._events is None or (ends := self._ends(self._events)) is None:
+        ends = None if self._events is None else self._ends(self._events)
+        self._log_up.set(ends is not None)
+        if self._events is None or ends is None:
             return None
         lags = {
             number: self._events.estimated_records(number, self._read.get(str(number), 0), end)
@@ -182,21 +232,31 @@ class Metrics:
             return asking.result(LAG_S)
         return None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the query has ended, so that only a new start helps."""
+        return self._query is not None and not self._query.isActive
+
     def unhealthy_reason(self) -> str:
         """Why the engine is unhealthy; "" if it is healthy."""
         if self._query is None:
             return "starting"
-        if not self._query.isActive:
+        if self.has_ended:
             return "the query has ended"
         self.check_input()
         if self._waits_since is None or self._now() < self._waits_since + WAITS_S:
             return ""
-        return f"no cut for {self.last_batch_age_s():.0f} s although there is input"
+        cause = (
+            " although there is input" if self._knows_input else ", and the log of the events does not answer"
+        )
+        return f"no cut for {self.last_batch_age_s():.0f} s{cause}"
 
     def check_input(self) -> None:
         """Notes since when events wait although no cut comes. Called now and then, so that a single health check knows it."""
         now = self._now()
-        if self.last_batch_age_s() <= STALE_S or self.update_lag() == 0:
+        lag = None if self.last_batch_age_s() <= STALE_S else self.update_lag()
+        self._knows_input = lag is not None
+        if self.last_batch_age_s() <= STALE_S or lag == 0:
             self._waits_since = None
         else:
             self._waits_since = now if self._waits_since is None else min(self._waits_since, now)
@@ -228,11 +288,14 @@ class _Page(BaseHTTPRequestHandler):
         if self.path == "/healthz":
             why = self.metrics.unhealthy_reason()
             return 503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode()
+        if self.path == "/livez":
+            has_ended = self.metrics.has_ended
+            return 503 if has_ended else 200, "text/plain", b"the query has ended\n" if has_ended else b"ok\n"
         if self.path.partition("?")[0] == "/metrics":
             self.metrics.update_lag()
             encode, kind = choose_encoder(self.headers.get("Accept", ""))
             return 200, kind, encode(self.metrics.registry)
-        return 404, "text/plain", b"there are /metrics and /healthz\n"
+        return 404, "text/plain", b"there are /metrics, /healthz and /livez\n"
 
     def log_message(self, *_) -> None:
         pass

@@ -122,7 +122,8 @@ def _serve(
     service: ServiceOptions,
 ) -> None:
     from lab.engine.spark.pipeline import start
-    from lab.running.enginemonitor import BrokersAwayTooLong, EngineMonitor, TwoEngines
+    from lab.running.control import read_rules_in_force
+    from lab.running.enginemonitor import BrokersAwayTooLong, EngineMonitor, OutputGone, TwoEngines
 
     logs, checkpoint = target.logs, target.checkpoint
     on_stats = watched.add_stats if watched else None
@@ -134,6 +135,7 @@ def _serve(
             on_stats,
             schema=settings.schema,
             show_bad_values=service.show_bad_values,
+            on_ack=watched.add_ack if watched else None,
         )
     ) as monitor:
         monitor.check_no_other_engine()
@@ -147,6 +149,7 @@ def _serve(
         if watched:
             read = (cut_mark(engine.job.checkpoint) or {}).get("events", {})
             watched.watch_query(logs.feed("events"), engine.query, read)
+            watched.set_rules(read_rules_in_force(logs, settings.schema).rules.values())
         try:
             say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C stops it")
             if clock:
@@ -166,7 +169,7 @@ def _serve(
                 last = now
         finally:
             engine.stop()
-            with suppress(BrokersAwayTooLong, TwoEngines):
+            with suppress(BrokersAwayTooLong, OutputGone, TwoEngines):
                 monitor.read()
     total, seconds = monitor.report.total, time.monotonic() - started
     for warning in monitor.report.routes.warnings():

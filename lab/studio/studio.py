@@ -9,7 +9,6 @@ The engine is Spark's pipeline on files or on Kafka, one that runs elsewhere, or
 import asyncio
 import atexit
 import json
-import re
 import shutil
 import tempfile
 import time
@@ -56,7 +55,6 @@ RUNS = {
 }
 LEFT_OUT = "{state}, {count} unreadable lines left out"
 LEFT_OUT_ONE = "{state}, {count} unreadable line left out"
-OWN_ERROR = re.compile(r"^lab\.[\w.]+: ")  # the kit's own class; its message says enough
 SEGMENT_S = 0.1  # the stream reaches a file log this often
 
 
@@ -278,6 +276,5 @@ class Studio(EngineView):
             error = self._engine.query.exception()
             if not error:
                 return say("the engine ended: {error}", error=say("its query was stopped"))
-            reason = OWN_ERROR.sub("", reason_of_failed_query(str(error)))
-            return say("the engine ended: {error}", error=translated(reason))
+            return say("the engine ended: {error}", error=translated(reason_of_failed_query(str(error))))
         return ""

@@ -113,7 +113,7 @@ PARTS = (  # what these modules put together out of values
     "lesson and number, such as 3.4",
     # of what the launcher of the control room starts or connects to
     "the engine has stopped, so there will be no answer; run the cell that started it to start a new one",
-    "there is no topic {topic} on {address}; `lab run` makes those it needs",
+    "there is no topic {topic} on {address}; `lab run` makes those it needs, except an events topic that somebody named",
     "{coordinates} could not be fetched: {reason}.",
     "Connect to the network and try again (behind a proxy: export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'),",
     "or copy the jar into {folder} from a machine that has it; `make prefetch` there collects all of them.",

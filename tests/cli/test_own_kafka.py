@@ -124,6 +124,19 @@ def test_who_does_not_speak_tls_is_told_what_may_be_wrong(guarded, place, capsys
     assert main(["alerts"]) == FAILED
     told = capsys.readouterr().err
     assert "Authentication failed" in told and "wrong" not in told
+    assert "does not accept this client" in told and "sasl.password in lab.toml" in told
+    assert "no Kafka broker answers" not in told and "lab broker start" not in told
+
+
+@pytest.mark.slow
+def test_who_has_no_certificate_is_told_to_check_it(guarded, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    config = TLS.format(address=guarded.tls).replace("ca.pem", f"{guarded.folder}/ca.pem")
+    (tmp_path / "lab.toml").write_text(config.partition("ssl.certificate")[0])
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 3.0)
+    assert main(["alerts"]) == FAILED
+    told = capsys.readouterr().err
+    assert "does not accept this client" in told and "the client's own certificate and key" in told
 
 
 @pytest.mark.slow

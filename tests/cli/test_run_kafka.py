@@ -19,7 +19,7 @@ from lab.machine import broker
 from lab.model.times import now_ms
 from lab.running import run as run_module
 from lab.stream.simulate import payments, to_json
-from tests.topics import RULES, append, counted, events, expected, publish, topics
+from tests.topics import RULES, append, counted, delete_topic, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
 
 BIG = 10 << 20  # bytes of a record
@@ -223,6 +223,24 @@ def test_rules_need_only_their_topic_and_of_a_topic_that_is_not_there_similar_on
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_deleted_alerts_topic_ends_the_engine_and_the_next_one_creates_it(kafka, tmp_path, parallelism):
+    """Several tasks deliver by Spark's sink, which waits for ever for a topic that is gone."""
+    logs, lines = topics(kafka.address, f"deleted-{parallelism}"), lines_from(now_ms() - 400_000)
+    publish(logs, *RULES)
+    with running(logs, tmp_path, "--parallelism", str(parallelism)) as screen:
+        append(logs, lines[:200])
+        screen.wait_for("events behind")
+        delete_topic(logs.log("alerts"))
+        append(logs, lines[200:])
+        wait_until(lambda: screen.process.poll() is not None, said=screen.text)
+        assert screen.process.returncode == FAILED
+        assert f"{logs.log('alerts')} was deleted while the engine ran; `lab run` creates it" in screen.text()
+    with running(logs, tmp_path, "--parallelism", str(parallelism)):
+        wait_until(lambda: logs.log("alerts").read() if logs.log("alerts").topic in topics_of(kafka) else ())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("away_s", [25, pytest.param(AWAY_S, marks=pytest.mark.soak)])
 def test_odd_records_a_broker_that_goes_away_and_a_second_engine_are_said_and_survived(
     kafka, tmp_path, away_s
@@ -238,7 +256,7 @@ def test_odd_records_a_broker_that_goes_away_and_a_second_engine_are_said_and_su
         written(logs, odd_records())
         screen.wait_for(
             "1 event dated before March 1973: are their times in seconds?",
-            "2 times an event had the id and time of an earlier one of its group on a route: duplicates do not count",
+            "2 times an event had the id and time of an earlier one of its group on a route: it was not counted again",
             "4 times an event was too late for a route, and dropped there",
             "1 dead letter: gzip inside a record, expected JSON",
             f"1 dead letter: line of {BIG + 21} bytes, at most 1048576 are allowed",

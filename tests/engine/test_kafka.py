@@ -153,7 +153,7 @@ def test_records_that_have_expired_are_missed_by_name_before_and_while_they_are_
     assert planner.initial_mark()["events"] == {"0": 3}, "nothing has been planned yet"
     with pytest.raises(LogLost, match="events-expired/0: .* expired before the engine read them"):
         list(logs.feed("events").read({0: (1, 5)}, 0))
-    with pytest.raises(LogLost, match="events/0: records from 0 up to 3 have expired"):
+    with pytest.raises(LogLost, match="events-expired/0: records from 0 up to 3 have expired"):
         planner.advance_mark(beginning, None)
 
 

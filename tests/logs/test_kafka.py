@@ -144,7 +144,9 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced(patience_s, kafka, m
 
 def test_an_error_from_before_an_answer_explains_no_silence_after_it(kafka):
     log = topic(kafka, "answered")
-    clusters._admin(log.cluster)[1].append((time.monotonic(), "connection refused"))
+    clusters._admin(log.cluster)[1].append(
+        (time.monotonic(), KafkaError(KafkaError._TRANSPORT, "connection refused"))
+    )
     assert "(connection refused)" in str(log.cluster.no_broker_error("no record"))
     log.tail().close()
     assert "(no record)" in str(log.cluster.no_broker_error("no record"))

@@ -29,7 +29,7 @@ def test_more_than_one_in_a_hundred_is_told_with_two_records():
     tallies.add("payeeId", 1, 1, {"duplicates": 1})
     assert list(tallies.warnings()) == [
         (
-            "rule 1 (route payeeId) lost 2.0 % of 101 events: 2 duplicates, 0 dropped late; for example two records have id 17 and "
+            "rule 1 (route payeeId) did not count 2.0 % of 101 events: 2 duplicates, 0 dropped late; for example two records have id 17 and "
             "time 2013-01-01 00:00:00.000 in group {payeeId=25}, with paymentAmount 30.00 and then paymentAmount 20.00: "
             "is the schema's id unique for each event?"
         )
@@ -40,7 +40,7 @@ def test_a_route_that_kept_an_event_has_not_lost_100_percent():
     tallies = RouteTallies()
     tallies.add("payeeId", 1, 1, {"evaluated": 1, "droppedLate": 9_999})
     tallies.add("ip", 2, 1, {"droppedLate": 9_999})
-    assert [warning.partition(" lost ")[2] for warning in tallies.warnings()] == [
+    assert [warning.partition(" did not count ")[2] for warning in tallies.warnings()] == [
         "99.9 % of 10,000 events: 0 duplicates, 9,999 dropped late",
         "100.0 % of 9,999 events: 0 duplicates, 9,999 dropped late",
     ]
@@ -50,7 +50,7 @@ def test_dropped_late_is_told_without_an_example_of_duplicates():
     tallies = RouteTallies()
     tallies.add("payeeId", 7, 3, {"evaluated": 100, "duplicates": 1, "droppedLate": 1}, EXAMPLE)
     assert list(tallies.warnings()) == [
-        "rule 7 and 2 more (route payeeId) lost 2.0 % of 102 events: 1 duplicate, 1 dropped late"
+        "rule 7 and 2 more (route payeeId) did not count 2.0 % of 102 events: 1 duplicate, 1 dropped late"
     ]
 
 

@@ -1,6 +1,7 @@
 """What `lab run` says beside its counts: each kind of thing in one sentence, and no more often than one can read."""
 
 import json
+import re
 import shlex
 from collections import Counter
 from contextlib import closing
@@ -12,7 +13,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.records.kafkafeed import ConsumerGroupFollower
-from lab.logs.cluster import Cluster, NoBroker
+from lab.logs.cluster import Cluster, NoBroker, TopicMadeAnew
 from lab.model.deadletters import dead_letter
 from lab.model.schemafile import schema_from_toml
 from lab.model.times import now_ms
@@ -21,14 +22,16 @@ from lab.running.enginemonitor import (
     AGAIN_S,
     FIRST_CUT_S,
     NEW_S,
+    OUTPUTS_S,
     STALE_S,
     BrokersAwayTooLong,
     EngineMonitor,
+    OutputGone,
     TwoEngines,
 )
 from lab.sources.infer import infer
 from tests.orders import orders
-from tests.topics import topics
+from tests.topics import delete_topic, topics
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -227,6 +230,54 @@ def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes
     assert list(notes.due_notices())[1].startswith("18 dead letters: paymentAmount: expected ")
 
 
+def test_rejected_control_messages_are_said_with_the_first_one_and_counted(tmp_path, clock):
+    """A program that sends rules by itself may not read the answers."""
+    logs, heard = FileLogs(tmp_path), list[dict]()
+    logs.create()
+    notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock, on_ack=heard.append)
+    rejected = {"status": "rejected", "reason": "limit: " + "x" * 300, "message": "{}"}
+    for number in range(3):
+        logs.log("acks").append([json.dumps(rejected | {"place": f"control/0:{number}"})])
+    accepted = {
+        "status": "accepted",
+        "ruleId": 1,
+        "version": 1,
+        "ruleState": "ACTIVE",
+        "place": "control/0:3",
+    }
+    logs.log("acks").append([json.dumps(accepted)])
+    notes.read()
+    (said,) = notes.due_notices()
+    assert said.startswith("3 control messages were rejected (the first at control/0:0): limit: xxx")
+    assert len(said) < 300 and said.endswith("…")
+    assert [ack["status"] for ack in heard] == ["rejected"] * 3 + ["accepted"]
+    logs.log("acks").append([json.dumps(rejected | {"place": "control/0:9", "reason": "why"})])
+    notes.read()
+    assert not list(notes.due_notices()), "so soon after the last one"
+    clock.now += AGAIN_S
+    assert list(notes.due_notices()) == ["1 control message was rejected (at control/0:9): why"]
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_an_engine_ends_if_a_topic_that_it_writes_to_is_deleted(kafka, tmp_path, clock, is_made_anew):
+    """Spark's sink, which delivers if there are several tasks, would wait for it for ever."""
+    logs = topics(kafka.address, f"gone-{is_made_anew}")
+    with closing(EngineMonitor(logs, tmp_path / "checkpoint", clock=clock)) as notes:
+        clock.now += OUTPUTS_S
+        notes.read()
+        delete_topic(logs.log("alerts"))
+        if is_made_anew:
+            logs.create_log("alerts")
+        notes.read()
+        clock.now += OUTPUTS_S
+        name = re.escape(f"{logs.address}")
+        with pytest.raises(
+            (OutputGone, TopicMadeAnew), match=f"alerts-gone-{is_made_anew}.*deleted.*lab run"
+        ) as raised:
+            notes.read()
+        assert re.search(name, str(raised.value))
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_bad_record_s_value_is_said_only_if_somebody_asks(tmp_path, clock, asked):
     logs = FileLogs(tmp_path)
@@ -250,7 +301,7 @@ def test_duplicates_drops_and_odd_dates_are_said(notes):
     assert list(notes.due_notices()) == [
         "3 events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
         "2 times an event was too late for a route, and dropped there",
-        "1 time an event had the id and time of an earlier one of its group on a route: duplicates do not count",
+        "1 time an event had the id and time of an earlier one of its group on a route: it was not counted again",
         "2 values of NaN, Infinity or -Infinity read as null",
     ]
     assert list(notes.due_notices()) == []
@@ -271,7 +322,7 @@ def test_a_rule_that_loses_events_is_named_and_again_when_it_has_lost_more(notes
     route = {"rule": 2, "rules": 1, "routed": 100, "evaluated": 98, "droppedLate": 2}
     told(notes._logs, 0, routes={"siteId": route, "dev": route | {"evaluated": 99, "droppedLate": 1}})
     notes.read()
-    warning = "rule 2 (route siteId) lost 2.0 % of 100 events: 0 duplicates, 2 dropped late"
+    warning = "rule 2 (route siteId) did not count 2.0 % of 100 events: 0 duplicates, 2 dropped late"
     assert list(notes.due_notices()) == [warning]
     clock.now += AGAIN_S
     assert list(notes.due_notices()) == []

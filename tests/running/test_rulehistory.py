@@ -88,3 +88,8 @@ def test_history_says_how_many_versions_a_compacted_topic_has_lost(logs, tmp_pat
     left.log("acks").append([json.dumps(answered | {"place": place})])
     assert rules(left, "history", "1") == OK
     assert "2 earlier versions are not in the control log" in capsys.readouterr().out
+
+
+def test_several_rules_are_added_at_once(logs):
+    assert rules(logs, "add", RULE, RULE.replace("1:", "2:", 1)) == OK
+    assert len(logs.log("control").read()) == 2

@@ -127,7 +127,7 @@ def test_messages_that_are_no_rules_for_these_events_are_named(logs, capsys):
     out, err = capsys.readouterr()
     assert out == "no rule is in force\n"
     assert (
-        "1 message of logs/control is refused for payments" in err
+        "1 message of logs/control is refused for payments: control/" in err
         and 'unknown payments field "userId"' in err
     )
 

@@ -16,12 +16,16 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+import yaml
+from prometheus_client import generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from lab.cli.main import USAGE, main
 from lab.engine.loop.filelogs import FileLogs
 from lab.model.routestats import FATES
+from lab.model.rules import RuleBook, parse_message
+from lab.model.schema import PAYMENTS
 from lab.running.enginemonitor import STALE_S
 from lab.running.metrics import REASONS_AT_MOST, TASKS_AT_MOST, WAITS_S, Metrics, MetricsServer
 from tests.waiting import PATIENCE_S, wait_until
@@ -223,14 +227,56 @@ def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):
 
 def test_the_dashboard_asks_for_metrics_that_there_are():
     board = json.loads((Path(__file__).parents[2] / "docker" / "grafana-dashboard.json").read_text())
-    known = {family.name for family in Metrics().registry.collect()}
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    for expression in asked:
-        names = {
-            name.removesuffix("_total").removesuffix("_bucket") for name in re.findall(r"lab_\w+", expression)
-        }
-        assert names <= known, expression
-    assert len(asked) >= 10
+    assert len(asked) >= 10 and not unknown_metrics(asked)
+
+
+def test_the_alert_rules_ask_for_metrics_and_labels_that_there_are():
+    groups = yaml.safe_load((Path(__file__).parents[2] / "docker" / "alerts.yaml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) >= 8
+    for rule in rules:
+        assert rule["labels"]["severity"] in ("warning", "critical") and rule["annotations"]["summary"]
+    asked = [rule["expr"] for rule in rules]
+    assert not unknown_metrics(asked)
+    there = samples(generate_latest(Metrics().registry).decode())
+    for name, label, value in re.findall(r'(lab_\w+)\{(\w+)="(\w+)"\}', "\n".join(asked)):
+        assert (name, (label, value)) in there
+
+
+def unknown_metrics(expressions: list[str]) -> set[str]:
+    """The names in queries that no metric of an engine has."""
+    known = {family.name for family in Metrics().registry.collect()}
+    asked = set(re.findall(r"lab_\w+", "\n".join(expressions)))
+    return {name for name in asked if name.removesuffix("_total").removesuffix("_bucket") not in known}
+
+
+def test_answers_to_control_messages_and_rules_by_state_are_counted():
+    metrics = Metrics()
+    rules = [parse_message(f"{n}: COUNT(events) over 1 h > 1", PAYMENTS).rule for n in (1, 2, 3)]
+    metrics.set_rules(filter(None, rules))
+    book = RuleBook(PAYMENTS)
+    for message in (
+        "1: COUNT(events) over 1 h > 2",
+        "1,(pause)",
+        "4 SHADOW: COUNT(events) over 1 h > 2",
+        "nonsense",
+        '{"ruleId": 4, "ruleState": "DELETE"}',
+        '{"list": "risky", "add": ["KR"]}',
+    ):
+        metrics.add_ack(book.apply(message))
+    metrics.add_ack({"status": "schema"})
+
+    def counted() -> tuple:
+        return tuple(
+            sample_value(metrics, "lab_rules", state=state) for state in ("ACTIVE", "PAUSE", "SHADOW")
+        )
+
+    assert counted() == (2, 1, 0)
+    assert sample_value(metrics, "lab_control_total", status="accepted") == 5
+    assert sample_value(metrics, "lab_control_total", status="rejected") == 1
+    metrics.add_ack(book.apply('{"ruleState": "CONTROL", "controlType": "DELETE_RULES_ALL"}'))
+    assert counted() == (0, 0, 0)
 
 
 @pytest.fixture
@@ -261,7 +307,14 @@ def test_while_a_broker_is_away_requests_are_answered_and_leave_no_threads(serve
         try:
             assert got(server.server_port, "/healthz") == (200, "ok\n")
             clock.now += WAITS_S
-            assert got(server.server_port, "/healthz") == (503, "no cut for 66 s although there is input\n")
+            assert got(server.server_port, "/healthz") == (
+                503,
+                "no cut for 66 s, and the log of the events does not answer\n",
+            )
+            assert got(server.server_port, "/livez") == (200, "ok\n"), (
+                "a restart would not bring the broker back"
+            )
+            assert sample_value(metrics, "lab_events_log_up") == 0
             assert all(got(server.server_port, "/metrics")[0] == 200 for _ in range(20))
             wait_until(lambda: threads_of_pages() == 0)
         finally:

@@ -227,7 +227,8 @@ class Planner:
     def _check(self, begun: Ends, there: Ends, cut: int) -> None:
         """Raises LogLost if the next records of a source are gone. Readers notice records that expire later."""
         feeds = ("events", self.events), ("control", self.control)
-        for (name, feed), at, ends in zip(feeds, begun, there):
+        for (log, feed), at, ends in zip(feeds, begun, there):
+            name = feed.topic or log
             for number, start in feed.starts().items():
                 if start > at.get(number, start):
                     raise LogLost(

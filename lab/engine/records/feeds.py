@@ -57,8 +57,10 @@ class Feed(Protocol):
     """A log as the engine reads it. `divisible`: a source's range may be read in parts, each by itself.
 
     `positions_are_records`: positions count records, not bytes. Unless a feed says otherwise, the log time of a record depends on those before it.
+    `topic`: the name of the log in errors; "": that of `enginelogs.LOGS`.
     """
 
+    topic: str = ""
     divisible: bool = False
     positions_are_records: bool = True
 
