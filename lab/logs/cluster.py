@@ -98,6 +98,13 @@ class Cluster:
     replication: int = -1  # the brokers' own default
     retention_ms: int = 7 * DAY_MS  # of new topics
     consumer_group: str = "lab"
+    retention_ms_by_log: tuple[tuple[str, int], ...] = field(
+        default=(), repr=False
+    )  # of new topics of these logs
+
+    def retention_ms_of(self, log: str) -> int:
+        """How long a new topic of a log keeps its records."""
+        return dict(self.retention_ms_by_log).get(log, self.retention_ms)
 
     @property
     def librdkafka_properties(self) -> dict[str, str]:

@@ -210,11 +210,7 @@ def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
         )
     try:
         address = ",".join(check_address(each.strip()) for named in addresses for each in named.split(","))
-        given: dict[str, Any] = (
-            {"retention_ms": parse_duration_ms(_text("kafka.retention", kafka["retention"], folder))}
-            if "retention" in kafka
-            else {}
-        )
+        given: dict[str, Any] = _retention(kafka.get("retention", {}), folder)
     except ValueError as error:
         raise BadConfig(str(error)) from None
     if "group" in kafka:
@@ -228,6 +224,16 @@ def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
     client = dict(_properties(_table(kafka, "client"), folder))
     _check(client)
     return Cluster(address, tuple(sorted(client.items())), **given), topics
+
+
+def _retention(given: object, folder: Path) -> dict[str, Any]:
+    """The arguments of a Cluster: one duration for all logs that expire, or `{ stats = "1d", alerts = "90d" }`. Raises ValueError."""
+    where = "kafka.retention"
+    if not isinstance(given, dict) or "file" in given:
+        return {"retention_ms": parse_duration_ms(_text(where, given, folder))}
+    _only(given, [name for name, kind in ALL_LOGS.items() if not kind.is_kept], f"{where}.")
+    by_log = {name: parse_duration_ms(_text(f"{where}.{name}", each, folder)) for name, each in given.items()}
+    return {"retention_ms_by_log": tuple(by_log.items())} if by_log else {}
 
 
 def _table(tables: dict, name: str, where: str = "kafka.") -> dict:

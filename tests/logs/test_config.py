@@ -151,6 +151,23 @@ def test_the_file_that_was_found_is_named_once(folder, capsys):
     assert capsys.readouterr().err == f"lab: the cluster is that of {folder / 'lab.toml'}\n"
 
 
+def test_each_log_that_expires_may_have_a_retention_of_its_own(folder):
+    of_all, each = 'retention = "14d"', 'retention = { stats = "1d", alerts = "90d" }'
+    (folder / "lab.toml").write_text(SASL.replace(of_all, each))
+    cluster = load_config(None).kafka
+    days = [cluster.retention_ms_of(log) / 86_400_000 for log in ("stats", "alerts", "deadLetters")]
+    assert days == [1, 90, 7]
+    (folder / "lab.toml").write_text(SASL)
+    assert load_config(None).kafka.retention_ms_of("stats") == 14 * 86_400_000
+    for wrong, said in (
+        ('{ control = "1d" }', "kafka.retention.control is not known"),
+        ('{ stats = "x" }', "'x', expected"),
+    ):
+        (folder / "lab.toml").write_text(SASL.replace(of_all, f"retention = {wrong}"))
+        with pytest.raises(BadConfig, match=said):
+            load_config(None)
+
+
 def test_every_client_gets_the_same_in_its_own_spelling(folder):
     cluster = load_config(None).kafka
     assert (cluster.replication, cluster.retention_ms, cluster.consumer_group) == (

@@ -14,7 +14,7 @@ from lab.engine.loop.kafkaoutlet import KafkaOutlet
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.logs import cluster as clusters
 from lab.logs import partitions
-from lab.logs.cluster import NoBroker, TopicMadeAnew, UnusableTopic
+from lab.logs.cluster import Cluster, NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.config import Config
 from lab.logs.kafka import COMPACTED, KEPT, KafkaLog
 from lab.logs.offsets import PartitionOffsets, topic_end_offsets
@@ -396,9 +396,10 @@ def test_a_start_asks_for_each_topic_once(kafka, monkeypatch):
 
 
 def test_acknowledgements_and_rules_do_not_expire_and_alerts_do(kafka):
-    logs = topics(kafka.address, "kept")
-    kept = {name: logs.log(name).topic_config()["retention.ms"] for name in ("acks", "control", "alerts")}
-    assert kept == {"acks": "-1", "control": "-1", "alerts": str(7 * DAY_MS)}
+    logs = topics(Cluster(kafka.address, retention_ms_by_log=(("stats", DAY_MS),)), "kept")
+    names = ("acks", "control", "alerts", "stats")
+    kept = {name: logs.log(name).topic_config()["retention.ms"] for name in names}
+    assert kept == {"acks": "-1", "control": "-1", "alerts": str(7 * DAY_MS), "stats": str(DAY_MS)}
 
 
 def test_a_control_topic_keeps_every_message_and_one_that_is_compacted_will_do(kafka):

@@ -133,7 +133,7 @@ class KafkaLogs(Logs):
         except NoTopic:
             if "events" in self.topics and not named_events:
                 raise
-            events.create(event_partitions)
+            events.create(event_partitions, self._kept("events"))
             created = True
         for name in ("control", *WRITTEN):
             self.create_log(name)
@@ -141,7 +141,7 @@ class KafkaLogs(Logs):
 
     def create_log(self, name: str) -> None:
         """Creates the topic of a log, with one partition, unless it exists. Raises NoBroker, UnusableTopic."""
-        from lab.logs.kafka import COMPACTED, CONTROL, KEPT, KEPT_FOR_EVER
+        from lab.logs.kafka import COMPACTED, CONTROL, KEPT_FOR_EVER
 
         kind = ALL_LOGS[name]
         if name == "control":
@@ -149,8 +149,14 @@ class KafkaLogs(Logs):
         elif kind.is_compacted:
             config = COMPACTED
         else:
-            config = KEPT_FOR_EVER if kind.is_kept else KEPT
+            config = KEPT_FOR_EVER if kind.is_kept else self._kept(name)
         self.log(name).create(1, config)
+
+    def _kept(self, name: str) -> dict[str, str]:
+        """The settings of a new topic whose records expire."""
+        from lab.logs.kafka import KEPT
+
+        return KEPT | {"retention.ms": str(self.cluster.retention_ms_of(name))}
 
     def create_for_commands(self) -> None:
         """Does nothing: a topic may be mistyped."""
