@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lab.logs.cluster import Cluster
 
 NAME = "lab.toml"
-KEYS = ("bootstrap", "topics", "client", "group", "replication", "retention")
+KEYS = ("bootstrap", "topics", "prefix", "client", "group", "replication", "retention")
 PEM = {f"ssl.{what}.location": f"ssl.{what}.pem" for what in ("ca", "certificate", "key")}
 _named: set[Path] = set()  # files that this process has already mentioned
 BASE64_SECRET = "whsec_"  # how a secret of Standard Webhooks begins, if the rest is base64
@@ -200,6 +200,8 @@ def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
     topics = _table(kafka, "topics")
     _only(topics, ALL_LOGS, "kafka.topics.")
     topics = {log: _text(f"kafka.topics.{log}", topic, folder) for log, topic in topics.items()}
+    if prefix := _text("kafka.prefix", kafka.get("prefix", ""), folder):
+        topics = {log: prefix + log for log in ALL_LOGS} | topics
     named = kafka.get("bootstrap", [])
     addresses = [
         _text("kafka.bootstrap", each, folder) for each in ([named] if isinstance(named, str) else named)

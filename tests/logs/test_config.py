@@ -10,7 +10,7 @@ from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.cluster import Cluster
 from lab.logs.config import BadConfig, Config, load_config, read_config
 from lab.logs.places import split_kafka_place
-from lab.running.target import target_of_existing_logs
+from lab.running.target import locate, target_of_existing_logs
 
 SECRET = 's3"cret\\word'
 SASL = """
@@ -166,6 +166,13 @@ def test_each_log_that_expires_may_have_a_retention_of_its_own(folder):
         (folder / "lab.toml").write_text(SASL.replace(of_all, f"retention = {wrong}"))
         with pytest.raises(BadConfig, match=said):
             load_config(None)
+
+
+def test_a_prefix_names_all_topics_that_have_no_name_of_their_own(folder):
+    (folder / "lab.toml").write_text(SASL.replace('group = "fraud"', 'prefix = "fraud."'))
+    logs = locate().logs
+    names = [logs.topic(log) for log in ("events", "deadLetters", "alerts", "shadow", "restrictions")]
+    assert names == ["shop.orders.v1", "shop.bad", "fraud.alerts", "fraud.shadow", "fraud.restrictions"]
 
 
 def test_every_client_gets_the_same_in_its_own_spelling(folder):
