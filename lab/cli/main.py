@@ -373,6 +373,7 @@ example:
         "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"
     )
     command.add_argument("--engine", choices=("local", "spark", "reference"), help=replaycli.ENGINE)
+    replaycli.add_sort_option(command)
     deskcli.add_labels_options(command)
     add_engine_options(command, live=False)
     deskcli.add_tune(group)

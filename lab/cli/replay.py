@@ -25,6 +25,15 @@ from lab.sources.sources import source_at
 ENGINE = "local: in this process, one task, no Java; spark: any number of tasks; reference: simple and slow (local, or spark for several tasks)"
 
 
+def add_sort_option(command: argparse.ArgumentParser) -> None:
+    """Adds --sort."""
+    command.add_argument(
+        "--sort",
+        action="store_true",
+        help="sort the events by their times first, for a file in another order",
+    )
+
+
 def add_command_to(commands: Subparsers) -> None:
     """Adds `lab replay` to the command line."""
     command = add_command(
@@ -67,6 +76,7 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
         metavar="N",
         help="number of micro-batches for the file (few and large, the fastest)",
     )
+    add_sort_option(command)
     add_engine_options(command, live=False)
 
 
@@ -82,6 +92,7 @@ def run(options: argparse.Namespace) -> None:
             engine=options.engine,
             batches=options.batches,
             config_file=options.config,
+            sort=options.sort,
             alerts_file=options.out,
             shadow_file=options.shadow,
             dead_letters_file=options.dead_letters,
@@ -117,6 +128,7 @@ def backtest(options: argparse.Namespace) -> None:
             settings_from_options(options),
             engine=options.engine,
             config_file=options.config,
+            sort=options.sort,
             top=options.top,
         )
         if labels:

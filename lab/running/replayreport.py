@@ -3,8 +3,8 @@
 import json
 import sys
 import warnings
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -28,7 +28,9 @@ from lab.running.outputfile import check_different, check_output, write_output
 from lab.running.report import report_sentences
 from lab.running.say import compile_window_loop
 from lab.sources.infer import unmatched_field_warnings
-from lab.sources.sources import Source, source_at
+from lab.sources.order import WatchedTimes
+from lab.sources.sortedsource import SortedSource
+from lab.sources.sources import EventSource, Source, source_at
 
 ALERTS_SHOWN = 20
 AS_EVER = ("JSON lines", "CSV without a header", "a log")  # formats that need no word
@@ -43,11 +45,12 @@ def replay_to_files(
     engine: str | None = None,
     batches: int | None = None,
     config_file: Path | None = None,
+    sort: bool = False,
     alerts_file: Path | None = None,
     shadow_file: Path | None = None,
     dead_letters_file: Path | None = None,
 ) -> None:
-    """Replays events, writes or shows the alerts, and prints a summary as one JSON object. Other arguments as of `replay`.
+    """Replays events, writes or shows the alerts, and prints a summary as one JSON object. `sort`: by event time first. Other arguments as of `replay`.
 
     Raises Usage or PermissionError before the replay starts if a file cannot be written, or if both are one, and ValueError if all records were bad.
     """
@@ -58,7 +61,7 @@ def replay_to_files(
     rules = read_rules(rules_file)
     print_hints_of_book(rules, check_rules(rules, settings.schema), sys.stderr)
     result = replay_with_progress(
-        events_place, rules, settings, engine=engine, batches=batches, config_file=config_file
+        events_place, rules, settings, engine=engine, batches=batches, config_file=config_file, sort=sort
     )
     written = result.alert_lines, result.shadow_lines, map(json.dumps, result.dead_letters)
     for file, lines in zip(outputs, written):
@@ -77,6 +80,7 @@ def print_backtest(
     *,
     engine: str | None = None,
     config_file: Path | None = None,
+    sort: bool = False,
     top: int = 5,
 ) -> None:
     """Prints the alerts that rules would have raised: how many, the `top` most frequent groups, and the first ones."""
@@ -85,7 +89,9 @@ def print_backtest(
     for rule in in_force:
         print(f"rule {rule.rule_id}: {rule.describe()}")
     print_hints_of_book(rules, book)
-    result = replay_with_progress(events_place, rules, settings, engine=engine, config_file=config_file)
+    result = replay_with_progress(
+        events_place, rules, settings, engine=engine, config_file=config_file, sort=sort
+    )
     check_not_all_dead_letters(result, events_place)
     alerts = result.alerts
     groups = Counter((alert.group, alert.key) for alert in alerts)
@@ -114,14 +120,12 @@ def replay_with_progress(
     engine: str | None = None,
     batches: int | None = None,
     config_file: Path | None = None,
+    sort: bool = False,
 ) -> Replayed:
-    """Replays events with a progress bar, and prints a summary for people, both to stderr. Arguments as of `replay`."""
+    """Replays events with a progress bar, and prints a summary for people, both to stderr. `sort`: by event time first. Other arguments as of `replay`."""
     source = source_at(events_place, load_config(config_file), settings.schema)
-    if settings.schema not in SCHEMAS.values():
-        # of a file lines all over it: fields may appear late
-        every = max(len(source) // LOOKED_AT, 1) if isinstance(source, Source) else 1
-        for warning in unmatched_field_warnings(settings.schema, islice(source, 0, None, every)):
-            print(f"lab: warning: {escape_control_characters(warning)}", file=sys.stderr)
+    for warning in _warnings_about(source, settings, sort):
+        print(f"lab: warning: {escape_control_characters(warning)}", file=sys.stderr)
     console = Console(stderr=True, highlight=False)
     if source.format not in AS_EVER:
         console.print(f"{events_place}: {source.format}", soft_wrap=True)
@@ -137,7 +141,12 @@ def replay_with_progress(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingRead)  # `check_not_all_dead_letters` raises an error
             result = replay(
-                source, rules, engine=engine, settings=settings, batches=batches, progress=progress
+                SortedSource(source, settings.schema) if sort else source,
+                rules,
+                engine=engine,
+                settings=settings,
+                batches=batches,
+                progress=progress,
             )
     for sentence in report_sentences(f"{result.events:,} records:", result.counts, result.routes):
         console.print(sentence, markup=False, soft_wrap=True)
@@ -161,6 +170,22 @@ def replay_with_progress(
             markup=False,
         )
     return result
+
+
+def _warnings_about(source: EventSource, settings: Settings, sort: bool) -> Iterator[str]:
+    """What some lines say against the schema and, unless they will be sorted, against their order."""
+    schema = settings.schema
+    # of a file lines all over it: fields may appear late
+    every = max(len(source) // LOOKED_AT, 1) if isinstance(source, Source) else 1
+    times = WatchedTimes(schema, settings.max_out_of_orderness_ms)
+    lines = times.through(islice(source, 0, every * LOOKED_AT, every))
+    if schema not in SCHEMAS.values():
+        yield from unmatched_field_warnings(schema, lines)
+    deque(lines, maxlen=0)
+    if not sort and (problem := times.order.problem(sampled=len(source) > LOOKED_AT)):
+        yield (
+            f"{problem}: rules need the order of time, so windows miss events. --sort sorts the events by {schema.time_field} first"
+        )
 
 
 def check_not_all_dead_letters(result: Replayed, events_place: str) -> None:

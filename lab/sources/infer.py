@@ -5,7 +5,7 @@ orders.jsonl ──► the values at each path ──► fields, id, time ──
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -23,6 +23,7 @@ from lab.model.times import NUMBERS, check_zone, is_shown_twice, local_to_utc_ms
 from lab.sources.csvcolumns import ColumnStyle
 from lab.sources.idandtime import IdAndTimeChooser
 from lab.sources.inferredfields import NO_ZONE, InferredField, Path, infer_type_and_unit, split_name
+from lab.sources.order import TimeOrder
 from lab.sources.sampledrecords import SampledRecords, read_sample, sampled_values
 
 FEW_VALUES = 20
@@ -152,7 +153,9 @@ def infer(
         whole += read.envelope_doubts(at)
     proposal.missing = chooser.missing
     if zone:
-        _use_zone(zone, fields, proposal, lambda path: sampled_values(lines, [path])[0])
+        _use_zone(zone, fields, proposal)
+    if proposal.time_field:
+        _doubt_times(fields[proposal.time_field], proposal, lines)
     first = {role: fields[role] for role in (*proposal.id_fields, proposal.time_field) if role}
     proposal.fields = tuple((first | fields).values())
     return proposal
@@ -184,28 +187,35 @@ def _doubts_about_records(read: SampledRecords) -> list[str]:
     return doubts
 
 
-def _use_zone(
-    zone: str, fields: dict[str, Field], proposal: SchemaProposal, values_at: Callable[[Path], list]
-) -> None:
-    """Makes times without a zone local ones, and counts those of the event time that clocks show twice or never."""
+def _use_zone(zone: str, fields: dict[str, Field], proposal: SchemaProposal) -> None:
+    """Makes times without a zone local ones."""
     for name, of in fields.items():
         if of.unit == "utc" and of.type == "time":
             fields[name] = replace(of, unit="local", zone=zone)
             proposal.doubts[name] = [doubt for doubt in proposal.doubts[name] if doubt != NO_ZONE]
-    if not proposal.time_field or not fields[proposal.time_field].zone:
-        return
-    time = fields[proposal.time_field]
-    shown = [ms for value in values_at(time.record_path) if (ms := time_ms(value, "local")) is not None]
-    twice = sum(is_shown_twice(ms, zone) for ms in shown)
-    never = sum(local_to_utc_ms(ms, zone) is None for ms in shown)
-    if twice:
-        proposal.doubts[time.name].append(
-            f"clocks in {zone} show {twice:,} of the times twice, because they are turned back: they are read as the first of the two, "
-            "so events of the second hour may be late"
-        )
-    if never:
-        proposal.doubts[time.name].append(
-            f"clocks in {zone} never show {never:,} of the times, because they are turned forward: these records will be dead letters"
+
+
+def _doubt_times(time: Field, proposal: SchemaProposal, lines: Any) -> None:
+    """Counts the event times that clocks show twice or never, and doubts their order."""
+    (values,) = sampled_values(lines, [time.record_path])
+    shown = [ms for value in values if (ms := time_ms(value, time.unit)) is not None]
+    doubts, zone = proposal.doubts[time.name], time.zone
+    if zone:
+        twice = sum(is_shown_twice(ms, zone) for ms in shown)
+        never = sum(local_to_utc_ms(ms, zone) is None for ms in shown)
+        if twice:
+            doubts.append(
+                f"clocks in {zone} show {twice:,} of the times twice, because they are turned back: they are read as the first of the two, "
+                "so events of the second hour may be late"
+            )
+        if never:
+            doubts.append(
+                f"clocks in {zone} never show {never:,} of the times, because they are turned forward: these records will be dead letters"
+            )
+    if problem := TimeOrder().add_all(shown).problem():
+        doubts.append(
+            f"{problem}: rules need the order of time, so sort by {time.name} first, or use the option --sort of `lab replay` and "
+            "`lab rules backtest`"
         )
 
 

@@ -1,0 +1,90 @@
+"""Whether events come in the order of their times, as rules expect them: an event behind newer ones is late, and its windows have expired.
+
+09:00 09:05 09:05 09:10   in order
+09:10 09:05 09:05 09:00   backwards, as a database gives them with ORDER BY time DESC
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lab.model.jsontext import BadRecord
+from lab.model.routestats import is_loss_worth_reporting
+from lab.model.schema import Schema
+from lab.model.times import duration_words
+
+LATE_MS = 300_000  # behind a newer event, as `--max-out-of-orderness` has it if nothing is said
+BACKWARDS = 0.9  # this share of the steps between different times leads back
+
+
+@dataclass
+class TimeOrder:
+    """In what order times came. `behind`: how many were more than `late_ms` before an earlier one's time.
+
+    >>> TimeOrder().add_all([9, 5, 4]).backwards, TimeOrder().add_all([4, 5, 9]).backwards
+    (True, False)
+    """
+
+    late_ms: int = LATE_MS
+    count: int = 0
+    behind: int = 0
+    falls: int = 0
+    rises: int = 0
+    _newest: int | None = None
+    _last: int | None = None
+
+    def add_all(self, times: Iterable[int]) -> "TimeOrder":
+        for time in times:
+            self.add(time)
+        return self
+
+    def add(self, time: int) -> None:
+        """Takes in the time of the next event, in ms."""
+        last = time if self._last is None else self._last
+        newest = time if self._newest is None else self._newest
+        self.count += 1
+        self.falls += time < last
+        self.rises += time > last
+        self.behind += time < newest - self.late_ms
+        self._last, self._newest = time, max(time, newest)
+
+    @property
+    def backwards(self) -> bool:
+        """Whether the newest come first."""
+        return self.falls > BACKWARDS * (self.falls + self.rises)
+
+    def problem(self, sampled: bool = False) -> str:
+        """What is wrong with the order, in words; "" if at most 1 % are late. `sampled`: the times are only some of all."""
+        if not is_loss_worth_reporting(self.behind, self.count):
+            return ""
+        if self.backwards:
+            return "the times run backwards, the newest first"
+        some = f"{self.behind:,} of {self.count:,} {'sampled ' * sampled}records"
+        return f"{some} come more than {duration_words(self.late_ms)} after a newer one"
+
+
+class WatchedTimes:
+    """Notes the times of the lines that go through it."""
+
+    def __init__(self, schema: Schema, late_ms: int = LATE_MS):
+        self._schema, self.order = schema, TimeOrder(late_ms)
+
+    def through(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The lines as they are; the times of those that are events are noted."""
+        for line in lines:
+            if (time := line_time(line, self._schema)) is not None:
+                self.order.add(time)
+            yield line
+
+
+def line_time(line: bytes, schema: Schema) -> int | None:
+    """The event time of a record, in ms; None if it is no event.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> line_time(b'{"transactionId": 1, "eventTime": 5}', PAYMENTS), line_time(b"no record", PAYMENTS)
+    (5, None)
+    """
+    try:
+        events = schema.events(line)
+    except BadRecord:
+        return None
+    return events[0][schema.time_field] if events else None
