@@ -44,6 +44,7 @@ from lab.sources.sources import EventSource
 ENGINES = ("local", "spark", "reference")
 LINES_AT_ONCE = 50_000
 MAX_RULES_BYTES = 64 << 20  # of a file of rules
+COMMENT = re.compile(r"(?:(?<=[\r\n])|\A)[ \t]*#[^\r\n]*")  # a line of a file of rules
 POLL_S = 0.5
 
 Rules = Sequence[str | bytes]
@@ -172,12 +173,12 @@ def replay(
 
 
 def read_rules(path: Path | str) -> list[str]:
-    """The rules of a file: a JSON list of objects and sentences, a JSON object, or a rule in any form per line. Raises BadRule."""
+    """The rules of a file: a JSON list of objects and sentences, a JSON object, or a rule in any form per line. Lines that begin with # are comments. Raises BadRule."""
     with open(path, "rb") as file:
         data = file.read(MAX_RULES_BYTES + 1)
     if len(data) > MAX_RULES_BYTES:
         raise BadRule(f"{path}: more than {MAX_RULES_BYTES >> 20} MiB, expected a file of rules")
-    text = data.decode(errors="surrogateescape").removeprefix("\ufeff").strip()
+    text = COMMENT.sub("", data.decode(errors="surrogateescape").removeprefix("\ufeff")).strip()
     if not text.startswith("["):
         return (
             [text] if _is_json_object(text) else [line for line in re.split(r"[\r\n]+", text) if line.strip()]

@@ -330,6 +330,22 @@ def test_only_the_end_of_a_line_ends_a_rule(tmp_path):
     assert read_rules(tmp_path / "rules") == [rule, rule]
 
 
+def test_lines_that_begin_with_a_number_sign_are_comments_in_a_file_and_nowhere_else(tmp_path):
+    rules = ['1: COUNT(events) over 1 h > 5, title "# 1"', '{"ruleId": 2, "ruleState": "PAUSE"}']
+    (tmp_path / "rules").write_text(
+        f"# first\r\n{rules[0]}\r\n  # 3: COUNT(events) over 1 h > 5\r\n\n{rules[1]}\n#"
+    )
+    assert read_rules(tmp_path / "rules") == rules
+    (tmp_path / "rules").write_text(
+        f'# a list\n[\n"7: COUNT(events) over 1 h > 5",\n# off: "8"\n{rules[1]}\n]'
+    )
+    assert [
+        json.loads(rule)["ruleId"] if rule[0] == "{" else rule[0] for rule in read_rules(tmp_path / "rules")
+    ] == ["7", 2]
+    with pytest.raises(BadRule, match="neither a JSON object, nor a sentence"):
+        check_rules(["# no message"], PAYMENTS)
+
+
 def test_a_list_that_is_not_json_is_a_bad_rule(tmp_path):
     (tmp_path / "rules").write_text("[{]")
     with pytest.raises(BadRule, match="rules is not a JSON list"):
