@@ -43,6 +43,7 @@ from lab.model.schema import Schema
 from lab.model.sentence import (
     EXAMPLE,
     MAX_CONDITIONS,
+    no_number_message,
     no_place_message,
     parse_rule_sentence,
     read_action,
@@ -419,11 +420,11 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
         if field:
             raise BadRule(f"aggregateFieldName: not for {function}, which has steps: leave it out")
         return function, None, ()
-    if AGGREGATES[function].argument_kind == "field" and not (field and field.is_number_or_time):
-        numeric = ", ".join(schema.number_names)
-        raise BadRule(
-            expected_message("aggregateFieldName", name, f"a numeric field for {function}: {numeric}")
-        )
+    if AGGREGATES[function].argument_kind == "field":
+        if field is None:
+            raise BadRule(expected_message("aggregateFieldName", None, f"a numeric field for {function}"))
+        if not field.is_number_or_time:
+            raise BadRule(f"aggregateFieldName: {no_number_message(function, field, schema)}")
     if AGGREGATES[function].of_place and name not in schema.place_names:
         raise BadRule(f"aggregateFieldName: {no_place_message(function)}")
     return function, name, ()

@@ -465,12 +465,9 @@ class SentenceReader(WhenReader):
             return {"unique": names}
         if len(names) > 1:
             raise self.error_at(f"{function} takes one field")
-        if (
-            AGGREGATES[function].argument_kind == "field"
-            and not self.schema.field(names[0]).is_number_or_time
-        ):
-            numeric = ", ".join(self.schema.number_names)
-            raise self.error_at(f"expected a numeric field for {function}: {numeric}", first)
+        field = self.schema.field(names[0])
+        if AGGREGATES[function].argument_kind == "field" and not field.is_number_or_time:
+            raise self.error_at(no_number_message(function, field, self.schema), first)
         if AGGREGATES[function].of_place and names[0] not in self.schema.place_names:
             raise self.error_at(no_place_message(function), first)
         return {"aggregateFieldName": names[0]}
@@ -703,6 +700,13 @@ class SentenceReader(WhenReader):
 def two_roots_message(function: str) -> str:
     """Refuses a condition that compares two roots."""
     return f"{function} twice in a condition cannot be compared exactly: take {AGGREGATES[function].instead}"
+
+
+def no_number_message(function: str, field: Field, schema: Schema) -> str:
+    """Refuses a field that is no number. Suggests only decimals: integers may be ids, whose sum says nothing."""
+    if amounts := ", ".join(name for name in schema.names if schema.field(name).is_decimal):
+        return f"{field.name} is a {field.type} in the schema, and {function} takes a numeric field, such as {amounts}"
+    return f"{field.name} is a {field.type} in the schema, and {function} takes a numeric field"
 
 
 def no_place_message(function: str) -> str:

@@ -28,7 +28,7 @@ OWN = (
     *(f"engine/records/{name}.py" for name in ("__init__", "expected")),
     *(
         f"sources/{name}.py"
-        for name in ("__init__", "infer", "inferredfields", "idandtime", "sampledrecords")
+        for name in ("__init__", "infer", "inferredfields", "idandtime", "order", "sampledrecords")
     ),
     *(f"sources/{name}.py" for name in ("csvcolumns", "csvfile", "csvrows", "records")),
     *(

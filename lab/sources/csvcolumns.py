@@ -5,6 +5,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -78,7 +79,8 @@ def take_apart(cell: str) -> NumberText | None:
 
 @dataclass(frozen=True)
 class ColumnStyle:
-    """How a column is written. `mark`: its decimal mark, "" if nothing tells; `currency`: what stands beside its numbers; `day_first`: of dates with slashes.
+    """How a column is written. `mark`: its decimal mark, "" if nothing tells; `own_mark`: whether its own cells tell, not other columns;
+    `currency`: what stands beside its numbers; `day_first`: of dates with slashes.
 
     `is_number`: whether nearly all of its cells are numbers; `doubts`: what may be wrong, for people.
     """
@@ -87,7 +89,20 @@ class ColumnStyle:
     currency: str = ""
     is_number: bool = False
     day_first: bool | None = None
+    own_mark: bool = False
     doubts: tuple[str, ...] = field(default=(), compare=False)
+
+    def has_other_mark(self, cell: str) -> bool:
+        """Whether a plain number has a decimal point although the column has decimal commas: such a cell is no number of it.
+
+        >>> style = ColumnStyle(",", own_mark=True)
+        >>> style.has_other_mark("22.56"), style.has_other_mark("1.234"), style.has_other_mark("22,56")
+        (True, False, False)
+        """
+        if self.mark != "," or not self.own_mark or "." not in cell:
+            return False
+        found = take_apart(cell)
+        return bool(found and found.mark == ".")
 
     def number(self, cell: str) -> str:
         """A cell as a plain number; one that is none, or not written so, as it stands."""
@@ -126,13 +141,20 @@ def column_styles(names: Sequence[str], rows: Iterable[Sequence[str]], delimiter
                 column.append(cell)
     numbers = [[number for cell in column if (number := take_apart(cell))] for column in columns]
     told = {
-        marks.pop()
+        mark
         for cells, column in zip(columns, numbers)
         if len(column) >= NEARLY_ALL * len(cells)
-        if len(marks := {each.mark for each in column} & DECIMAL_MARKS.keys()) == 1
+        if (mark := _mark_of_nearly_all(column))
     }
     usual = told.pop() if len(told) == 1 else ""
     return [_style(cells, of, usual, delimiter) for cells, of in zip(columns, numbers)]
+
+
+def _mark_of_nearly_all(numbers: Iterable[NumberText]) -> str:
+    """The decimal mark of nearly all numbers that can have only one; "" if there are none, or they contradict each other."""
+    marks = Counter(number.mark for number in numbers if number.mark in DECIMAL_MARKS)
+    mark, count = max(marks.items(), key=lambda each: each[1], default=("", 0))
+    return mark if count >= NEARLY_ALL * marks.total() else ""
 
 
 def _style(cells: list[str], numbers: list[NumberText], usual: str, delimiter: str) -> ColumnStyle:
@@ -140,8 +162,14 @@ def _style(cells: list[str], numbers: list[NumberText], usual: str, delimiter: s
     firsts = {number.mark: number for number in reversed(numbers)}
     own, unclear = sorted(firsts.keys() & DECIMAL_MARKS.keys()), firsts.get("?")
     currencies = list(dict.fromkeys(number.currency for number in numbers if number.currency))
-    doubts, mark = [], own[0] if len(own) == 1 else ""
-    if len(own) == 2:
+    doubts, mark = [], _mark_of_nearly_all(numbers)
+    if mark and len(own) == 2:
+        other = firsts[DECIMAL_MARKS[mark]].text
+        doubts.append(
+            f"{short_json(other)} has another decimal mark than nearly all numbers of this column, such as {short_json(firsts[mark].text)}: "
+            "such records will be dead letters"
+        )
+    elif len(own) == 2:
         both = " and ".join(short_json(firsts[each].text) for each in own)
         doubts.append(f"{both} contradict each other: is a point or a comma the decimal mark? {WAY}")
     elif unclear and not own:
@@ -159,10 +187,10 @@ def _style(cells: list[str], numbers: list[NumberText], usual: str, delimiter: s
         )
     plain = sum(1 for cell in cells if DECIMAL_TEXT.fullmatch(cell) and not take_apart(cell))
     is_number = bool(cells) and len(numbers) + plain >= NEARLY_ALL * len(cells)
-    is_readable = len(own) < 2 and len(currencies) < 2 and not spaced
+    is_readable = (len(own) < 2 or bool(mark)) and len(currencies) < 2 and not spaced
     currency = currencies[0] if len(currencies) == 1 else ""
     doubts = doubts if is_number else []
-    return ColumnStyle(mark, currency, is_number and is_readable, _day_first(cells), tuple(doubts))
+    return ColumnStyle(mark, currency, is_number and is_readable, _day_first(cells), bool(own), tuple(doubts))
 
 
 def _unclear(number: NumberText, mark: str) -> str:

@@ -86,7 +86,7 @@ class CsvTable(Format):
         self.name = f"CSV with a header, separated by {DELIMITERS[delimiter]}{comma}"
         by_column = {".".join(field.record_path): field for field in schema.fields} if schema else {}
         self._columns = [
-            (json.dumps(name, ensure_ascii=False), self._writer(by_column.get(name), style))
+            (json.dumps(name, ensure_ascii=False), self._writer(name, by_column.get(name), style))
             for name, style in zip(self._names, styles)
         ]
         self._starts = array("q")  # of each record, its line
@@ -134,23 +134,26 @@ class CsvTable(Format):
             return json.dumps(
                 f"{len(cells)} cells, but the header has {len(self._columns)}: {row}", ensure_ascii=False
             )
-        members = (f"{name}: {write(cell)}" for (name, write), cell in zip(self._columns, cells))
+        try:
+            members = [f"{name}: {write(cell)}" for (name, write), cell in zip(self._columns, cells)]
+        except BadRecord as error:
+            return json.dumps(f"{error}: {self._delimiter.join(cells)[:200]}", ensure_ascii=False)
         return "{" + ", ".join(members) + "}"
 
-    def _writer(self, field: Field | None, style: ColumnStyle) -> Callable[[str], str]:
-        """What writes a cell as JSON that the field takes."""
+    def _writer(self, name: str, field: Field | None, style: ColumnStyle) -> Callable[[str], str]:
+        """What writes a cell as JSON that the field takes. It raises BadRecord for a number with another decimal mark than the column's."""
         if field is None:
-            return partial(_number_or_text, style) if self.texts else _text
+            return partial(_number_or_text, name, style) if self.texts else _text
         if field.type == "string":
             return _text
         if field.type == "time" and field.unit in TEXTS:
             return lambda cell: _text(style.date(cell.strip()))
         if field.type == "boolean":
             return lambda cell: _text(cell.strip().lower())
-        return partial(self._number, field, style)
+        return partial(self._number, name, field, style)
 
-    def _number(self, field: Field, style: ColumnStyle, cell: str) -> str:
-        cell = style.number(cell.strip())
+    def _number(self, name: str, field: Field, style: ColumnStyle, cell: str) -> str:
+        cell = _plain_number(name, style, cell.strip())
         if NAN.fullmatch(cell):
             return CONSTANTS[0] if "n" == cell.lstrip("+-")[0].lower() else CONSTANTS[1]
         if cell and field.type == "long":
@@ -161,8 +164,14 @@ class CsvTable(Format):
         return _text(cell)
 
 
-def _number_or_text(style: ColumnStyle, cell: str) -> str:
-    return _text(style.number(cell.strip()) if style.is_number else style.date(cell))
+def _number_or_text(name: str, style: ColumnStyle, cell: str) -> str:
+    return _text(_plain_number(name, style, cell.strip()) if style.is_number else style.date(cell))
+
+
+def _plain_number(name: str, style: ColumnStyle, cell: str) -> str:
+    if style.has_other_mark(cell):
+        raise BadRecord(f"{cell} in {name}, expected a decimal comma")
+    return style.number(cell)
 
 
 def _text(cell: str) -> str:

@@ -179,7 +179,9 @@ def _note_about_nulls(one: InferredField, records: int) -> str:
 def _doubts_about_records(read: SampledRecords) -> list[str]:
     doubts = []
     if reasons := read.bad_record_reasons:
-        doubts.append(f"{len(reasons):,} records will be dead letters; the first: {reasons[0]}")
+        doubts.append(
+            f"{len(reasons):,} records will be dead letters; the first, record {read.first_bad_record:,}: {reasons[0]}"
+        )
     if read.tombstones:
         doubts.append(
             f"{read.tombstones} (records without a value) are skipped here; an engine makes dead letters of them"

@@ -27,6 +27,7 @@ class SampledRecords:
     fields: dict[Path, InferredField] = field(default_factory=dict)
     record_count: int = 0
     bad_record_reasons: list[str] = field(default_factory=list)
+    first_bad_record: int = 0  # its number, from 1
     event_path: Path | None = None
     delete_count: int = 0  # of Debezium's envelopes: they have no event
     has_packed_decimals: bool = False  # decimals as bytes in base64
@@ -67,13 +68,14 @@ def read_sample(lines: Iterable[bytes], texts: bool = False, envelopes: bool = T
         read.tombstone_count += line.strip() == NO_VALUE
         return line
 
-    for line in _sample(map(counted, lines)):
+    for number, line in enumerate(_sample(map(counted, lines)), 1):
         try:
             text = decode_text(line, "line", MAX_LINE_BYTES)
             if not looks_like_json_object(text):
                 raise BadRecord(f"{short_json(text.strip())} is not a JSON object")
             record = parse_json_object(text, float)
         except BadRecord as error:
+            read.first_bad_record = read.first_bad_record or number
             read.bad_record_reasons.append(str(error))
             continue
         if read.event_path is None:
@@ -87,6 +89,7 @@ def read_sample(lines: Iterable[bytes], texts: bool = False, envelopes: bool = T
             if isinstance(envelope, dict) and envelope.get("op") in (*NO_EVENT,):
                 read.delete_count += 1
             else:
+                read.first_bad_record = read.first_bad_record or number
                 read.bad_record_reasons.append(f"{'.'.join(read.event_path)} is not an object")
             continue
         read.record_count += 1

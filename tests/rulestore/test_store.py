@@ -98,7 +98,7 @@ def test_the_history_tells_who_changed_what_and_an_edit_that_changes_nothing_is_
     "message, reason",
     [
         (RULE.replace("payeeId", "payee"), 'unknown payments field "payee", did you mean payeeId?'),
-        (RULE.replace("paymentAmount", "paymentType"), "a numeric field for SUM"),
+        (RULE.replace("paymentAmount", "paymentType"), "SUM takes a numeric field"),
         ('{"ruleId": 9, "ruleState": "PAUSE"}', "expected a rule of "),
         ('{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}', "commands go to the control log"),
         ("{}", "ruleState"),

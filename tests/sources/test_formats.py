@@ -117,6 +117,28 @@ def test_amounts_that_contradict_each_other_or_are_unclear_are_not_read(cells, t
         events(path, Schema("x", (*ORDERS.fields[:2], ORDERS.field("amount")), ("id",), "at"))
 
 
+def test_a_few_cells_with_another_decimal_mark_are_dead_letters_and_do_not_decide_for_the_column(tmp_path):
+    cells = [f"{n},5{n % 10}" for n in range(40)]
+    cells[17], cells[30], cells[31] = "22.56", "8.90", "1.234"
+    rows = [f"{number};2024-05-01;{cell}" for number, cell in enumerate(cells)]
+    path = written(tmp_path, "\n".join(["id;at;amount", *rows]), "dots.csv")
+    schema = Schema("x", (*ORDERS.fields[:2], ORDERS.field("amount")), ("id",), "at")
+    source = Source(path)
+    proposal = infer(source, "x", texts=True, styles=source.styles)
+    assert proposal.schema.field("amount").type == "decimal(18,2)"
+    assert '"22.56" has another decimal mark than nearly all numbers of this column, such as "0,50"' in str(
+        proposal.doubts["amount"]
+    )
+    assert "2 records will be dead letters; the first, record 18: " in proposal.doubts[""][0]
+    bad = letters(path, schema)
+    assert [place for place, _ in bad] == ["dots.csv:19", "dots.csv:32"]
+    assert "22.56 in amount, expected a decimal comma: 17;2024" in bad[0][1]
+    few = written(
+        tmp_path, "\n".join(["id;at;amount", *(row.replace(".", ",") for row in rows[:20])]) + "\n", "x"
+    )
+    assert len(events(few, schema)) == 20
+
+
 def test_days_with_dots_are_dates_and_those_with_slashes_are_named_as_what_is_missing(tmp_path):
     path = written(tmp_path, "id;at\n1;01.05.2024 10:00:00.5\n2;1.5.2024 9:07\n3;31.02.2024 9:07\n")
     assert [event["at"] for event in events_or_none(path)] == [1714557600500, 1714554420000, None]
