@@ -34,7 +34,7 @@ from lab.model.formatting import escape_control_characters
 from lab.model.language import say
 from lab.model.schema import Schema
 from lab.past.replay import read_rules_argument
-from lab.running.outputfile import check_output, write_output, write_parquet
+from lab.running.outputfile import check_ending, check_output, write_output, write_table
 from lab.running.say import compile_window_loop
 from lab.running.target import Usage, schema_of_events
 from lab.sources.sources import source_at
@@ -360,7 +360,13 @@ conditions see, whatever their limits.
     )
     _add_events(command)
     command.add_argument("--rules", type=Path, required=True, help="a file of rules")
-    command.add_argument("--out", type=Path, required=True, metavar="FILE", help="Parquet file to write")
+    command.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="file to write: CSV if its name ends with .csv, otherwise Parquet",
+    )
     add_engine_options(command, live=False)
 
 
@@ -368,8 +374,9 @@ def _features(options: argparse.Namespace) -> None:
     from lab.desk.features import feature_columns
 
     check_output(options.out, Path(options.file), options.rules)
+    check_ending(options.out, "CSV or Parquet", ".json", ".jsonl", ".xls", ".xlsx")
     found = feature_columns(_world_of_file(options, options.rules))
-    write_parquet(options.out, found)
+    write_table(options.out, found)
     print(f"{options.out}: {found.num_rows:,} events, {found.num_columns} columns")
 
 

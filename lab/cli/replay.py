@@ -63,7 +63,10 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
         help="a JSON list, or one rule per line: JSON, a sentence or plain text",
     )
     command.add_argument(
-        "--out", type=Path, metavar="ALERTS", help="file to write, one alert per line (a table on the screen)"
+        "--out",
+        type=Path,
+        metavar="ALERTS",
+        help="file to write: CSV if its name ends with .csv, otherwise one alert per line as JSON (a table on the screen)",
     )
     command.add_argument("--shadow", type=Path, metavar="FILE", help=f"file to write: {LOGS['shadow'].holds}")
     command.add_argument(

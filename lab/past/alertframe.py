@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab.engine.checkpoint.settings import Settings
 from lab.model import schemafile
@@ -23,6 +23,9 @@ from lab.sources.inferredfields import NO_ZONE
 from lab.sources.order import TimeOrder, line_time
 from lab.sources.rows import is_table, source_of
 from lab.sources.sources import EventSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SHOWN = 3  # bad rows in an error
 LOOKED_AT = 1_000  # rows, whether they are in order
@@ -187,19 +190,34 @@ def is_list_of_rows(events: Any) -> bool:
 
 def _as_given(events: Any, lines: Sequence[str], rules: Sequence[Rule], schema: Schema | None) -> Any:
     """Alerts as whatever the events came in."""
-    standing = [line for line in lines if not line.startswith(WITHDRAWN_LINE)]
-    withdrawn = withdrawn_flags(map(parse_alert_line, lines)) if schema and schema.taken_back else None
     if is_list_of_rows(events):
-        rows = [json.loads(line) for line in standing]
+        withdrawn = _withdrawn(lines, schema)
+        rows = [json.loads(line) for line in _standing(lines)]
         return (
             [row | {"withdrawn": was} for row, was in zip(rows, withdrawn)] if withdrawn is not None else rows
         )
-    from lab.past.alertcolumns import alert_columns  # which loads pyarrow
-    from lab.sources.tables import table_like
+    from lab.sources.tables import table_like  # which loads pyarrow
 
     ids = [f"eventId.{name}" for name in schema.event_id_fields] if schema else []
-    found = alert_columns(standing, rules, schema, withdrawn)
+    found = alert_table(lines, rules, schema)
     return table_like(events, found, ("ruleId", "ruleVersion", "eventId", *ids))
+
+
+def alert_table(lines: Sequence[str], rules: Sequence[Rule], schema: Schema | None) -> "pa.Table":
+    """A table of Arrow with a row for each alert among the lines of a log, of these rules; `schema`: None: of no events."""
+    from lab.past.alertcolumns import alert_columns  # which loads pyarrow
+
+    return alert_columns(_standing(lines), rules, schema, _withdrawn(lines, schema))
+
+
+def _standing(lines: Iterable[str]) -> list[str]:
+    """The lines that are alerts."""
+    return [line for line in lines if not line.startswith(WITHDRAWN_LINE)]
+
+
+def _withdrawn(lines: Iterable[str], schema: Schema | None) -> list[bool] | None:
+    """Of each alert, whether its event was taken back afterwards; None if none can be."""
+    return withdrawn_flags(map(parse_alert_line, lines)) if schema and schema.taken_back else None
 
 
 def withdrawn_flags(lines: Iterable[Alert | Withdrawal]) -> list[bool]:

@@ -1,5 +1,6 @@
 """Files that commands write where the user says."""
 
+import csv
 import errno
 import os
 from collections.abc import Iterable
@@ -24,6 +25,33 @@ def write_parquet(path: Path, table: Any) -> None:
 
     with file_named_in_errors(path), open(path, "wb", opener=private_file_opener) as file:
         parquet.write_table(table, file)
+
+
+def write_csv(path: Path, table: Any) -> None:
+    """Writes a table of Arrow as CSV for spreadsheets (`lab.sources.tables.csv_rows`), as `write_output` does."""
+    from lab.sources.tables import csv_rows
+
+    with (
+        file_named_in_errors(path),
+        open(path, "w", encoding="utf-8", newline="", opener=private_file_opener) as file,
+    ):
+        csv.writer(file, lineterminator="\n").writerows(csv_rows(table))
+
+
+def write_table(path: Path, table: Any) -> None:
+    """Writes a table of Arrow as CSV if the file's name ends with .csv, as Parquet otherwise."""
+    (write_csv if is_csv(path) else write_parquet)(path, table)
+
+
+def is_csv(path: Path) -> bool:
+    """Whether a file's name says that it is CSV."""
+    return path.suffix.lower() == ".csv"
+
+
+def check_ending(path: Path, written: str, *others: str) -> None:
+    """Raises Usage if a file's name ends as that of another format than is written. `others`: endings of formats that are not."""
+    if path.suffix.lower() in others:
+        raise Usage(f"{path}: expected the name of a file of {written}, not one that ends with {path.suffix}")
 
 
 def check_output(path: Path, *inputs: Path) -> None:

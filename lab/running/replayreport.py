@@ -21,10 +21,18 @@ from lab.model.deadletters import error_kind
 from lab.model.formatting import escape_control_characters, plain_text
 from lab.model.rules import operator_symbol
 from lab.model.schema import SCHEMAS
+from lab.past.alertframe import alert_table
 from lab.past.overlap import overlap_of
 from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, replay
 from lab.running.control import print_hints_of_book
-from lab.running.outputfile import check_different, check_output, write_output
+from lab.running.outputfile import (
+    check_different,
+    check_ending,
+    check_output,
+    is_csv,
+    write_csv,
+    write_output,
+)
 from lab.running.report import report_sentences
 from lab.running.say import compile_window_loop
 from lab.sources.infer import unmatched_field_warnings
@@ -57,15 +65,21 @@ def replay_to_files(
     outputs = (alerts_file, shadow_file, dead_letters_file)
     for path in filter(None, outputs):
         check_output(path, Path(events_place), rules_file)
+        check_ending(path, "JSON lines or, of alerts, CSV", ".parquet", ".xls", ".xlsx")
+    if dead_letters_file:
+        check_ending(dead_letters_file, "JSON lines", ".csv")
     check_different(*outputs)
     rules = read_rules(rules_file)
-    print_hints_of_book(rules, check_rules(rules, settings.schema), sys.stderr)
+    book = check_rules(rules, settings.schema)
+    print_hints_of_book(rules, book, sys.stderr)
     result = replay_with_progress(
         events_place, rules, settings, engine=engine, batches=batches, config_file=config_file, sort=sort
     )
     written = result.alert_lines, result.shadow_lines, map(json.dumps, result.dead_letters)
     for file, lines in zip(outputs, written):
-        if file:
+        if file and is_csv(file):
+            write_csv(file, alert_table(list(lines), book.sorted(), settings.schema))
+        elif file:
             write_output(file, (f"{line}\n" for line in lines))
     if not alerts_file:
         print_alerts_table(result.alerts)

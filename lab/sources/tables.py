@@ -4,12 +4,16 @@ DataFrame ──► the columns that the schema names, as Arrow's ──► an o
 alerts    ──► Arrow's columns ──► a table as the events' library has it
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from lab.model.formatting import plain_text, spreadsheet_cell
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.schema import Schema
 from lab.sources.arrowrows import AT_ONCE, ROWS, ArrowRows
@@ -125,7 +129,10 @@ def table_like(events: Any, found: pa.Table, never_null: Sequence[str]) -> Any:
         import pandas
 
         # integers with gaps stay exact
-        table = found.to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
+        table = _plain_columns(found).to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
+        for column in found.schema:
+            if pa.types.is_decimal(column.type):
+                table[column.name] = table[column.name].map(_shortest, na_action="ignore")
         return table.astype(
             {
                 column.name: "int64"
@@ -134,6 +141,66 @@ def table_like(events: Any, found: pa.Table, never_null: Sequence[str]) -> Any:
             }
         )
     return found
+
+
+def csv_rows(table: pa.Table) -> Iterator[list[object]]:
+    """The header and the rows of a table for a file of CSV: each amount in its shortest form, lists as JSON, gaps as empty cells.
+
+    Texts that a spreadsheet would take for formulas begin with an apostrophe.
+
+    >>> list(csv_rows(pa.table({"n": [Decimal("6.000000"), None], "who": ["=1+1", "kim"], "all": [[1], []]})))
+    [['n', 'who', 'all'], ['6', "'=1+1", '[1]'], ['', 'kim', '[]']]
+    """
+    yield [spreadsheet_cell(name) for name in table.column_names]
+    for batch in _plain_columns(table).to_batches(max_chunksize=ROWS):
+        for row in zip(*(column.to_pylist() for column in batch.columns)):
+            yield [_cell(value) for value in row]
+
+
+def _cell(value: object) -> object:
+    match value:
+        case None:
+            return ""
+        case Decimal():
+            return plain_text(_shortest(value))
+        case datetime():
+            return str(value)
+    return spreadsheet_cell(value)
+
+
+def _shortest(value: Decimal) -> Decimal:
+    """An amount without zeros at the end, which a column has because another of its values needs the digits.
+
+    >>> _shortest(Decimal("6.000000")), _shortest(Decimal("-0.50")), _shortest(Decimal("100"))
+    (Decimal('6'), Decimal('-0.5'), Decimal('100'))
+    """
+    text = plain_text(value)
+    return Decimal(text.rstrip("0").rstrip(".")) if "." in text else value
+
+
+def _plain_columns(found: pa.Table) -> pa.Table:
+    """A table without lists and objects, which are JSON text instead."""
+    for number, column in enumerate(found.schema):
+        if pa.types.is_nested(column.type):
+            texts = [None if each is None else _json(each) for each in found.column(number).to_pylist()]
+            found = found.set_column(number, column.name, pa.array(texts, pa.string()))
+    return found
+
+
+def _json(value: object) -> str:
+    """JSON as an alert has it, with its amounts as texts."""
+
+    def plain(value: object) -> object:
+        match value:
+            case Decimal():
+                return plain_text(_shortest(value))
+            case dict():
+                return {name: plain(each) for name, each in value.items()}
+            case list():
+                return [plain(each) for each in value]
+        return value
+
+    return json.dumps(plain(value), separators=(",", ":"), default=str)
 
 
 def _held_by_others(found: pa.Table, unit: str) -> pa.Table:

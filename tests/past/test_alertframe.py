@@ -1,5 +1,6 @@
 """`lab.alerts` gives the alerts of a replay, as a table of the library that the events came in."""
 
+import io
 import json
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lab
+from lab.cli.main import main
 from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import WITHDRAWN_LINE
 from lab.model.rules import BadRule, parse_message
@@ -44,7 +46,10 @@ IN_PANDAS = {pa.int64(): pd.Int64Dtype()}.get
 
 def records_of_pandas(table: pd.DataFrame) -> list[dict]:
     plain = table.astype(object).where(table.notna(), None)
-    return plain.to_dict("records")  # type: ignore[return-value]
+    rows: list[dict] = plain.to_dict("records")  # type: ignore[assignment]
+    return [
+        row | {"conditions": json.loads(row["conditions"])} if row.get("conditions") else row for row in rows
+    ]
 
 
 KINDS: dict[str, tuple[Callable[[list[dict]], Any], Callable[[Any], list[dict]]]] = {
@@ -325,6 +330,48 @@ def test_the_squares_of_the_largest_numbers_stay_exact():
 
 
 @pytest.mark.slow
+def test_alerts_in_a_csv_file_have_each_value_in_its_own_form_and_are_safe_for_a_spreadsheet(tmp_path):
+    rules = [
+        "1: COUNT(events) per card over 1 h >= 3 and SUM(amount) over 1 h > 10, title '=1+1'",
+        "2: AVG(amount) per card over 1 h > 20.125",
+    ]
+    rows = [
+        {"id": n, "at": START + n, "card": "@a", "amount": amount} for n, amount in enumerate([20, 21, 25])
+    ]
+    schema = lab.infer(rows, "cards", id=["id"], time="at").schema
+    (tmp_path / "cards.toml").write_text(lab.infer(rows, "cards", id=["id"], time="at").toml())
+    (tmp_path / "rules.txt").write_text("\n".join(rules))
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    frame = alerts(pd.DataFrame(rows), rules, schema)
+    said = frame.to_csv(index=False)
+    conditions = '[{"aggregate":"3","operator":"GREATER_EQUAL","limit":"3"},{"aggregate":"66","operator":"GREATER","limit":"10"}]'
+    assert (
+        len(said.splitlines()) == 4
+        and conditions.replace('"', '""') in said
+        and ",3,GREATER_EQUAL,3," in said
+    )
+    assert ",20.5,GREATER,20.125," in said and ",22,GREATER,20.125," in said
+    given = [
+        str(tmp_path / "events.jsonl"),
+        "--schema",
+        str(tmp_path / "cards.toml"),
+        "--rules",
+        str(tmp_path / "rules.txt"),
+    ]
+    assert main(["replay", *given, "--engine", "reference", "--out", str(tmp_path / "alerts.csv")]) == 0
+    written = pd.read_csv(tmp_path / "alerts.csv", dtype=str, keep_default_na=False)
+    as_text = pd.read_csv(io.StringIO(said), dtype=str, keep_default_na=False)
+    assert set(written["title"]) == {"", "'=1+1"} and set(written["group.card"]) == {"'@a"}
+    texts = ["title", "group.card"]
+    assert written.drop(columns=texts).equals(as_text.drop(columns=texts))
+    assert (tmp_path / "alerts.csv").stat().st_mode & 0o077 == 0
+    for option, name in (("--out", "a.xlsx"), ("--out", "a.parquet"), ("--dead-letters", "a.csv")):
+        assert main(["replay", *given, option, str(tmp_path / name)]) == 2
+    assert main(["features", *given, "--out", str(tmp_path / "features.csv")]) == 0
+    assert (tmp_path / "features.csv").read_text().splitlines()[3].endswith(",3,66,22")
+    assert main(["features", *given, "--out", str(tmp_path / "features.json")]) == 2
+
+
 def test_a_dataframe_of_spark_gives_one_of_spark(spark, tmp_path):
     frame = spark.createDataFrame(pd.DataFrame(PURCHASES))
     found = alerts(frame, RULE)
