@@ -129,7 +129,14 @@ def with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSo
     if source.schema or not len(source):
         return source, source.schema
     name = re.sub(r"(\.[A-Za-z]+)*$", "", Path(events).name) if isinstance(events, str | Path) else "events"
-    proposal = infer(source, name, texts=source.texts, format=source.format, styles=source.styles)
+    proposal = infer(
+        source,
+        name,
+        texts=source.texts,
+        format=source.format,
+        styles=source.styles,
+        delimiter=source.delimiter,
+    )
     if proposal.missing:
         raise ValueError(
             f"no schema was given, and none can be proposed: {'; '.join(proposal.missing)}. In Python: "

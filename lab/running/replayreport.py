@@ -16,14 +16,16 @@ from rich.text import Text
 
 from lab.engine.checkpoint.settings import Settings
 from lab.logs.config import load_config
-from lab.model.alerts import AlertTable, event_id_text, utc_text
+from lab.model.alerts import Alert, AlertTable, event_id_text, utc_text
 from lab.model.deadletters import error_kind
 from lab.model.formatting import escape_control_characters, plain_text
-from lab.model.rules import operator_symbol
+from lab.model.rules import Rule, operator_symbol
 from lab.model.schema import SCHEMAS
+from lab.model.times import offset_ms
 from lab.past.alertframe import alert_table
 from lab.past.overlap import overlap_of
 from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, replay
+from lab.past.wantedvalues import WantedValues
 from lab.running.control import print_hints_of_book
 from lab.running.outputfile import (
     check_different,
@@ -36,11 +38,12 @@ from lab.running.outputfile import (
 from lab.running.report import report_sentences
 from lab.running.say import compile_window_loop
 from lab.sources.infer import unmatched_field_warnings
-from lab.sources.order import WatchedTimes
+from lab.sources.order import TimeOrder, events_of_line
 from lab.sources.sortedsource import SortedSource
 from lab.sources.sources import EventSource, Source, source_at
 
 ALERTS_SHOWN = 20
+FIRST_OF_RULE, RULES_SHOWN = 2, 20  # alerts of each of several rules, and how many rules
 AS_EVER = ("JSON lines", "CSV without a header", "a log")  # formats that need no word
 LOOKED_AT = 1_000  # lines, whether they have what the schema says
 
@@ -97,7 +100,7 @@ def print_backtest(
     sort: bool = False,
     top: int = 5,
 ) -> None:
-    """Prints the alerts that rules would have raised: how many, the `top` most frequent groups, and the first ones."""
+    """Prints the alerts that rules would have raised: how many, the `top` most frequent groups, and the first ones, of several rules two of each."""
     book = check_rules(rules, settings.schema)
     in_force = book.sorted()
     for rule in in_force:
@@ -118,12 +121,23 @@ def print_backtest(
         print(f"  rules {one} and {other}: events at which both alert: {events:,}")
     for (_, key), count in groups.most_common(top):
         print(f"{count:8,}  {escape_control_characters(key)}")
+    zone = settings.schema.field(settings.schema.time_field).zone
     if alerts:
-        print("first:")
-    for alert in alerts[:top]:
+        print(f"first (times in {zone or 'UTC'}):")
+    for alert in _first_alerts(alerts, top if len(in_force) == 1 else FIRST_OF_RULE):
         aggregate = plain_text(alert.aggregate)
         who = escape_control_characters(f"{alert.key}  {aggregate}  event {event_id_text(alert.event_id)}")
-        print(f"  {utc_text(alert.event_time)}  rule {alert.rule_id}  {who}")
+        shown = alert.event_time + (offset_ms(zone, alert.event_time) if zone else 0)
+        print(f"  {utc_text(shown)}  rule {alert.rule_id}  {who}")
+
+
+def _first_alerts(alerts: AlertTable, of_each: int) -> Iterator[Alert]:
+    """The first alerts of each rule, of at most `RULES_SHOWN` rules."""
+    seen: Counter[int] = Counter()
+    for alert in alerts:
+        if seen[alert.rule_id] < of_each and (seen[alert.rule_id] or len(+seen) < RULES_SHOWN):
+            seen[alert.rule_id] += 1
+            yield alert
 
 
 def replay_with_progress(
@@ -138,7 +152,7 @@ def replay_with_progress(
 ) -> Replayed:
     """Replays events with a progress bar, and prints a summary for people, both to stderr. `sort`: by event time first. Other arguments as of `replay`."""
     source = source_at(events_place, load_config(config_file), settings.schema)
-    for warning in _warnings_about(source, settings, sort):
+    for warning in _warnings_about(source, check_rules(rules, settings.schema).sorted(), settings, sort):
         print(f"lab: warning: {escape_control_characters(warning)}", file=sys.stderr)
     console = Console(stderr=True, highlight=False)
     if source.format not in AS_EVER:
@@ -186,20 +200,32 @@ def replay_with_progress(
     return result
 
 
-def _warnings_about(source: EventSource, settings: Settings, sort: bool) -> Iterator[str]:
-    """What some lines say against the schema and, unless they will be sorted, against their order."""
-    schema = settings.schema
+def _warnings_about(
+    source: EventSource, rules: Sequence[Rule], settings: Settings, sort: bool
+) -> Iterator[str]:
+    """What the lines say against the schema, against the rules and, unless they will be sorted, against their order."""
+    schema, wanted, lines = settings.schema, WantedValues(rules, settings.schema), iter(source)
+    searched = isinstance(source, Source) and source.record_format == "json"
+    lines = wanted.through(lines) if searched else lines
     # of a file lines all over it: fields may appear late
     every = max(len(source) // LOOKED_AT, 1) if isinstance(source, Source) else 1
-    times = WatchedTimes(schema, settings.max_out_of_orderness_ms)
-    lines = times.through(islice(source, 0, every * LOOKED_AT, every))
+    order = TimeOrder(settings.max_out_of_orderness_ms)
+
+    def looked_at() -> Iterator[bytes]:
+        for line in islice(lines, 0, every * LOOKED_AT, every):
+            for event in events_of_line(line, schema):
+                wanted.note(event)
+                order.add(event[schema.time_field])
+            yield line
+
+    some = looked_at()
     if schema not in SCHEMAS.values():
-        yield from unmatched_field_warnings(schema, lines)
-    deque(lines, maxlen=0)
-    if not sort and (problem := times.order.problem(sampled=len(source) > LOOKED_AT)):
-        yield (
-            f"{problem}: rules need the order of time, so windows miss events. --sort sorts the events by {schema.time_field} first"
-        )
+        yield from unmatched_field_warnings(schema, some)
+    deque(some, maxlen=0)
+    deque(lines if searched else (), maxlen=0)
+    if not sort and (problem := order.problem(sampled=len(source) > LOOKED_AT)):
+        yield f"{problem}: rules need the order of time, so windows miss events. --sort sorts the events by {schema.time_field} first"
+    yield from wanted.hints(searched)
 
 
 def check_not_all_dead_letters(result: Replayed, events_place: str) -> None:

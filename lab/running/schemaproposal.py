@@ -44,6 +44,7 @@ def propose_schema(
             time=time_field,
             zone=zone,
             styles=source.styles,
+            delimiter=source.delimiter,
         )
     except ValueError as error:
         raise ValueError(f"{events_place}: {error}") from None

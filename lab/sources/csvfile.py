@@ -74,7 +74,7 @@ class CsvTable(Format):
         schema: Schema | None,
         opened: Callable[[Path], AbstractContextManager[IO[bytes]]],
     ):
-        self._path, self._delimiter, self._opened = path, delimiter, opened
+        self._path, self.delimiter, self._opened = path, delimiter, opened
         self._schema, self.texts = schema, schema is None
         rows = _rows(text, delimiter)
         self._names = [cell.strip() for cell in next(rows)]
@@ -115,7 +115,7 @@ class CsvTable(Format):
         self._starts = array("q")
         with self._opened(self._path) as file:
             text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
-            for number, row in islice(read_rows(text, self._delimiter), 1, None):
+            for number, row in islice(read_rows(text, self.delimiter), 1, None):
                 self._starts.append(number)
                 match row:
                     case LongLine():
@@ -130,14 +130,14 @@ class CsvTable(Format):
 
     def _object(self, cells: list[str]) -> str:
         if len(cells) != len(self._columns):
-            row = self._delimiter.join(cells)[:200]
+            row = self.delimiter.join(cells)[:200]
             return json.dumps(
                 f"{len(cells)} cells, but the header has {len(self._columns)}: {row}", ensure_ascii=False
             )
         try:
             members = [f"{name}: {write(cell)}" for (name, write), cell in zip(self._columns, cells)]
         except BadRecord as error:
-            return json.dumps(f"{error}: {self._delimiter.join(cells)[:200]}", ensure_ascii=False)
+            return json.dumps(f"{error}: {self.delimiter.join(cells)[:200]}", ensure_ascii=False)
         return "{" + ", ".join(members) + "}"
 
     def _writer(self, name: str, field: Field | None, style: ColumnStyle) -> Callable[[str], str]:

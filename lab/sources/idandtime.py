@@ -1,5 +1,6 @@
 """Chooses the id and the event time among inferred fields, and says what is missing if no field can be one."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ MOST_REPEATED = 0.9  # the share of records that may repeat an id if its name sa
 TRIED = 12  # fields, of which pairs and triples may be the id
 DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}")  # in whatever order
 REWRITTEN = (  # a CSV file with another format of times, for a shell
-    "pandas reads most ways to write times: .venv/bin/python -c 'import sys, pandas; t = pandas.read_csv(sys.argv[1], dtype=str); "
+    "pandas reads most ways to write times: .venv/bin/python -c 'import sys, pandas; t = pandas.read_csv(sys.argv[1], dtype=str, sep={delimiter}); "
     't["{name}"] = pandas.to_datetime(t["{name}"], dayfirst=True, format="mixed"); t.to_csv("events.csv", index=False)\' FILE '
     "(dayfirst=False if the month comes first)"
 )
@@ -66,6 +67,7 @@ class IdAndTimeChooser:
     record_count: int
     doubts: dict[str, list[str]]
     read_columns: Callable[[list[Path]], list[list]]  # for each path, the values of all records
+    delimiter: str = ","  # what divides the cells of CSV
     missing: list[str] = field(default_factory=list)
 
     # -- the id
@@ -258,7 +260,11 @@ class IdAndTimeChooser:
                 unit = max(INFERRED_UNITS, key=one.fitting_counts.__getitem__)
                 times = f"{one.fitting_counts[unit]:,} of {self.record_count:,} are times"
                 value = short_json(one.first_misfits.get(unit, one.example))
-                way = f"; {REWRITTEN.format(name=name)}" if one.texts else ""
+                way = (
+                    f"; {REWRITTEN.format(name='.'.join(one.path), delimiter=json.dumps(self.delimiter))}"
+                    if one.texts
+                    else ""
+                )
                 return f"{wanted}; in {name} {times}, and one value is {value}{way}"
         return wanted
 

@@ -22,11 +22,17 @@ from lab.model.schemafile import schema_to_toml
 from lab.model.times import NUMBERS, check_zone, is_shown_twice, local_to_utc_ms, time_ms
 from lab.sources.csvcolumns import ColumnStyle
 from lab.sources.idandtime import IdAndTimeChooser
-from lab.sources.inferredfields import NO_ZONE, InferredField, Path, infer_type_and_unit, split_name
+from lab.sources.inferredfields import (
+    FEW_VALUES,
+    NO_ZONE,
+    InferredField,
+    Path,
+    infer_type_and_unit,
+    split_name,
+)
 from lab.sources.order import TimeOrder
 from lab.sources.sampledrecords import SampledRecords, read_sample, sampled_values
 
-FEW_VALUES = 20
 MANY_NAMES = 100  # in one object: they are data, not names
 MAX_PARTS = 10  # of a path in its short name; beyond that, numbers make names unique
 UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km")
@@ -97,9 +103,10 @@ def infer(
     time: str = "",
     zone: str = "",
     styles: Mapping[str, ColumnStyle] = {},
+    delimiter: str = ",",
 ) -> SchemaProposal:
     """Proposes a schema for JSON lines, or the rows of a DataFrame or a list of dicts, from the first 50,000. Raises ValueError if none is a record.
-    `texts`: all values are texts, as the cells of CSV are; `styles`: how its columns are written, by name; `id`, `time`: the fields of
+    `texts`: all values are texts, as the cells of CSV are; `styles`: how its columns are written, by name; `delimiter`: what divides them; `id`, `time`: the fields of
     the id and of the event time, by name or path; `zone`: of the clocks that times without a zone are on.
     """
     if zone:
@@ -138,7 +145,7 @@ def infer(
     by_name = {names[one.path]: one for one, *_ in typed}
     proposal.found = by_name
     chooser = IdAndTimeChooser(
-        by_name, fields, records, proposal.doubts, lambda paths: sampled_values(lines, paths)
+        by_name, fields, records, proposal.doubts, lambda paths: sampled_values(lines, paths), delimiter
     )
     proposal.id_fields = (
         chooser.resolve_id_fields(id) if id else chooser.choose_id_fields(name, read.event_path or ())

@@ -18,6 +18,7 @@ Path = tuple[str, ...]
 # 1980 and 2100: a number that is no time in between is none at all
 EARLIEST, LATEST = 315_532_800_000, 4_102_444_800_000
 WORTH_COUNTING = 1_000  # values, after which those that repeat themselves are no longer kept apart
+FEW_VALUES = 20  # of a field, which are all named
 LONG = 1_000  # characters
 MANY_PATHS = 5_000
 DIGITS = 18  # of a decimal
@@ -307,7 +308,8 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
     if booleans == most:
         return "", "", [f"true or false in {booleans:,} records, another type in others"]
     if strings == most:
-        return "string", "", found.mismatch_doubts("string") + _number_like_doubts(found)
+        doubts = found.mismatch_doubts("string") + _number_like_doubts(found)
+        return "string", "", doubts + _case_doubts(found)
     whole = fits["long"] >= fits["decimal"]
     type, doubts = ("long", []) if whole else _decimal(found)
     doubts += found.mismatch_doubts("long" if whole else "decimal")
@@ -339,6 +341,23 @@ def _number_like_doubts(found: InferredField) -> list[str]:
         return []
     return [
         f"numbers written as {short_json(found.written_number)}, which stay texts: rules cannot compute with them. Have them written as 1234.50"
+    ]
+
+
+def _case_doubts(found: InferredField) -> list[str]:
+    """A doubt about a few values that differ only in case: rules tell them apart."""
+    values = found.distinct_values or set()
+    if len(values) > FEW_VALUES:
+        return []
+    alike: dict[str, list[str]] = {}
+    for value in sorted(value for value in values if isinstance(value, str)):
+        alike.setdefault(value.casefold(), []).append(value)
+    some = next((each for each in alike.values() if len(each) > 1), None)
+    if not some:
+        return []
+    both = " and ".join(map(short_json, some))
+    return [
+        f"{both} differ only in case, and rules tell them apart: a derived field with lower(…) makes them one"
     ]
 
 

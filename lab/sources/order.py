@@ -4,8 +4,9 @@
 09:10 09:05 09:05 09:00   backwards, as a database gives them with ORDER BY time DESC
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from lab.model.jsontext import BadRecord
 from lab.model.routestats import is_loss_worth_reporting
@@ -62,18 +63,12 @@ class TimeOrder:
         return f"{some} come more than {duration_words(self.late_ms)} after a newer one"
 
 
-class WatchedTimes:
-    """Notes the times of the lines that go through it."""
-
-    def __init__(self, schema: Schema, late_ms: int = LATE_MS):
-        self._schema, self.order = schema, TimeOrder(late_ms)
-
-    def through(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """The lines as they are; the times of those that are events are noted."""
-        for line in lines:
-            if (time := line_time(line, self._schema)) is not None:
-                self.order.add(time)
-            yield line
+def events_of_line(line: bytes, schema: Schema) -> list[dict[str, Any]]:
+    """The events of a record; none if it is a dead letter."""
+    try:
+        return schema.events(line)
+    except BadRecord:
+        return []
 
 
 def line_time(line: bytes, schema: Schema) -> int | None:
@@ -83,8 +78,5 @@ def line_time(line: bytes, schema: Schema) -> int | None:
     >>> line_time(b'{"transactionId": 1, "eventTime": 5}', PAYMENTS), line_time(b"no record", PAYMENTS)
     (5, None)
     """
-    try:
-        events = schema.events(line)
-    except BadRecord:
-        return None
+    events = events_of_line(line, schema)
     return events[0][schema.time_field] if events else None

@@ -23,6 +23,7 @@ class Format(ABC):
     record_format: str | None = "json"
     texts = False
     styles: Mapping[str, "ColumnStyle"] = {}
+    delimiter = ","  # of cells of CSV
 
     @abstractmethod
     def lines(self) -> Iterator[bytes]:

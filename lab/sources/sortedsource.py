@@ -35,7 +35,7 @@ class SortedSource(EventSource):
     def __init__(self, source: EventSource, schema: Schema):
         self._source, self._by = source, schema
         self.format, self.record_format, self.texts = source.format, source.record_format, source.texts
-        self.schema, self.styles = source.schema, source.styles
+        self.schema = source.schema
         self._order = array("q")
 
     def __len__(self) -> int:

@@ -27,13 +27,14 @@ class EventSource(ABC):
 
     `format`: what people call it; `record_format`: of each line, as `Schema.records` says; None: whatever the schema says;
     `texts`: whether all values are texts, as the cells of CSV are; `schema`: for which it was made, None: for none;
-    `styles`: how the columns of CSV are written, by name.
+    `styles`: how the columns of CSV are written, by name; `delimiter`: what divides its cells.
     """
 
     format, texts = "a log", False
     schema: Schema | None = None
     record_format: str | None = None
     styles: Mapping[str, ColumnStyle] = {}
+    delimiter = ","
 
     @abstractmethod
     def __len__(self) -> int:
@@ -105,7 +106,7 @@ class Source(EventSource):
         if self._files:
             format = self._files[0][0]
             self.format, self.record_format, self.texts = format.name, format.record_format, format.texts
-            self.styles = format.styles
+            self.styles, self.delimiter = format.styles, format.delimiter
         self._starts = [0, *accumulate(file.count() for file, _ in self._files)]
 
     def __len__(self) -> int:

@@ -412,7 +412,32 @@ def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
     alerts = replay("events.jsonl", [RULE], engine="reference").alerts
     assert lines[0] == "rule 1: SUM(paymentAmount) per payeeId over 10 min > 60"
     assert lines[1] == f"alerts: {len(alerts)}, groups: {len({alert.key for alert in alerts})}"
-    assert len(lines) == 2 + 2 + 1 + 2 and alerts[0].key in lines[5]
+    assert len(lines) == 2 + 2 + 1 + 2 and alerts[0].key in lines[5] and lines[4] == "first (times in UTC):"
+
+
+def test_a_backtest_shows_the_first_alerts_of_each_rule_in_the_zone_of_the_schema(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{n},2024-05-01 0{n}:00:00,a\n" for n in range(8))
+    Path("events.csv").write_text(f"id,at,card\n{rows}")
+    assert main(["infer", "events.csv", "--zone", "Asia/Seoul", "--out", "own.toml"]) == OK
+    Path("rules.txt").write_text(
+        "1: COUNT(events) per card over 9 h > 0\n2: COUNT(events) per card over 9 h > 5\n"
+    )
+    assert (
+        main(
+            ["rules", "backtest", "rules.txt", "events.csv", "--schema", "own.toml", "--engine", "reference"]
+        )
+        == OK
+    )
+    shown = capsys.readouterr().out.partition("first (times in Asia/Seoul):\n")[2].splitlines()
+    assert [line.partition("  {")[0].strip() for line in shown] == [
+        "2024-05-01 00:00:00.000  rule 1",
+        "2024-05-01 01:00:00.000  rule 1",
+        "2024-05-01 05:00:00.000  rule 2",
+        "2024-05-01 06:00:00.000  rule 2",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import csv
 import gzip
 import io
 import json
+import shlex
 import subprocess
+import sys
 import tracemalloc
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -147,6 +149,20 @@ def test_days_with_dots_are_dates_and_those_with_slashes_are_named_as_what_is_mi
     slashes = written(tmp_path, "id;at\n1;01/05/2024 10:00\n", "slashes")
     (missing,) = infer(Source(slashes), "x", texts=True).missing
     assert 'in at 0 of 1 are times, and one value is "01/05/2024 10:00"' in missing
+
+
+def test_the_way_for_days_with_slashes_works_on_the_file_itself(tmp_path):
+    path = written(
+        tmp_path, "id;booked at;card;amt\n1;01/02/2024 10:00;a;1,5\n2;03/02/2024 11:00;a;12,25\n", "slash.csv"
+    )
+    source = Source(path)
+    (missing,) = infer(source, "x", texts=True, delimiter=source.delimiter).missing
+    command = missing.partition(".venv/bin/python ")[2].rpartition(" FILE")[0]
+    subprocess.run(f"{shlex.quote(sys.executable)} {command} slash.csv", shell=True, check=True, cwd=tmp_path)
+    again = Source(tmp_path / "events.csv")
+    made = infer(again, "x", texts=True, styles=again.styles)
+    assert made.schema.time_field == "booked_at" and made.schema.field("amt").is_decimal
+    assert "2024-02-03 11:00:00" in (tmp_path / "events.csv").read_text()
 
 
 def events_or_none(path: Path) -> list[dict]:
