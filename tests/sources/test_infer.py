@@ -179,7 +179,7 @@ def test_an_object_whose_names_are_data_is_left_out():
 def test_lines_that_are_no_objects_are_counted():
     made = proposal([{"id": 1, "time": 1714525200000}, b"{", b"", b"[1]"])
     assert made.record_count == 1 and made.doubts[""][0].startswith(
-        "2 records will be dead letters; the first, record 1: not one JSON object"
+        "2 records will be dead letters; the first, record 2: not one JSON object"
     )
 
 
