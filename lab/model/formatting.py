@@ -87,10 +87,17 @@ def short_json(value: object) -> str:
 
 
 def unknown_name_message(what: str, name: str, known: Iterable[str]) -> str:
-    """The text of an error about a name: the closest known one, then all of them."""
-    by_lower = {each.lower(): each for each in known}
+    """The text of an error about a name: the closest known one, then all of them.
+
+    >>> unknown_name_message("field", "RESULT", ["Result", "result"])
+    'unknown field "RESULT", did you mean Result? (known: Result, result)'
+    """
+    listed = list(known)
+    by_lower: dict[str, str] = {}
+    for each in listed:
+        by_lower.setdefault(each.lower(), each)
     close = get_close_matches(name[:100].lower(), by_lower, n=1)
-    names = ", ".join(by_lower.values())
+    names = ", ".join(listed)
     if close:
         return f"unknown {what} {short_json(name)}, did you mean {by_lower[close[0]]}? (known: {names})"
     return f"unknown {what} {short_json(name)} (known: {names})"

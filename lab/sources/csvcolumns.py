@@ -32,6 +32,7 @@ GROUPED = {
 DOTTED = re.compile(
     r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})(?:[ T]+([0-9]{1,2})(:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?))?"
 )
+ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 SLASHED = re.compile(DOTTED.pattern.replace(r"\.([0-9]{1,2})\.", "/([0-9]{1,2})/"))
 
 
@@ -189,8 +190,21 @@ def _style(cells: list[str], numbers: list[NumberText], usual: str, delimiter: s
     is_number = bool(cells) and len(numbers) + plain >= NEARLY_ALL * len(cells)
     is_readable = (len(own) < 2 or bool(mark)) and len(currencies) < 2 and not spaced
     currency = currencies[0] if len(currencies) == 1 else ""
-    doubts = doubts if is_number else []
+    doubts = doubts if is_number else _mixed_dates(cells)
     return ColumnStyle(mark, currency, is_number and is_readable, _day_first(cells), bool(own), tuple(doubts))
+
+
+def _mixed_dates(cells: Sequence[str]) -> list[str]:
+    """A doubt about days with dots beside dates that are written otherwise: both are read, but a reader should know."""
+    dotted = [cell for cell in cells if DOTTED.fullmatch(cell)]
+    others = [cell for cell in cells if ISO_DAY.match(cell)]
+    if not dotted or not others:
+        return []
+    few, many = sorted((dotted, others), key=len)
+    usual, other = short_json(many[0]), short_json(few[0])
+    return [
+        f"{len(few):,} of the first {len(cells):,} are not written as {usual}, the first is {other}: both are read, with the day before the month"
+    ]
 
 
 def _unclear(number: NumberText, mark: str) -> str:

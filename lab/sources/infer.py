@@ -317,7 +317,8 @@ def _examples(one: InferredField, type: str, unit: str) -> tuple[str, ...]:
     few = one.distinct_values if type in ("string", "long") else None
     if few and 1 < len(few) <= FEW_VALUES and one.non_null_count >= 5 * len(few):
         return tuple(_example(value, type, unit) for value in sorted(few, key=str))
-    return (_example(one.example, type, unit),)
+    wanted = unit if type == "time" else type.partition("(")[0]
+    return (_example(one.examples.get(wanted, one.example), type, unit),)
 
 
 def _example(value: object, type: str, unit: str) -> str:

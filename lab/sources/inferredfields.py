@@ -71,9 +71,10 @@ class InferredField:
     integer_digits: int = 0  # most digits before the point
     fraction_digits: int = 0  # most digits after the point
     max_text_length: int = 0  # characters
-    example: object = None
+    examples: dict[str, Any] = field(default_factory=dict)  # type or unit -> the first value that fits
     distinct_values: set | None = field(default_factory=set)  # None: too many to keep
     _without_misfit: frozenset[str] = FITTING
+    _without_example: frozenset[str] = FITTING
 
     @property
     def fitting_counts(self) -> Counter[str]:
@@ -87,6 +88,11 @@ class InferredField:
     def non_null_count(self) -> int:
         """How many are not null."""
         return self.kind_counts.total() - self.kind_counts["null"]
+
+    @property
+    def example(self) -> Any:
+        """The first value that fits any type."""
+        return next(iter(self.examples.values()), None)
 
     @property
     def time_unit(self) -> str | None:
@@ -127,8 +133,10 @@ class InferredField:
         if facts.written_otherwise:
             self.written_number_count += 1
             self.written_number = self.written_number or value
-        if self.example is None and fits:
-            self.example = value[:LONG] if kind == "text" else value
+        if self._without_example & fits:
+            shown = value[:LONG] if kind == "text" else value
+            self.examples |= dict.fromkeys(sorted(self._without_example & fits), shown)
+            self._without_example -= fits
         if kind == "text":
             self.max_text_length = max(self.max_text_length, len(value))
         if self.distinct_values is not None:

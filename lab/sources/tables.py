@@ -9,17 +9,23 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
+from lab.model.field import Field
 from lab.model.formatting import plain_text, spreadsheet_cell
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.schema import Schema
+from lab.model.times import TEXTS
 from lab.sources.arrowrows import AT_ONCE, ROWS, ArrowRows
+from lab.sources.csvcolumns import ColumnStyle, column_styles
 from lab.sources.records import TAKEN
 from lab.sources.sources import EventSource
 
+SAMPLE = 1_000  # texts that say how numbers and dates are written
+WHOLE = re.compile(r"-?[0-9]{1,18}")
 LARGEST_DECIMAL = 38  # digits, in polars and Spark
 WAYS = {  # kinds of values that no field can have -> what would be right
     "duration": "a number of seconds: column.dt.total_seconds()",
@@ -41,7 +47,7 @@ class TableSource(EventSource):
 
     def __init__(self, table: Any, schema: Schema | None = None):
         self.schema = schema
-        self._table = arrow_table(table, schema)
+        self._table = _texts_read_as_cells(arrow_table(table, schema), schema)
         self.columns = self._table.column_names
         self._rows = ArrowRows(schema, self._refuse_long)
         for column in self._table.schema:
@@ -107,6 +113,40 @@ def arrow_table(table: Any, schema: Schema | None = None) -> pa.Table:
     except (TypeError, AttributeError) as error:
         raise TypeError(f"a {type(table).__name__}, expected {TAKEN} ({error})") from None
     return found if wanted is None else found.select([name for name in found.column_names if name in wanted])
+
+
+def _texts_read_as_cells(table: pa.Table, schema: Schema | None) -> pa.Table:
+    """A table whose texts for fields of other types are read as cells of CSV are: 25.03.2024 as a date, 1.234,50 as a number."""
+    fields = {field.record_path: field for field in schema.fields} if schema else {}
+    for number, column in enumerate(table.schema):
+        field = fields.get((column.name,))
+        if field and field.type != "string" and _is_text(column.type):
+            cells = table.column(number).to_pylist()
+            given = ([cell] for cell in islice(filter(None, cells), SAMPLE))
+            (style,) = column_styles([column.name], given, ";")
+            texts = [cell and _cell_text(field, style, cell.strip()) for cell in cells]
+            if field.type == "long" and all(map(WHOLE.fullmatch, filter(None, texts))):
+                table = table.set_column(
+                    number, column.name, pa.array([int(text) if text else None for text in texts], pa.int64())
+                )
+            else:
+                table = table.set_column(number, column.name, pa.array(texts, pa.large_string()))
+    return table
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _cell_text(field: Field, style: ColumnStyle, cell: str) -> str | None:
+    """A cell as the field reads it; null if it is empty."""
+    if field.type == "time" and field.unit in TEXTS:
+        return style.date(cell) or None
+    if field.type == "boolean":
+        return cell.lower() or None
+    if style.has_other_mark(cell):
+        return f"{cell}, expected a decimal comma"
+    return style.number(cell) or None
 
 
 def _of_pandas(table: Any, wanted: set[str] | None) -> pa.Table:

@@ -25,6 +25,7 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, Schema
 from lab.past.alertframe import BadRows, alerts
 from lab.past.replay import replay
+from lab.sources.sources import source_at
 from tests.examples import examples
 from tests.strategies import PAIRS, RETURNS, rules
 
@@ -329,7 +330,28 @@ def test_the_squares_of_the_largest_numbers_stay_exact():
         assert Decimal(alerts(polars.from_arrow(arrow(rows)), rule, LOGINS)["aggregate"][0]) == wanted
 
 
-@pytest.mark.slow
+def test_a_table_of_texts_is_read_as_the_file_of_the_same_cells(tmp_path):
+    cells = [f"{n};2024-03-25 00:{n:02}:00;{n % 3};1.{n:03},50;TRUE\n" for n in range(40)]
+    cells[7] = "7;25.03.2024 00:07;;2.000,25;true\n"
+    cells[20] = "20;2024-03-25 00:20:00;2;22.56;FALSE\n"
+    (tmp_path / "cards.csv").write_text("id;at;card;amt;ok\n" + "".join(cells))
+    (tmp_path / "cards.toml").write_text(
+        'name = "cards"\nid = "id"\ntime = "at"\n[fields.id]\ntype = "long"\n[fields.at]\ntype = "time"\nunit = "local"\n'
+        'zone = "Europe/Berlin"\n[fields.card]\ntype = "long"\n[fields.amt]\ntype = "decimal(18,2)"\n[fields.ok]\ntype = "boolean"\n'
+    )
+    rule, schema = "SUM(amt) per card over 1 h > 5000, when ok = true", str(tmp_path / "cards.toml")
+    frame = pd.read_csv(tmp_path / "cards.csv", sep=";", dtype=str)
+    with pytest.warns(BadRows, match="1 of 40 rows are no events.*22.56"):
+        of_file = alerts(tmp_path / "cards.csv", rule, schema, bad_rows="warn")
+    with pytest.warns(BadRows, match='1 of 40 rows are no events.*"22.56, expected a decimal comma"'):
+        of_frame = alerts(frame, rule, schema, bad_rows="warn")
+    assert len(of_file) > 20 and of_frame.equals(of_file)
+    source = source_at(tmp_path / "cards.csv")
+    doubts = lab.infer(source, "cards", texts=True, styles=source.styles).doubts["at"]
+    said = '1 of the first 40 are not written as "2024-03-25 00:00:00", the first is "25.03.2024 00:07": both are read'
+    assert any(doubt.startswith(said) for doubt in doubts)
+
+
 def test_alerts_in_a_csv_file_have_each_value_in_its_own_form_and_are_safe_for_a_spreadsheet(tmp_path):
     rules = [
         "1: COUNT(events) per card over 1 h >= 3 and SUM(amount) over 1 h > 10, title '=1+1'",
@@ -372,6 +394,7 @@ def test_alerts_in_a_csv_file_have_each_value_in_its_own_form_and_are_safe_for_a
     assert main(["features", *given, "--out", str(tmp_path / "features.json")]) == 2
 
 
+@pytest.mark.slow
 def test_a_dataframe_of_spark_gives_one_of_spark(spark, tmp_path):
     frame = spark.createDataFrame(pd.DataFrame(PURCHASES))
     found = alerts(frame, RULE)

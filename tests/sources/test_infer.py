@@ -264,6 +264,13 @@ def test_one_time_that_is_none_does_not_hide_the_event_time():
     assert (made.schema.id_fields, made.schema.time_field) == (("id",), "at")
 
 
+def test_the_example_of_a_field_is_a_value_that_it_can_have():
+    found, doubts = field(['"n/a"', *["2.50"] * 30])
+    assert found.type == "decimal(18,2)" and found.examples == ("2.50",) and '"n/a"' in doubts
+    found, _ = field(['"soon"', *['"2024-05-01T10:00:00Z"'] * 30])
+    assert found.type == "time" and found.examples == ("2024-05-01T10:00:00Z",)
+
+
 def test_nan_is_null_and_counted():
     found, doubts = field([*MOST, "NaN", "-Infinity"])
     assert found.type == "decimal(18,2)" and doubts == "NaN or Infinity in 2 records, read as null"
