@@ -128,17 +128,7 @@ def infer(
         unit = unit or _unit_of(one, type, found, doubts) or (style.currency if type != "string" else "")
         typed.append((one, type, unit, [*style.doubts, *doubts]))
     names = _names([one.path for one, *_ in typed])
-    fields = {
-        names[one.path]: Field(
-            names[one.path],
-            type,
-            "",
-            () if one.path == (names[one.path],) else one.path,
-            unit,
-            _examples(one, type, unit),
-        )
-        for one, type, unit, _ in typed
-    }
+    fields = {names[one.path]: _field(names[one.path], one, type, unit) for one, type, unit, _ in typed}
     for one, *_, doubts in typed:
         proposal.doubts[names[one.path]] = doubts
         proposal.notes[names[one.path]] = _note_about_nulls(one, records)
@@ -175,6 +165,10 @@ def _lines_of(events: Any) -> Any:
     from lab.sources.rows import are_rows, source_of  # what they need, a page does not have
 
     return source_of(events) if are_rows(events) else events
+
+
+def _field(name: str, one: InferredField, type: str, unit: str) -> Field:
+    return Field(name, type, "", () if one.path == (name,) else one.path, unit, _examples(one, type, unit))
 
 
 def _note_about_nulls(one: InferredField, records: int) -> str:

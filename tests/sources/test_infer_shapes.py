@@ -209,7 +209,7 @@ SHAPES = {
     "a quote that is not closed": amount(
         csv(['"x' if n == 5 else "12.50" for n in range(20)]),
         ["12.50"] * 5 + [None] + ["12.50"] * 14,
-        "the first: ",
+        "the first, record 6: ",
     ),
     "lines swallowed by quotes": Shape(
         "\n".join(f"a{n},{at},{city}" for n, (at, city) in enumerate(zip(["at", *ISO], ["city", "x", '"y', *"zzzz", 'y"', *"uvw"]))),
