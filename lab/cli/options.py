@@ -5,11 +5,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from lab.engine.checkpoint.record import read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import kind_of
+from lab.logs.access import holds_password
 from lab.logs.places import MAX_PORT
 from lab.model import schemafile
 from lab.model.enginelogs import ALL_LOGS
@@ -325,7 +326,7 @@ def parse_database_url(text: str) -> str:
     if text.partition(":")[0] not in ("sqlite", "postgresql"):
         raise argparse.ArgumentTypeError("expected sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE")
     parts = urlsplit(text)
-    if parts.password or "password" in parse_qs(parts.query):
+    if parts.password or any(holds_password(name, value) for name, value in parse_qsl(parts.query)):
         raise argparse.ArgumentTypeError(
             "everybody on this machine can see a password on a command line: put it into a file that the URL names "
             "(postgresql://USER@HOST:PORT/DATABASE?passfile=FILE) or into the variable PGPASSWORD"

@@ -11,9 +11,11 @@ from typing import Any
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.engine.loop.follower import Cut, Follower, ends_of, engine_of
+from lab.logs.positions import Positions
+from lab.logs.protocol import Tail
 from lab.model.enginelogs import READ
-from lab.model.jsontext import BadRecord
-from lab.model.schema import Schema
+from lab.model.jsontext import BadRecord, parse_json_object
+from lab.model.schema import Schema, unwrap_envelope
 from lab.model.statuslines import parse_stats
 from lab.model.times import now_ms
 from lab.model.whenreader import takes_back
@@ -23,6 +25,7 @@ POLL_S = 0.02
 WAIT_S = 0.5  # for cuts that are being taken over
 JUDGE_S = 0.5  # of CPU, after which the other questions of a request are refused
 AT_ONCE = 50_000  # records, about: cuts are taken over together up to so many
+LINES = 1_000  # of the stats log, about, that are in memory at a time
 LOST = {  # what becomes of an event that no rule judges
     "duplicates": "the engine has an event with this id and time",
     "droppedLate": "the event would come too late, and be dropped",
@@ -41,7 +44,8 @@ class LiveWorld(BackgroundTask):
         super().__init__("world")
         self._stats, self._schema = logs.log("stats"), schema
         self._feeds = {name: logs.feed(name) for name in READ}
-        self._written = self._stats.bounds()[1]  # by whatever engines there were
+        # by whatever engines there were; None: it is read
+        self._written: Positions | None = self._stats.bounds()[1]
         newest = [*_cuts_in(self._stats.newest(1)[-1:])]
         self._engine_id = _id_of(newest[0]) if newest else None
         self._cuts = deque[Cut]()  # that are not taken over yet
@@ -57,17 +61,23 @@ class LiveWorld(BackgroundTask):
         with ExitStack() as opened:
             for feed in self._feeds.values():
                 opened.callback(feed.close)
-            stats, begun = opened.enter_context(closing(self._stats.tail())), False
+            stats = opened.enter_context(closing(self._stats.tail()))
             while True:
                 try:
-                    if not begun:
-                        before = _cuts_in([each.line for each in stats.records(upto=self._written)])
-                        self._cuts.extend(each for each in before if _id_of(each) == self._engine_id)
-                        begun = True
-                    self._cuts.extend(_cuts_in([each.line for each in stats.records()]))
-                    yield 0 if self.step() else POLL_S
+                    has_read = not self._cuts and self._read_cuts(stats)
+                    yield 0 if self.step() or has_read else POLL_S
                 except ConnectionError:  # the state becomes older until the broker is back
                     yield 1
+
+    def _read_cuts(self, stats: Tail) -> bool:
+        """Reads on in the stats log, a part of it; whether there was more. What was there at the start counts if it is of the newest engine."""
+        written = self._written
+        lines = [each.line for each in stats.records(LINES, upto=written)]
+        if written and not lines:
+            self._written = None
+            return True
+        self._cuts.extend(each for each in _cuts_in(lines) if not written or _id_of(each) == self._engine_id)
+        return bool(lines)
 
     def _follow(self, stats: Cut) -> None:
         """Follows the engine that took a cut. Raises ValueError if what it took before is not known."""
@@ -169,15 +179,29 @@ class LiveWorld(BackgroundTask):
             settings.schema.check_future(event, now, settings.max_future_ms)
             if takes_back(event, settings.schema):
                 raise BadRecord("the record takes an event back, expected an event")
+            self._check_says_all(line, event)
         alerts, fates = self._follower.would(line, now)
         for fate, reason in LOST.items():
-            if fates[fate] and not fates["evaluated"]:  # on no route
+            if fates[fate] and not alerts:  # those of other routes are told
                 raise BadRecord(reason)
         # as it has not been logged, it has no log time
         return [
             {name: value for name, value in json.loads(each).items() if name not in ("logTime", "alertTime")}
             for each in alerts
         ]
+
+    def _check_says_all(self, line: bytes, event: dict[str, Any]) -> None:
+        """Raises BadRecord if the record leaves out a field that decides whether a rule in force alerts."""
+        schema = self._follower.settings.schema
+        empty = [field for field in self._follower.asked_fields() if event[field.name] is None]
+        for record in (
+            unwrap_envelope(parse_json_object(line.decode()), schema.operation_field) if empty else ()
+        ):
+            for field in empty:
+                if not field.is_in(record):
+                    raise BadRecord(
+                        f"{field.label}: missing, expected its value, or null if the event has none: a rule in force asks for it"
+                    )
 
 
 def _cuts_in(lines: Sequence[str]) -> Iterator[Cut]:

@@ -216,7 +216,7 @@ def _row(alert: Alert) -> dict[str, Any]:
         "rule_version": alert.rule_version,
         "group_key": _text(alert.key),
         "aggregate": plain_text(alert.aggregate),
-        "operator": alert.operator,
+        "operator": _text(alert.operator),
         "limit_value": plain_text(alert.limit),
         "event_id": _text(event_id_text(alert.event_id)),
         "event_time": _time(alert.event_time),

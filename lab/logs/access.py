@@ -140,3 +140,12 @@ def _group_permissions(folder: str) -> int:
     """The group's permissions on a team's folder; 0 for any other folder."""
     mode = os.stat(folder or ".").st_mode
     return mode & GROUP if mode & SET_GROUP_ID else 0
+
+
+def holds_password(name: str, value: str) -> bool:
+    """Whether a setting in the URL of a database is a password, or hands one over to the server.
+
+    >>> [holds_password(*of) for of in (("sslpassword", "x"), ("options", "-c password=x"), ("passfile", "passwords/ann"))]
+    [True, True, False]
+    """
+    return name.lower().endswith("password") or (name == "options" and "password" in value.lower())

@@ -127,7 +127,14 @@ def _check_secrets_are_private(path: Path, tables: dict) -> None:
     client = dict(_flat(_table(_table(tables, "kafka", ""), "client")))
     found = {f"kafka.client.{name}": client.get(name) for name in ("sasl.password", "ssl.key.password")}
     for name, table in _table(tables, "notify", "").items():
-        found[f"notify.{name}.secret"] = table.get("secret") if isinstance(table, dict) else None
+        for key, value in table.items() if isinstance(table, dict) else ():
+            # apprise's URLs are the credentials; other addresses have some before an @
+            if (
+                key == "secret"
+                or (key == "url" and "secret" not in table)
+                or (key in ("url", "proxy") and "@" in str(value))
+            ):
+                found[f"notify.{name}.{key}"] = value
     for name, value in found.items():
         if isinstance(value, str) and value and "${" not in value:
             raise BadConfig(

@@ -126,6 +126,22 @@ class Field:
         value = inner.get(last)
         return value if isinstance(value, float) else self.parse(value)
 
+    def is_in(self, record: dict[str, Any]) -> bool:
+        """Whether a record (of `parse_json_object`) says something about the field, if only that it, or an object around it, is null.
+
+        >>> ip = Field("ip", "string", path=("client", "ip"))
+        >>> ip.is_in({"client": {"ip": "10.0.0.1"}}), ip.is_in({"client": None}), ip.is_in({"client": {"IP": "10.0.0.1"}})
+        (True, True, False)
+        """
+        inner: Any = record
+        for key in self.record_path:
+            if not isinstance(inner, dict):
+                return True
+            if key not in inner:
+                return False
+            inner = inner[key]
+        return True
+
     def parse(self, value: object) -> Value:
         """Converts a JSON value (of `parse_json_object`) to this field's type; None stays None. Raises BadRecord."""
         if value is None:

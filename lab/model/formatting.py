@@ -15,7 +15,7 @@ UNSEEN = re.compile(
     "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 # how OWASP says that formulas begin, also in full width
-FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+FORMULA = re.compile("(?:^|(?<=;))(?=[=+\\-@\t\r\n＝＋－＠])")
 CODE = re.compile(r"`([^`\n]+)`")
 NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
 
@@ -47,12 +47,14 @@ def html_with_code(text: str) -> str:
 def spreadsheet_cell(value: object) -> object:
     """A value for a spreadsheet: a text that it would take for a formula begins with an apostrophe; numbers stay numbers.
 
-    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-5.20"), spreadsheet_cell("a=b")
-    ("'=1+1", '-5.20', 'a=b')
+    So does what comes after a semicolon, with which spreadsheets of many countries begin a new cell.
+
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-5.20"), spreadsheet_cell("a=b"), spreadsheet_cell("x;=1+1")
+    ("'=1+1", '-5.20', 'a=b', "x;'=1+1")
     """
     if not isinstance(value, str) or NUMBER.fullmatch(value):
         return value
-    return escape_control_characters(f"'{value}" if value.startswith(FORMULA) else value)
+    return escape_control_characters(FORMULA.sub("'", value))
 
 
 def shorten(text: str, at_most: int) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from lab.model.field import Value
@@ -33,30 +34,54 @@ class NamedList:
     >>> blocked = NamedList().changed({"KR": FOREVER, "7.50": 1_000})
     >>> blocked.has("KR", 5_000), blocked.has("kr", 0), blocked.has(Decimal("7.5"), 999), blocked.has(Decimal("7.5"), 1_000)
     (True, False, True, False)
+    >>> len(blocked.changed({"US": FOREVER, "KR": 7}, remove=["7.50", "CN"])), len(blocked)
+    (2, 2)
     """
 
     version: int = 0
-    until_by_value: Mapping[str, int] = field(default_factory=dict, repr=False)
+    # what changes put there, those of later changes after them; NEVER: removed. Each is less than half as long as the one before,
+    # so that a thousand changes of a long list do not copy it a thousand times
+    _layers: tuple[Mapping[str, int], ...] = field(default=(), repr=False)
+    _length: int = 0
+    characters: int = 0  # of all its values
     # what an evaluator has worked out of the list, by its own names
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, version: int, until_by_value: Mapping[str, int]) -> "NamedList":
+        """The list of this version with these values."""
+        return cls(version, (until_by_value,), len(until_by_value), sum(map(len, until_by_value)))
 
     def changed(
         self, add: Mapping[str, int] | None = None, remove: Iterable[str] = (), clear: bool = False
     ) -> "NamedList":
         """The list after a change: it is emptied, values are removed, then others added."""
-        values = {} if clear else dict(self.until_by_value)
-        for value in remove:
-            values.pop(value, None)
-        values.update(add or {})
-        return NamedList(self.version + 1, values)
+        before = NamedList(self.version) if clear else self
+        layers, length, characters = before._layers, before._length, before.characters
+        change = dict.fromkeys(remove, NEVER) | (add or {})
+        for value, until in change.items():
+            more = (until != NEVER) - before.contains(value)
+            length, characters = length + more, characters + more * len(value)
+        while layers and len(layers[-1]) <= 2 * len(change):
+            layers, change = layers[:-1], {**layers[-1], **change}
+        if not layers:
+            change = {value: until for value, until in change.items() if until != NEVER}
+        return NamedList(self.version + 1, (*layers, change), length, characters)
 
     def __len__(self) -> int:
-        return len(self.until_by_value)
+        return self._length
+
+    def contains(self, value: str) -> bool:
+        """Whether it has the value, expired or not."""
+        return next((each[value] != NEVER for each in reversed(self._layers) if value in each), False)
 
     @cached_property
-    def characters(self) -> int:
-        """Of all its values."""
-        return sum(map(len, self.until_by_value))
+    def until_by_value(self) -> Mapping[str, int]:
+        """Until when events see each of its values, ms."""
+        if len(self._layers) == 1:
+            return self._layers[0]
+        merged = dict(chain.from_iterable(each.items() for each in self._layers))
+        return {value: until for value, until in merged.items() if until != NEVER}
 
     @cached_property
     def until_by_number(self) -> dict[int | Decimal, int]:

@@ -254,7 +254,10 @@ class RuleBook:
     def to_json(self) -> str:
         """The whole book as JSON text; `from_json` gives an equal book."""
         rules = [rule.to_dict() for rule in self.sorted()]
-        lists = {name: [each.version, dict(each.until_by_value)] for name, each in self.lists.items()}
+        lists = {
+            name: [each.version, dict(sorted(each.until_by_value.items()))]
+            for name, each in self.lists.items()
+        }
         return json.dumps({"rules": rules, "versions": sorted(self.versions.items()), "lists": lists})
 
     @classmethod
@@ -262,7 +265,7 @@ class RuleBook:
         """The book that `to_json` wrote; `lists`: its lists, if they are not in the text. Raises BadRule when the schema no longer has what a rule needs."""
         book = json.loads(text)
         read = ((build_message(given, schema).rule, given["version"]) for given in book["rules"])
-        lists = lists or {name: NamedList(*saved) for name, saved in book["lists"].items()}
+        lists = lists or {name: NamedList.of(*saved) for name, saved in book["lists"].items()}
         rules = [replace(rule.with_lists(lists), version=version) for rule, version in read if rule]
         return cls(schema, {rule.rule_id: rule for rule in rules}, dict(book["versions"]), lists)
 

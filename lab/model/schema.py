@@ -8,10 +8,10 @@ A new kind of event is one more `Schema`: at the end of this file, or a file of 
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from lab.model.derived import (
@@ -21,6 +21,7 @@ from lab.model.derived import (
     derive,
     expression_text,
     is_place,
+    names_in,
     read_derivations,
     read_legs,
 )
@@ -183,6 +184,25 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """Of all fields of an event, the derived ones last."""
         return tuple(self._by_name)
+
+    def fields_behind(self, names: Collection[str]) -> list[Field]:
+        """The fields of a record that these fields of an event are, or are computed from.
+
+        >>> at = Field("at", "long", unit="ms")
+        >>> fields = Field("id", "long"), at, Field("payer", "string"), Field("payee", "string")
+        >>> logins = Schema("logins", fields, ("id",), "at", derived=(("pair", "concat(payer, payee)"), ("day", 'date(at, "UTC")')))
+        >>> [field.name for field in logins.fields_behind({"pair"})]
+        ['payer', 'payee']
+        """
+        sources: dict[str, set[str]] = {}
+        for each in chain(self.derivations, *(leg.derivations for leg in self.legs_of_record)):
+            sources.setdefault(each.field.name, set()).update(names_in(each.expression))
+        found, left = set[str](), [*names]
+        while left:
+            if (name := left.pop()) not in found:
+                found.add(name)
+                left += sources.get(name, ())
+        return [field for field in self.fields if field.name in found]
 
     @property
     def number_names(self) -> list[str]:

@@ -111,6 +111,8 @@ def parse_restriction(text: str) -> Restriction:
             raise ValueError(
                 f"a value of its subject, expected texts and numbers of at most {MAX_DIGITS} digits"
             )
+        if not subject and action != "notify":
+            raise ValueError("its subject, expected a field: without one it would be for everybody")
         if "lift" in said:
             return Restriction(action, subject, lifted=_time(said["lift"]), by=said["by"])
         rule_id, version = said.get("ruleId"), said.get("ruleVersion")

@@ -127,7 +127,7 @@ class Capture:
     def _is_in_force(self, change: RuleChange) -> bool:
         if change.is_entry:
             entries = self._book.lists.get(change.row["list_name"], EMPTY)
-            return change.row["list_name"] == MUTED or change.row["entry"] in entries.until_by_value
+            return change.row["list_name"] == MUTED or entries.contains(change.row["entry"])
         return int(change.subject) in self._book.rules
 
     def _take_answers(self) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from lab.logs.access import read_trusted
+from lab.logs.access import holds_password, read_trusted
 
 # errors that waiting does not cure, unlike a lock
 UNUSABLE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
@@ -66,9 +66,12 @@ def redacted_url(url: URL) -> str:
 
     >>> redacted_url(database_url("postgresql://ann:secret@127.0.0.1/lab"))
     'postgresql://ann:***@127.0.0.1/lab'
+    >>> redacted_url(database_url("postgresql://127.0.0.1/lab?sslpassword=secret"))
+    'postgresql://127.0.0.1/lab?sslpassword=%2A%2A%2A'
     """
-    if "password" in url.query:
-        url = url.update_query_dict({"password": "***"})
+    url = url.update_query_dict(
+        {name: "***" for name, value in url.query.items() if holds_password(name, str(value))}
+    )
     return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 

@@ -83,7 +83,7 @@ def test_the_conditions_of_random_rules_too_and_more_than_a_word_has_bits(given_
 @pytest.mark.parametrize("few", [0, 10_000])
 def test_an_entry_is_in_a_list_until_the_millisecond_before_it_expires(monkeypatch, few):
     monkeypatch.setattr(conditions_of_columns, "FEW_TEXTS", few)
-    entries = NamedList(1, {"KR": 1_002, "7": 1_002, "US": 1_000, "CN": 1_004})
+    entries = NamedList.of(1, {"KR": 1_002, "7": 1_002, "US": 1_000, "CN": 1_004})
     texts = ("country in @some", "userId in @some", "country not in @some", "ip not in @some")
     rules = [rule_of(text).with_lists({"some": entries}) for text in texts]
     event = {"country": "KR", "userId": 7, "ip": "US"}

@@ -1,5 +1,6 @@
 """`lab export`: alerts in SQLite and PostgreSQL, each once, whatever is killed."""
 
+import json
 import os
 import re
 import signal
@@ -64,6 +65,9 @@ def test_each_alert_is_a_row_and_a_second_run_adds_what_is_new(logs, url, capsys
     logs.log("alerts").append([alert("x\0y"), alert("x\ufffdy"), alert(("d", 1)), alert(9)])
     assert main(command) == OK and "4 alerts from" in capsys.readouterr().err
     assert [row["event_id"] for row in rows(url)] == ["7", "8", "9", '["d",1]', "x\ufffdy", "x\ufffdy"]
+    forged = json.loads(alert(9)) | {"operator": ">\0"}
+    logs.log("alerts").append([json.dumps(forged)])
+    assert main(command) == OK and rows(url)[2]["operator"] == ">\ufffd"
     assert main([*command, "--from", "0"]) == OK and len(rows(url)) == 6
 
 

@@ -75,6 +75,9 @@ def test_a_file_that_everybody_may_change_is_not_obeyed(folder):
             "kafka.client.sasl.password",
         ),
         ('[notify.x]\nurl = "https://e.com"\nsecret = "hush"', "notify.x.secret"),
+        ('[notify.x]\nurl = "https://ann:hush@e.com"\nsecret = "${TOKEN}"', "notify.x.url"),
+        ('[notify.x]\nurl = "slack://hush/hush/hush"', "notify.x.url"),
+        ('[notify.x]\nurl = "${URL}"\nproxy = "http://ann:hush@e.com"', "notify.x.proxy"),
     ],
 )
 def test_a_file_with_a_secret_that_everybody_may_read_is_not_obeyed(folder, secret, shown):

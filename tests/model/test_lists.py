@@ -3,13 +3,15 @@
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from random import Random
+from time import process_time
 
 import pytest
 
 from lab.model import rules
 from lab.model.conditions import BadConditions
 from lab.model.listmessages import list_messages
-from lab.model.lists import FOREVER
+from lab.model.lists import FOREVER, NamedList
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import LOGINS
@@ -191,6 +193,30 @@ def test_many_values_become_messages_that_are_short_enough():
     book = RuleBook(LOGINS)
     assert all(book.apply(message)["status"] == "accepted" for message in messages)
     assert list(book.lists["a"].until_by_value.items()) == [(value, 5) for value in values]
+
+
+def test_a_list_is_what_its_changes_say_and_a_change_does_not_touch_the_list_before_it():
+    for seed in range(100):
+        rng, entries, expected = Random(seed), NamedList(), dict[str, int]()
+        for _ in range(rng.randrange(60)):
+            before, was, clear = entries, dict(expected), rng.random() < 0.03
+            add, remove = ([f"{rng.randrange(30)}" for _ in range(rng.randrange(6))] for _ in range(2))
+            entries = entries.changed(untils := {value: rng.randrange(9) for value in add}, remove, clear)
+            kept = {} if clear else {value: until for value, until in expected.items() if value not in remove}
+            expected = kept | untils
+            assert entries.until_by_value == expected and before.until_by_value == was
+            assert (len(entries), entries.characters) == (len(expected), sum(map(len, expected)))
+            assert all(entries.contains(f"{n}") == (f"{n}" in expected) for n in range(30))
+
+
+def test_a_list_grows_entry_by_entry_in_linear_time():
+    def seconds(entries: int) -> float:
+        began, grown = process_time(), NamedList()
+        for n in range(entries):
+            grown = grown.changed({f"{n}": FOREVER})
+        return process_time() - began
+
+    assert seconds(40_000) < 10 * seconds(10_000)  # a copy for each would take 16 times as long
 
 
 def test_a_book_reads_back_with_its_lists():

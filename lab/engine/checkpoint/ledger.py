@@ -252,7 +252,7 @@ def _save_list(folder: CheckpointFolder, number: int, name: str, ledger: Ledger)
     entries, saved = ledger.book.lists[name], ledger.saved_lists.get(name)
     if saved and saved.entries is entries:
         return saved.file
-    data = json.dumps([entries.version, dict(entries.until_by_value)]).encode()
+    data = json.dumps([entries.version, dict(sorted(entries.until_by_value.items()))]).encode()
     file = _name(number, data)
     folder.write(file, data)
     folder.keep_names()
@@ -318,7 +318,7 @@ def _load_list(where: str, file: str) -> NamedList:
     """A list that is saved; ledgers in memory share it."""
     entries = _lists_in_use.get((where, file))
     if entries is None:
-        entries = _lists_in_use[where, file] = NamedList(*json.loads(_read_named(where, LISTS, file)))
+        entries = _lists_in_use[where, file] = NamedList.of(*json.loads(_read_named(where, LISTS, file)))
     return entries
 
 

@@ -22,6 +22,7 @@ from lab.engine.windows import shared
 from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.questionsteps import TooManySteps
 from lab.model.enginelogs import READ
+from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 
 Cut = dict[str, Any]  # a line of the stats log that tells one
@@ -52,6 +53,7 @@ class Follower:
         finalize(self, shared.remove_private_folder, start_id)
         folder.mkdir(mode=0o700)
         self._windows = Windows(settings, folder)
+        self._asked: list[Field] | None = None  # None: rules may have changed
 
     @property
     def reached_log_ms(self) -> int:
@@ -93,8 +95,17 @@ class Follower:
         """Evaluates what has been read."""
         self.settings, self.ends = cuts.settings, cuts.ends
         self._windows.use(cuts.settings)
+        self._asked = None
         routed = cuts.routed
         self._windows.evaluate(routed.envelopes, cuts.changes, routed.newest_event_times, cuts.reached_log_ms)
+
+    def asked_fields(self) -> list[Field]:
+        """The fields of a record that decide whether a rule in force alerts."""
+        rules = self._windows.ledger.book.rules.values()
+        if self._asked is None:
+            names = {name for rule in rules if rule.state == "ACTIVE" for name in rule.field_names}
+            self._asked = self.settings.schema.fields_behind(names)
+        return self._asked
 
     def would(self, record: bytes, log_time: int) -> tuple[list[str], Counter[str]]:
         """See `Windows.would`: of a good record, if it came next, logged at a time, ms. Raises BadRecord if that would take too long."""
