@@ -58,7 +58,7 @@ class NamedList:
         """The list after a change: it is emptied, values are removed, then others added."""
         before = NamedList(self.version) if clear else self
         layers, length, characters = before._layers, before._length, before.characters
-        change = dict.fromkeys(remove, NEVER) | (add or {})
+        change = {**dict.fromkeys(remove, NEVER), **(add or {})}
         for value, until in change.items():
             more = (until != NEVER) - before.contains(value)
             length, characters = length + more, characters + more * len(value)
