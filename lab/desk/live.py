@@ -11,8 +11,7 @@ from typing import Any
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.engine.loop.follower import Cut, Follower, ends_of, engine_of
-from lab.logs.positions import Positions
-from lab.logs.protocol import Tail
+from lab.engine.records.feeds import Positions
 from lab.model.enginelogs import READ
 from lab.model.jsontext import BadRecord, parse_json_object
 from lab.model.schema import Schema, unwrap_envelope
@@ -64,20 +63,21 @@ class LiveWorld(BackgroundTask):
             stats = opened.enter_context(closing(self._stats.tail()))
             while True:
                 try:
-                    has_read = not self._cuts and self._read_cuts(stats)
+                    has_read = False
+                    if not self._cuts:
+                        lines = [each.line for each in stats.records(LINES, upto=self._written)]
+                        has_read = self._read_cuts(lines)
                     yield 0 if self.step() or has_read else POLL_S
                 except ConnectionError:  # the state becomes older until the broker is back
                     yield 1
 
-    def _read_cuts(self, stats: Tail) -> bool:
-        """Reads on in the stats log, a part of it; whether there was more. What was there at the start counts if it is of the newest engine."""
+    def _read_cuts(self, lines: Sequence[str]) -> bool:
+        """Reads the next part of the stats log; whether there may be more. What was there at the start counts if it is of the newest engine."""
         written = self._written
-        lines = [each.line for each in stats.records(LINES, upto=written)]
-        if written and not lines:
-            self._written = None
-            return True
         self._cuts.extend(each for each in _cuts_in(lines) if not written or _id_of(each) == self._engine_id)
-        return bool(lines)
+        if not lines:
+            self._written = None
+        return bool(lines or written)
 
     def _follow(self, stats: Cut) -> None:
         """Follows the engine that took a cut. Raises ValueError if what it took before is not known."""
