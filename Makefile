@@ -178,7 +178,7 @@ cost: setup ### measure what an event costs the windows, and draw it: build/pict
 	@mkdir -p $(PICTURES)
 	@$(PY) -m tools.bench.cost --plot $(PICTURES)/cost.svg $(ARGS)
 
-longwindows: setup ### fill 30-day windows of three routes with ten million payments, in memory and on a disk: events/s, bytes an event and route (5 minutes; ARGS="--events N")
+longwindows: setup ### fill 30-day windows of three routes with ten million payments, in memory and on a disk: events/s, bytes an event and route, restarts, delays at 500/s (7 minutes; ARGS="--events N")
 	@$(PY) -m tools.bench.longwindows $(ARGS)
 
 sync: setup ### measure what it costs that saves wait for the disk (1 minute; ARGS="--folder FOLDER" for another disk)

@@ -12,7 +12,11 @@ FIGURES = {
         "bytes a group: ",
         "p99 × ",
     ),
-    "tools.bench.longwindows --events 2000 --keys 50": ("all on the disk", "B / event and route"),
+    "tools.bench.longwindows --events 2000 --keys 50 --seconds 2": (
+        "all on the disk",
+        "B / event and route",
+        "after a kill, s",
+    ),
     "tools.bench.sync --saves 3": ("at rest, 1 event", "500/s, 1,000 events"),
     "tools.bench --events 1000 --repeats 1 --against HEAD": (
         *("3 rules, 100k × 100k keys", "DuckDB", "Most state files"),

@@ -224,7 +224,7 @@ def main() -> None:
                 continue
             with chosen:
                 table.add_row(place, *run(Path(name, str(number)), payments, options.events))
-    Console(width=None if Console().is_terminal else 150).print(table)
+    Console(width=None if Console().is_terminal else 180).print(table)
 
 
 if __name__ == "__main__":
