@@ -13,8 +13,8 @@ from tests.waiting import wait_until
 
 
 @pytest.mark.slow
-def test_a_killed_capture_loses_and_repeats_nothing(logs, tmp_path):
-    url, rng = f"sqlite:///{tmp_path}/rules.db", random.Random(1)
+def test_a_killed_capture_loses_and_repeats_nothing(url, logs, tmp_path):
+    rng = random.Random(1)
     store, control = RuleStore(url, PAYMENTS), logs.log("control")
     seen = 0
 
@@ -27,7 +27,7 @@ def test_a_killed_capture_loses_and_repeats_nothing(logs, tmp_path):
 
     command = ("cdc", "run", "--store", url, "--logs", str(logs.folder), "--schema", "payments")
     with Process(tmp_path / "capture.out", READY["capture"], *command) as capture:
-        kills.edit_until_done(store, rng, 120, 0.02, meanwhile)
+        kills.edit_until_done(store, rng, 120, 0.02, meanwhile, lists=True)
         assert kills.check(store, control) > 8
 
 
