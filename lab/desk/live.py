@@ -175,12 +175,13 @@ class LiveWorld(BackgroundTask):
     def _judge(self, line: bytes, now: int) -> list[dict[str, Any]]:
         """The alerts that a record would raise now. Raises BadRecord."""
         settings = self._follower.settings
-        for event in settings.schema.events(line):
+        events = settings.schema.events(line)
+        for event in events:
             settings.schema.check_future(event, now, settings.max_future_ms)
             if takes_back(event, settings.schema):
                 raise BadRecord("the record takes an event back, expected an event")
             self._check_says_all(line, event)
-        alerts, fates = self._follower.would(line, now)
+        alerts, fates = self._follower.would(events, now)
         for fate, reason in LOST.items():
             if fates[fate] and not alerts:  # those of other routes are told
                 raise BadRecord(reason)

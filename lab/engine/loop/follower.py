@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 from weakref import finalize
 
-import numpy as np
-
 from lab.engine.checkpoint.ledger import CutRecord
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import cut_records, mark_positions
 from lab.engine.loop.route import RoutedEvents, route_events
-from lab.engine.records.decode import decode
-from lab.engine.records.feeds import Feed, PartitionRecords, Positions, Records
+from lab.engine.records.decode import decode, decode_events
+from lab.engine.records.feeds import Feed, Positions, Records
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.questionsteps import TooManySteps
@@ -107,10 +105,9 @@ class Follower:
             self._asked = self.settings.schema.fields_behind(names)
         return self._asked
 
-    def would(self, record: bytes, log_time: int) -> tuple[list[str], Counter[str]]:
-        """See `Windows.would`: of a good record, if it came next, logged at a time, ms. Raises BadRecord if that would take too long."""
-        run = PartitionRecords("", 0, [0], [record], np.array([log_time]))
-        batch = decode([run], self.settings.schema, self.settings.max_future_ms)
+    def would(self, events: Sequence[dict[str, Any]], log_time: int) -> tuple[list[str], Counter[str]]:
+        """See `Windows.would`: of a record's events, if it came next, logged at a time, ms. Raises BadRecord if that would take too long."""
+        batch = decode_events(events, self.settings.schema, log_time)
         try:
             return self._windows.would(route_events(batch, self._windows.ledger, [], self.settings).envelopes)
         except TooManySteps as error:

@@ -1,7 +1,7 @@
 """Decode: raw bytes → typed columns, a whole run of records at a time; bad records become dead letters."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -122,12 +122,31 @@ def decode_records(
         numbers, columns = numbers[order], _merged(columns, events, order)
     if nan_as_null is not None:
         nan_as_null.update(nans)
-    if not schema.has_numeric_id:
-        columns[ID_TEXT] = _id_texts([columns[name] for name in schema.event_id_fields])
-        columns[ID] = pa.array(_digests(columns[ID_TEXT]))
+    _add_ids(columns, schema)
     places = records.places([row for _, row in bad])
     bad_lines = [BadLine(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
     return DecodedRecords(columns, numbers, bad_lines)
+
+
+def decode_events(events: Sequence[dict[str, Value]], schema: Schema, log_time: int) -> DecodedBatch:
+    """Events that have been read one by one, as columns."""
+    columns: Columns = {
+        name: pa.array(
+            [stored_form(event[name]) for event in events],
+            pa.int64() if schema.field(name).is_number_or_time else pa.string(),
+        )
+        for name in schema.names
+    }
+    _add_ids(columns, schema)
+    of_log = {LOG_TIME: np.full(len(events), log_time), SOURCE: np.zeros(len(events), np.int64)}
+    return DecodedBatch([columns | of_log], records=len(events))
+
+
+def _add_ids(columns: Columns, schema: Schema) -> None:
+    """Adds ids in the forms that windows and alerts take, where they are not numbers."""
+    if not schema.has_numeric_id:
+        columns[ID_TEXT] = _id_texts([columns[name] for name in schema.event_id_fields])
+        columns[ID] = pa.array(_digests(columns[ID_TEXT]))
 
 
 def _with_derived(scanned: ScannedLines, lines: "RecordLines", schema: Schema) -> ScannedLines:

@@ -6,7 +6,6 @@ The counterpart of the Flink demo's `DynamicAlertFunction`. What the windows hol
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -30,7 +29,7 @@ from lab.engine.records.columns import (
     log_time_or_event_time,
 )
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
-from lab.engine.records.parallel import Steps, finish_steps, parallel_steps
+from lab.engine.records.parallel import Steps, parallel_steps
 from lab.engine.windows import arrays, shared
 from lab.engine.windows.alertlines import (
     alert_lines,
@@ -203,15 +202,18 @@ class Windows:
 
         The alerts of `absence`, which come later, are left out. Raises TooManySteps.
         """
-        asked, stats, lines, fates = copy(self), BatchStats(self.settings.key_groups), [], Counter[str]()
-        asked.waits, floor = {}, max(self.newest_times, default=BEFORE_ALL)
+        lines, fates = list[str](), Counter[str]()
+        policy = LATE_POLICIES.index(self.settings.late_policy)
         for each in envelopes:
-            number, rows = each.store_number, len(each.columns["time"])
-            self._check_steps(self.stores[number], each.columns)
-            asked.stores = {number: self.stores[number].copy_on_write(rows)}
-            counts, alerts, *_ = finish_steps(asked._evaluate(stats, 0, floor, number, self.seq, [each]))
-            fates.update(dict(zip(FATES, counts.fate_counts.tolist())))
-            lines += alerts.lines
+            own, columns = self.stores[each.store_number], each.columns
+            self._check_steps(own, columns)
+            store = own.copy_on_write(len(columns["time"]))
+            became, fired = store.evaluate(columns, self.seq, policy)
+            fates.update(FATES[fate] for fate in became.tolist())
+            if len(fired):
+                fired, _ = split_shadow(store, without_muted(store, columns, fired, self.ledger.book)[0])
+                first = first_row_of_each_alert(store, fired)
+                lines += alert_lines(store, columns, fired, first, now_ms()).lines
         return lines, fates
 
     def _check_steps(self, store: RouteStore, columns: Columns) -> None:
