@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs bench cost longwindows sync absence cold peers mutants fuzz latency cpu policy would throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help help-all setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs matrix bench cost longwindows sync absence cold peers mutants fuzz latency cpu policy would throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -170,6 +170,9 @@ sim: setup ### the engine's protocol in a simulated world: crashes, twins, wrong
 
 logs: setup ## random logs through the whole engine, against the reference (ARGS="--logs 200000 --processes 2"; on Spark: ARGS="--spark --logs 2000")
 	@$(PY) -m tests.engine.whole $(ARGS)
+
+matrix: setup ### random verdicts of all who can be asked, against the reference (ARGS="--logs 10000 --processes 2")
+	@$(PY) -m tests.desk.matrix $(ARGS)
 
 bench: setup ## measure how fast finished files are evaluated, and what the state takes (ARGS="--against COMMIT": also as it was then)
 	@$(PY) -m tools.bench $(ARGS)
