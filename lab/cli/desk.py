@@ -5,7 +5,7 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from lab.cli.options import (
     settings_from_options,
     target_from_options,
 )
+from lab.desk.branch import LiveBranch
 from lab.desk.compare import MOST_TELLING
 from lab.desk.labels import check_fields, labels_condition, labels_of_file
 from lab.desk.proof import findings, sealed
@@ -29,16 +30,19 @@ from lab.desk.suggest import MOST, SECONDS
 from lab.desk.verdict import Verdict
 from lab.desk.world import World
 from lab.logs.config import load_config
+from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
 from lab.model.formatting import escape_control_characters
 from lab.model.language import say
 from lab.model.schema import Schema
-from lab.past.replay import read_rules_argument
+from lab.past.replay import check_rules, read_rules_argument
+from lab.past.rulemessages import rule_messages
 from lab.running.outputfile import check_ending, check_output, write_output, write_table
 from lab.running.say import compile_window_loop
 from lab.running.target import Usage, schema_of_events
 from lab.sources.sources import source_at
 
+FOLLOW_S = 0.5  # between two looks at an engine's cuts
 EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
 PAGE = (
     '<!doctype html><meta charset="utf-8"><title>lab</title><body style="font-family:sans-serif">{}</body>\n'
@@ -110,6 +114,9 @@ def _add_branch(commands: Subparsers) -> None:
 
     def branch(options: argparse.Namespace) -> None:
         at, options.at = options.at, None
+        if options.follow:
+            _follow_branch(options, at)
+            return
         found = world_of_options(options).branch(read_rules_argument(options.edited), at, options.top)
         print(found.text())
         if options.html:
@@ -123,6 +130,7 @@ def _add_branch(commands: Subparsers) -> None:
         """\
 examples:
   lab branch edited.json --at 2025-01-20T00:00:00Z --logs logs
+  lab branch edited.json --at 2025-01-20T00:00:00Z --logs logs --follow      and goes on, beside the engine
   lab branch edited.json --at 2025-01-20T00:00:00Z datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json
 
 The log is replayed up to the moment once, and from there with both sets of rules, one to two thousand events a second.
@@ -139,8 +147,26 @@ The log is replayed up to the moment once, and from there with both sets of rule
         help="a log time; with EVENTS, the time of the first event that they see: 2026-12-01T10:00:00Z, or ms since the epoch",
     )
     command.add_argument("--html", type=Path, metavar="FILE", help="file to write: the same with a picture")
+    help = "go on beside the engine: print each alert that only one has, and counts at Ctrl-C"
+    command.add_argument("--follow", action="store_true", help=help)
     _add_top(command)
     _add_world_options(command)
+
+
+def _follow_branch(options: argparse.Namespace, at: int) -> None:
+    if options.file or options.html:
+        raise Usage("with --follow, expected --logs and neither EVENTS nor --html")
+    target = target_from_options(options)
+    rules = rule_messages(read_rules_argument(options.edited), target.required_schema)
+    check_rules(rules, target.required_schema)
+    with (
+        stop_signals() as stopped,
+        closing(LiveBranch(target.logs, target.required_schema, rules, at)) as lanes,
+    ):
+        while not stopped.wait(FOLLOW_S):
+            for each in lanes.step():
+                print(escape_control_characters(each.text()), flush=True)
+        print(f"\n{lanes.comparison().text()}")
 
 
 def _add_prove(commands: Subparsers) -> None:

@@ -28,6 +28,21 @@ class Difference:
         """How far the value is from the limit, as a share of the limit."""
         return abs(self.alert.aggregate - self.alert.limit) / (abs(self.alert.limit) or 1)
 
+    def row(self) -> list[str]:
+        """For a table."""
+        of = self.alert
+        at = (
+            event_id_text(of.event_id),
+            utc_text(of.event_time),
+            plain_text(of.aggregate),
+            plain_text(of.limit),
+        )
+        return [say("only new") if self.is_new else say("only old"), str(of.rule_id), *at]
+
+    def text(self) -> str:
+        """One line."""
+        return "  ".join([*self.row(), self.said]).rstrip()
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -43,17 +58,7 @@ class Comparison:
 
     def telling_table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the most telling events."""
-        rows = [
-            [
-                say("only new") if each.is_new else say("only old"),
-                str(each.alert.rule_id),
-                event_id_text(each.alert.event_id),
-                utc_text(each.alert.event_time),
-                plain_text(each.alert.aggregate),
-                plain_text(each.alert.limit),
-            ]
-            for each in self.telling
-        ]
+        rows = [each.row() for each in self.telling]
         header = [say("alerts"), say("rule"), say("event"), say("time (UTC)"), say("value"), say("limit")]
         return header, rows
 

@@ -6,11 +6,13 @@ at that cut (docs/semantics.md, Order).
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
+from lab.logs.positions import Positions
+from lab.logs.protocol import Log
 from lab.model.schema import MAX_TIME, Schema
 from lab.model.statuslines import parse_stats
 
@@ -19,18 +21,30 @@ def ordered_records(logs: Logs, name: str, before: int = MAX_TIME) -> Iterator[t
     """(effective log time, record) of the events or the control log, in log order; only those logged before a time, ms."""
     cuts, log = _cuts(logs), logs.log(name)
     starts, ends = log.bounds()
-
-    read_up_to = {source: [cut.get(name, {}).get(str(source), 0) for cut in cuts] for source in ends}
-
-    def begun_at(source: int, position: int) -> int:
-        """When the cut with a record began."""
-        batch = bisect_right(read_up_to[source], position)
-        return cuts[batch].get("from", 0) if batch < len(cuts) else 0
-
-    for log_time, _, _, value in log.values_in_order(starts, ends, begun_at):
+    for log_time, _, _, value in log.values_in_order(starts, ends, _begun_at(name, cuts, ends)):
         if log_time >= before:
             return
         yield log_time, value
+
+
+def records_of_cuts(
+    log: Log, name: str, cuts: Sequence[dict], starts: Positions
+) -> Iterator[tuple[int, bytes]]:
+    """(effective log time, record) of what some cuts that follow each other took of a log, in log order. `starts`: where they begin."""
+    ends = {int(source): end for source, end in cuts[-1][name].items()}
+    for log_time, _, _, value in log.values_in_order(starts, ends, _begun_at(name, cuts, ends)):
+        yield log_time, value
+
+
+def _begun_at(name: str, cuts: Sequence[dict], sources: Iterable[int]) -> Callable[[int, int], int]:
+    """When the cut with a record began, of its source and position; 0 for one that no cut has."""
+    read_up_to = {source: [cut.get(name, {}).get(str(source), 0) for cut in cuts] for source in sources}
+
+    def begun_at(source: int, position: int) -> int:
+        batch = bisect_right(read_up_to[source], position)
+        return cuts[batch].get("from", 0) if batch < len(cuts) else 0
+
+    return begun_at
 
 
 def engine_settings(logs: Logs, schema: Schema) -> Settings:

@@ -1,19 +1,25 @@
 """A branch gives the alerts of a log in which the other rules came at that moment."""
 
 import json
+from collections import Counter
+from contextlib import nullcontext
 from random import Random
 
 import pytest
 
+from lab.cli import desk
 from lab.cli.main import main
-from lab.desk.branch import standing_alerts
+from lab.desk.branch import LiveBranch, standing_alerts
+from lab.desk.compare import Difference, differing
 from lab.desk.world import World
+from lab.engine.checkpoint.settings import Settings
 from lab.model.messages import parse_message
 from lab.model.reference import Reference
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import LOGINS
 from lab.past.backtest import Past
 from lab.sources.infer import infer
+from tests.desk.test_live import Logs
 from tests.desk.test_matrix import drawn, some_and_more, world_of
 from tests.strategies import RETURNS
 
@@ -116,3 +122,76 @@ def test_the_command_prints_both_lanes_and_writes_a_page(tmp_path, capsys):
     assert "   1     0         4         0" in said and "<svg" in page.read_text()
     with pytest.raises(SystemExit, match="2"):
         main(given[:-2])
+
+
+@some_and_more
+def test_a_branch_that_goes_on_tells_the_differences_of_one_that_is_replayed(tmp_path, seeds):
+    told = Counter[bool]()
+    for seed in seeds:
+        entries, settings, _ = drawn(seed, True, LOGINS, "evaluate")
+        rng, at = Random(seed), entries[len(entries) // 2][0]
+        book = RuleBook(LOGINS)
+        for log_time, kind, text in entries:
+            if kind == "control" and log_time < at:
+                book.apply(text)
+        edited = [json.dumps(rule.to_dict()) for rule in book.rules.values() if rng.random() < 0.2]
+        edited.append("99: COUNT(events) per userId over 1 h > 1")
+        logs, number, since = Logs(tmp_path / str(seed)), 0, 0
+        logs.cut(0, 0, 0, settings)
+        lanes, found = LiveBranch(logs, LOGINS, edited, at), list[Difference]()
+        for log_time, kind, text in entries:
+            if rng.random() < 0.2 and log_time > since:  # everything logged before this time is there
+                number += 1
+                logs.cut(number, since, log_time, settings)
+                since = log_time
+                found += lanes.step() if rng.random() < 0.5 else []
+            logs.log("events" if kind == "event" else kind).append([text], log_time)
+        end = entries[-1][0] + 1
+        logs.cut(number + 1, since, end, settings)
+        found += lanes.step()
+        assert lanes.step() == []
+        branch = world_of(entries, settings, end).branch(edited, at)
+        expected = {(is_new, alert.alert_id) for is_new, alert in differing(branch.old, branch.new)}
+        assert {(each.is_new, each.alert.alert_id) for each in found} == expected, seed
+        assert lanes.comparison().counts == branch.comparison.counts
+        told.update(each.is_new for each in found)
+        lanes.close()
+    assert told[True]
+
+
+def test_the_command_goes_on_until_it_is_stopped_and_prints_each_difference_and_the_counts(
+    tmp_path, capsys, monkeypatch
+):
+    logs = Logs(tmp_path)
+    logs.log("control").append(["1: COUNT(events) per userId over 1 h > 1"], START - 10)
+    event = {"eventId": 1, "eventTime": START, "userId": 7, "action": "login"}
+
+    def log(number: int, at: int) -> None:
+        logs.log("events").append([json.dumps(event | {"eventId": number, "eventTime": at})], at)
+
+    log(1, START)
+    logs.cut(0, 0, START + 1, Settings(LOGINS))
+    looks = iter(range(4))
+
+    class Stopping:
+        def wait(self, seconds: float) -> bool:
+            look = next(looks)
+            if look:
+                log(1 + look, START + look)
+                logs.cut(look, START + look, START + look + 1, Settings(LOGINS))
+            return look == 3
+
+    monkeypatch.setattr(desk, "stop_signals", lambda: nullcontext(Stopping()))
+    edited = "2: COUNT(events) per userId over 1 h > 1"
+    given = ["branch", edited, "--at", str(START + 1), "--logs", str(tmp_path), "--schema", "logins"]
+    assert main([*given, "--follow"]) == 0
+    first, second, third, _, header, *counts = capsys.readouterr().out.splitlines()
+    assert first.startswith("only old  1  2  2024-05-01 10:00:00.001") and first.endswith(
+        "The new rules have no rule 1."
+    )
+    assert second.startswith("only old  1  3") and third.startswith("only new  2  3")
+    assert [line.split() for line in counts] == [
+        ["1", "0", "2", "0"],
+        ["2", "0", "0", "1"],
+    ] and "only old" in header
+    assert main([*given, "--follow", "--html", "x.html"]) == 2
