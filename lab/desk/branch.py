@@ -171,10 +171,10 @@ class LiveBranch:
     """
 
     def __init__(self, logs: Logs, schema: Schema, rules: Sequence[str], at: int):
-        self._logs, self._at = {name: logs.log(name) for name in READ}, at
+        self._logs, self._at = logs, at
         self._stats = logs.log("stats").tail()
         self._lanes = Lanes(engine_settings(logs, schema), at, rules, is_live=True)
-        self._ends: dict[str, dict[int, int]] = {name: log.bounds()[0] for name, log in self._logs.items()}
+        self._ends: dict[str, dict[int, int]] = {name: logs.log(name).bounds()[0] for name in READ}
         self._number = -1
         self.counts: Counter[tuple[int, int]] = Counter()
 
@@ -186,9 +186,9 @@ class LiveBranch:
         control, events = (
             [
                 (log_time, name == "control", value)
-                for log_time, value in records_of_cuts(log, name, cuts, self._ends[name])
+                for log_time, value in records_of_cuts(self._logs, name, cuts, self._ends[name])
             ]
-            for name, log in ((name, self._logs[name]) for name in ("control", "events"))
+            for name in ("control", "events")
         )
         self._lanes.take(merge(control, events, key=itemgetter(0)))
         for name in self._ends:

@@ -6,13 +6,11 @@ at that cut (docs/semantics.md, Order).
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
-from lab.logs.positions import Positions
-from lab.logs.protocol import Log
 from lab.model.schema import MAX_TIME, Schema
 from lab.model.statuslines import parse_stats
 
@@ -28,11 +26,12 @@ def ordered_records(logs: Logs, name: str, before: int = MAX_TIME) -> Iterator[t
 
 
 def records_of_cuts(
-    log: Log, name: str, cuts: Sequence[dict], starts: Positions
+    logs: Logs, name: str, cuts: Sequence[dict], starts: Mapping[int, int]
 ) -> Iterator[tuple[int, bytes]]:
     """(effective log time, record) of what some cuts that follow each other took of a log, in log order. `starts`: where they begin."""
     ends = {int(source): end for source, end in cuts[-1][name].items()}
-    for log_time, _, _, value in log.values_in_order(starts, ends, _begun_at(name, cuts, ends)):
+    floor = _begun_at(name, cuts, ends)
+    for log_time, _, _, value in logs.log(name).values_in_order(dict(starts), ends, floor):
         yield log_time, value
 
 
