@@ -11,7 +11,6 @@ from typing import Any
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.engine.loop.follower import Cut, Follower, ends_of, engine_of
-from lab.engine.records.feeds import Positions
 from lab.model.enginelogs import READ
 from lab.model.jsontext import BadRecord, parse_json_object
 from lab.model.schema import Schema, unwrap_envelope
@@ -44,7 +43,7 @@ class LiveWorld(BackgroundTask):
         self._stats, self._schema = logs.log("stats"), schema
         self._feeds = {name: logs.feed(name) for name in READ}
         # by whatever engines there were; None: it is read
-        self._written: Positions | None = self._stats.bounds()[1]
+        self._written: dict[int, int] | None = self._stats.bounds()[1]
         newest = [*_cuts_in(self._stats.newest(1)[-1:])]
         self._engine_id = _id_of(newest[0]) if newest else None
         self._cuts = deque[Cut]()  # that are not taken over yet
