@@ -134,4 +134,4 @@ def test_a_list_is_written_only_when_it_changes_and_as_long_as_a_ledger_names_it
         left = save(RULE)
     assert left == second
     ledger._load.cache_clear()
-    assert [*load_ledger(folder, name, LOGINS).ledger.book.lists["highrisk"].until_by_value] == ["KR", "CN"]
+    assert [*load_ledger(folder, name, LOGINS).ledger.book.lists["highrisk"].until_by_value] == ["CN", "KR"]

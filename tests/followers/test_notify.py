@@ -100,6 +100,7 @@ def place(tmp_path, monkeypatch, receiver) -> FileLogs:
         f'[notify.oncall]\nurl = "json://oncall:{SECRET}@127.0.0.1:{receiver.port}"\nevery = "1h"\n'
         f'[notify.first]\nurl = "json://127.0.0.1:{receiver.port}"\nevery = "1s"\nrules = [1]\n'
     )
+    Path("lab.toml").chmod(0o600)
     logs = FileLogs(tmp_path / "logs")
     logs.create()
     return logs
