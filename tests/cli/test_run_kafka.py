@@ -207,6 +207,7 @@ def test_rules_need_only_their_topic_and_of_a_topic_that_is_not_there_similar_on
     KafkaLog(generous.address, "fraud.rules").create(config=COMPACTED)
     there = topics_of(generous)
     (tmp_path / "lab.toml").write_text('[notify.oncall]\nurl = "json://127.0.0.1:1"\n')
+    (tmp_path / "lab.toml").chmod(0o600)
     rules, alerts = ["--rules", f"{where}/fraud.rles"], ["--alerts", f"{where}/fraud.alrts"]
     for similar, command in [
         *(("fraud.rules", [*command, *rules]) for command in (["rules", "add", RULES[0]], ["rules", "pause", "1"], ["rules", "list"])),

@@ -96,6 +96,7 @@ def place(tmp_path, monkeypatch) -> FileLogs:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     Path("lab.toml").write_text(f'[notify.socket]\nurl = "{SCHEME}{tmp_path}/s"\n')
+    Path("lab.toml").chmod(0o600)
     logs = FileLogs(tmp_path / "logs")
     logs.create()
     return logs
