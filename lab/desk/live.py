@@ -12,8 +12,8 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.engine.loop.follower import Cut, Follower, ends_of, engine_of
 from lab.model.enginelogs import READ
-from lab.model.jsontext import BadRecord, parse_json_object
-from lab.model.schema import Schema, unwrap_envelope
+from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, decode_text
+from lab.model.schema import Schema
 from lab.model.statuslines import parse_stats
 from lab.model.times import now_ms
 from lab.model.whenreader import takes_back
@@ -194,11 +194,9 @@ class LiveWorld(BackgroundTask):
         """Raises BadRecord if the record leaves out a field that decides whether a rule in force alerts."""
         schema = self._follower.settings.schema
         empty = [field for field in self._follower.asked_fields() if event[field.name] is None]
-        for record in (
-            unwrap_envelope(parse_json_object(line.decode()), schema.operation_field) if empty else ()
-        ):
+        for row in schema.rows_in(decode_text(line, "line", MAX_LINE_BYTES)) if empty else ():
             for field in empty:
-                if not field.is_in(record):
+                if not field.is_in(row):
                     raise BadRecord(
                         f"{field.label}: missing, expected its value, or null if the event has none: a rule in force asks for it"
                     )

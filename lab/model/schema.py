@@ -253,8 +253,7 @@ class Schema:
         if looks_like_json_object(text):
             if self.records == "csv":
                 raise BadRecord(f"not a CSV line: {short_json(text)}")
-            record = parse_json_object(text, float if self.nan == "null" else refuse_non_json_number)
-            records = unwrap_envelope(record, self.operation_field)
+            records = self.rows_in(text)
             found: list[dict[str, Any]] = [
                 {field.name: field.read(each) for field in self.fields} for each in records
             ]
@@ -275,6 +274,11 @@ class Schema:
             if nans and nan_as_null is not None:
                 nan_as_null.update(nans)
         return [leg for event in found for leg in self._legs_of(event)] if self.legs else found
+
+    def rows_in(self, text: str) -> list[dict[str, Any]]:
+        """The rows that a JSON record tells of: the object itself, or those in the envelope of a change. Raises BadRecord."""
+        record = parse_json_object(text, float if self.nan == "null" else refuse_non_json_number)
+        return unwrap_envelope(record, self.operation_field)
 
     def _legs_of(self, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for leg in self.legs_of_record:

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.access import findings
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 SCHEMA = """
@@ -99,7 +100,7 @@ def test_a_group_is_muted_from_its_alert(opened):
     opened.click("text=Mute this group")
     opened.wait_for_selector("text=accepted: @muted, values: 1")
     opened.evaluate("room.alerts.length = 0")
-    opened.wait_for_selector("#alerts tr[data-key^='5.']")
+    wait_until(lambda: opened.evaluate("room.alerts.some(({ ruleId }) => ruleId === '5')"))
     groups = opened.evaluate("room.alerts.filter(({ ruleId }) => ruleId === '5').map(({ key }) => key)")
     assert {*groups} == {"{paymentType=CRD}"}
 
