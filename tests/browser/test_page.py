@@ -243,6 +243,7 @@ def test_the_keyboard_alone_does_it(opened):
     opened.wait_for_selector("text=accepted rule 5 version 1: ACTIVE")
     opened.keyboard.press("Escape")
     assert opened.evaluate("document.activeElement.id") == "new"
+    focus("Lists")
     opened.keyboard.press("Tab")
     opened.keyboard.press("End")
     opened.keyboard.press("Enter")
