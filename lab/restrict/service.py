@@ -287,6 +287,13 @@ def _config(
     return uvicorn.Config(app, http=counting_protocol(connections), **SETTINGS)
 
 
+def _listen(port: int) -> socket.socket:
+    """A socket whose connections send each part of an answer at once, rather than when the part before it has been acknowledged (40 ms)."""
+    listening = socket.create_server((HOST, port))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
 @contextmanager
 def serving(
     log, port: int, tokens: Sequence[str] = (), rate: float = RATE, judge: Judge | None = None
@@ -299,7 +306,7 @@ def serving(
     ...     Enforcement("http://127.0.0.1:8707").allowed([{"action": "login", "userId": 7}])
     [True]
     """
-    listening = socket.create_server((HOST, port))
+    listening = _listen(port)
     enforcer = Enforcer(log)
     enforcer.start()
     server = uvicorn.Server(_config(enforcer, tokens or read_tokens(), rate, judge))
@@ -326,7 +333,7 @@ def serve(log, port: int, tokens: Sequence[str], judge: Judge | None = None) -> 
         if enforcer.error:
             print(f"waiting for the restriction log: {enforcer.error}", flush=True)
     try:
-        with socket.create_server((HOST, port)) as listening, suppress(KeyboardInterrupt):
+        with _listen(port) as listening, suppress(KeyboardInterrupt):
             more = ", POST /would" if judge else ""
             print(
                 f"http://{HOST}:{port} answers; POST /may{more}, GET /restrictions, GET /health", flush=True

@@ -96,6 +96,18 @@ def test_it_refuses_while_a_restriction_lasts_and_until_it_is_lifted(log, later)
         wait_until(lambda: ask(port, "GET", "/restrictions")[1]["inForce"] == 0)
 
 
+def test_a_connection_that_stays_open_gets_each_answer_at_once(log):
+    """Not 40 ms later, when the system of the client has acknowledged the first part of an answer."""
+    with serving(log) as port, closing(http.client.HTTPConnection(HOST, port)) as connection:
+        taken = []
+        for _ in range(30):
+            began = time.perf_counter()
+            connection.request("GET", "/health")
+            connection.getresponse().read()
+            taken.append(time.perf_counter() - began)
+    assert min(taken[10:]) < 0.03
+
+
 def test_started_again_it_knows_what_the_log_says(log):
     block(log)
     log.append(["nonsense"])
