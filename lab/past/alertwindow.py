@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, compress
 
-from lab.model.aggregates import AGGREGATES, Exact
+from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import Aggregation, Condition, MeasuredCondition
 from lab.model.alerts import Alert
 from lab.model.formatting import escape_control_characters
@@ -103,13 +103,12 @@ def running_aggregates(rule: Rule, events: list[dict]) -> list[Decimal | None]:
     counted, digits = _in_last_digits(
         of.aggregation.arguments_of([*compress(stored, does_count)]), of.aggregation
     )
-    are_integers = all(type(each) is int for each in counted)
     until = list(accumulate(does_count))  # each event so many of them are stored
     step = max(-(-count // MOST_POINTS), -(-count * count // (2 * MOST_MEASURED)), 1)
     so_far: list[Decimal | None] = [None] * count
     with localcontext(prec=100):
         for n in range(count - 1, -1, -step):
-            measure = _measure(of.aggregation, counted[: until[n]], are_integers) if until[n] else None
+            measure = of.aggregation.measure_of(counted[: until[n]]) if until[n] else None
             if digits and measure is not None:
                 if isinstance(measure, Fraction):
                     measure /= 10**digits
@@ -117,19 +116,6 @@ def running_aggregates(rule: Rule, events: list[dict]) -> list[Decimal | None]:
                     measure = Decimal(measure).scaleb(-digits)
             so_far[n] = of.measured_condition(measure).aggregate
     return so_far
-
-
-def _measure(of: Aggregation, arguments: list, are_integers: bool) -> Exact | None:
-    """What an aggregate measures; of integers a mean, too, is a matter of sums, which fractions of each would be slow to add up to."""
-    mean, kept_as = (
-        Fraction(sum(arguments), len(arguments)) if are_integers else None,
-        AGGREGATES[of.function].kept_as,
-    )
-    if mean is not None and kept_as == "mean":
-        return mean
-    if mean is not None and kept_as == "squares":
-        return Fraction(sum(each * each for each in arguments), len(arguments)) - mean**2
-    return of.measure_of(arguments)
 
 
 def _in_last_digits(arguments: list, of: Aggregation) -> tuple[list, int]:
