@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
+from lab.engine.checkpoint import ledger
 from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout, window
@@ -195,6 +196,7 @@ def another_code(_stages, monkeypatch):
 def another_history_of_rules(_stages, monkeypatch):
     to_dict = Ledger.to_dict
     monkeypatch.setattr(Ledger, "to_dict", lambda self: to_dict(self) | {"next": 99})
+    ledger._load.cache_clear()  # a new process reads it
 
 
 def another_lateness(stages, _monkeypatch):

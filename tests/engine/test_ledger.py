@@ -26,6 +26,16 @@ def after(*messages: bytes) -> Ledger:
     return found
 
 
+def test_its_digest_follows_each_change():
+    found, digests = Ledger(RuleBook(LOGINS)), set[str]()
+    for message in (RULE, OTHER, CLEAR, b'{"ruleId": 2, "ruleState": "PAUSE"}', DELETE, RULE, DELETE):
+        digests.add(found.digest)
+        assert found.apply(message)["status"] == "accepted" and found.digest == found.copy().digest
+    assert len(digests | {found.digest}) == 8
+    before = found.digest
+    assert found.apply(DELETE)["status"] == "rejected" and found.digest == before
+
+
 @pytest.mark.parametrize("between", [[DELETE, RULE], [CLEAR]])
 def test_a_route_that_begins_anew_has_another_store(between):
     (before,), (now,) = after(RULE).plans, after(RULE, *between).plans

@@ -76,6 +76,7 @@ class Ledger:
     def __post_init__(self) -> None:
         self._members = dict(self.book.rules)  # as `entries` knows them
         self._plans: list[RoutePlan] | None = None
+        self._digest: str | None = None
 
     @classmethod
     def from_rules(cls, rules: Iterable[Rule], schema: Schema) -> "Ledger":
@@ -91,7 +92,7 @@ class Ledger:
         ack = self.book.apply(message)
         if ack["status"] == "rejected":
             return ack
-        self._plans = None
+        self._plans = self._digest = None
         if "list" in ack:  # events go where they went, whatever is in it
             return ack
         if "ruleId" in ack:
@@ -166,6 +167,14 @@ class Ledger:
         of = self.book
         book = RuleBook(of.schema, dict(of.rules), dict(of.versions), dict(of.lists))
         return Ledger(book, dict(self.entries), self.next_number, dict(self.saved_lists))
+
+    @property
+    def digest(self) -> str:
+        """Of `to_dict`: the same for equal ledgers, whatever is in their lists. Computed once between two changes."""
+        if self._digest is None:
+            said = json.dumps(self.to_dict(), sort_keys=True).encode()
+            self._digest = blake2b(said, digest_size=16).hexdigest()
+        return self._digest
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for `json.dumps`, without the lists; with them `from_dict` gives an equal ledger."""

@@ -41,7 +41,7 @@ def proof_of(
     if not checkpoint.is_on_this_machine or not all(files):
         return ""
     of_settings = [settings.schema.to_dict(), settings.stats_fields(), settings.parallelism]
-    said = [boot, code_of_arrays(), str(checkpoint.path), of_settings, ledger.to_dict(), files]
+    said = [boot, code_of_arrays(), str(checkpoint.path), of_settings, ledger.digest, files]
     return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 

@@ -229,7 +229,7 @@ def undo_epoch(folder: Path, number: int, store: "RouteStore") -> bool:
 
 def _read(file: Path) -> tuple[Base, list[np.ndarray]]:
     """What an `UndoLog` has; without its end if that was not written, before a step that did not begin."""
-    data, parts = file.read_bytes(), []
+    data, parts = memoryview(file.read_bytes()), []  # whose rest is no copy
     while len(data) >= 8 and len(data) >= 8 + (size := int.from_bytes(data[:8], "little")):
         parts.append(np.frombuffer(data[8 : 8 + size], np.int64))
         data = data[8 + size :]
