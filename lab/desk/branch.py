@@ -6,16 +6,15 @@ log ──► FastReference up to the moment ──┬──► its rules ──
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from heapq import merge
 from operator import itemgetter
-from typing import Any
 
 from lab.desk.compare import Comparison, Difference, comparison_of, counts_of, differing
-from lab.desk.logorder import engine_settings, records_of_cuts
+from lab.desk.logorder import cuts_in, engine_settings, records_of_cuts
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
+from lab.engine.loop.follower import Cut, Ends, ends_of
 from lab.model.alerts import Alert, Withdrawal, utc_text
 from lab.model.colours import BLUE, GREY, ORANGE
 from lab.model.enginelogs import READ
@@ -23,7 +22,6 @@ from lab.model.jsontext import BadRecord
 from lab.model.language import say
 from lab.model.rules import BadRule, Rule, RuleBook, parse_message
 from lab.model.schema import Schema
-from lab.model.statuslines import parse_stats
 from lab.past.alertframe import withdrawn_flags
 from lab.past.fastreference import FastReference
 
@@ -174,7 +172,7 @@ class LiveBranch:
         self._logs, self._at = logs, at
         self._stats = logs.log("stats").tail()
         self._lanes = Lanes(engine_settings(logs, schema), at, rules, is_live=True)
-        self._ends: dict[str, dict[int, int]] = {name: logs.log(name).bounds()[0] for name in READ}
+        self._ends: Ends = {name: logs.log(name).bounds()[0] for name in READ}
         self._number = -1
         self.counts: Counter[tuple[int, int]] = Counter()
 
@@ -191,9 +189,8 @@ class LiveBranch:
             for name in ("control", "events")
         )
         self._lanes.take(merge(control, events, key=itemgetter(0)))
-        for name in self._ends:
-            self._ends[name] = {int(source): end for source, end in cuts[-1][name].items()}
-        lanes, reached = self._lanes, cuts[-1]["to"]
+        self._ends = ends_of(cuts[-1])
+        lanes, reached = self._lanes, cuts[-1]["cut"]["to"]
         if lanes.other is None and reached > self._at:
             lanes.part()
         lanes.own.advance_to(reached)
@@ -214,14 +211,12 @@ class LiveBranch:
             of.alerts_and_withdrawals.clear()
         return found
 
-    def _new_cuts(self) -> list[dict[str, Any]]:
+    def _new_cuts(self) -> list[Cut]:
         found = []
-        for line in self._stats.read():
-            with suppress(ValueError):  # anybody may have written it
-                stats = parse_stats(line)
-                if "cut" in stats and stats["batch"] > self._number:
-                    self._number = stats["batch"]
-                    found.append(stats["cut"])
+        for stats in cuts_in(self._stats.read()):
+            if stats["batch"] > self._number:
+                self._number = stats["batch"]
+                found.append(stats)
         return found
 
     def comparison(self) -> Comparison:

@@ -3,18 +3,18 @@
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from threading import Lock
 from time import thread_time
 from typing import Any
 
+from lab.desk.logorder import cuts_in
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.engine.loop.follower import Cut, Follower, ends_of, engine_of
 from lab.model.enginelogs import READ
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, decode_text
 from lab.model.schema import Schema
-from lab.model.statuslines import parse_stats
 from lab.model.times import now_ms
 from lab.model.whenreader import takes_back
 from lab.stream.background import BackgroundTask
@@ -44,7 +44,7 @@ class LiveWorld(BackgroundTask):
         self._feeds = {name: logs.feed(name) for name in READ}
         # by whatever engines there were; None: it is read
         self._written: dict[int, int] | None = self._stats.bounds()[1]
-        newest = [*_cuts_in(self._stats.newest(1)[-1:])]
+        newest = [*cuts_in(self._stats.newest(1)[-1:])]
         self._engine_id = _id_of(newest[0]) if newest else None
         self._cuts = deque[Cut]()  # that are not taken over yet
         self._lock, self._told = Lock(), ""  # of another engine
@@ -73,7 +73,7 @@ class LiveWorld(BackgroundTask):
     def _read_cuts(self, lines: Sequence[str]) -> bool:
         """Reads the next part of the stats log; whether there may be more. What was there at the start counts if it is of the newest engine."""
         written = self._written
-        self._cuts.extend(each for each in _cuts_in(lines) if not written or _id_of(each) == self._engine_id)
+        self._cuts.extend(each for each in cuts_in(lines) if not written or _id_of(each) == self._engine_id)
         if not lines:
             self._written = None
         return bool(lines or written)
@@ -179,7 +179,7 @@ class LiveWorld(BackgroundTask):
             settings.schema.check_future(event, now, settings.max_future_ms)
             if takes_back(event, settings.schema):
                 raise BadRecord("the record takes an event back, expected an event")
-            self._check_says_all(line, event)
+        self._check_says_all(line, events[0])  # its legs have the same fields of the record
         alerts, fates = self._follower.would(events, now)
         for fate, reason in LOST.items():
             if fates[fate] and not alerts:  # those of other routes are told
@@ -200,15 +200,6 @@ class LiveWorld(BackgroundTask):
                     raise BadRecord(
                         f"{field.label}: missing, expected its value, or null if the event has none: a rule in force asks for it"
                     )
-
-
-def _cuts_in(lines: Sequence[str]) -> Iterator[Cut]:
-    """The lines of the stats log that tell a cut."""
-    for line in lines:
-        with suppress(ValueError):  # anybody may have written it
-            stats = parse_stats(line)
-            if "cut" in stats:
-                yield stats
 
 
 def _id_of(cut: Cut) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
+from lab.engine.loop.follower import Cut, ends_of
 from lab.model.schema import MAX_TIME, Schema
 from lab.model.statuslines import parse_stats
 
@@ -26,11 +27,11 @@ def ordered_records(logs: Logs, name: str, before: int = MAX_TIME) -> Iterator[t
 
 
 def records_of_cuts(
-    logs: Logs, name: str, cuts: Sequence[dict], starts: Mapping[int, int]
+    logs: Logs, name: str, cuts: Sequence[Cut], starts: Mapping[int, int]
 ) -> Iterator[tuple[int, bytes]]:
     """(effective log time, record) of what some cuts that follow each other took of a log, in log order. `starts`: where they begin."""
-    ends = {int(source): end for source, end in cuts[-1][name].items()}
-    floor = _begun_at(name, cuts, ends)
+    ends = ends_of(cuts[-1])[name]
+    floor = _begun_at(name, [stats["cut"] for stats in cuts], ends)
     for log_time, _, _, value in logs.log(name).values_in_order(dict(starts), ends, floor):
         yield log_time, value
 
@@ -55,8 +56,17 @@ def engine_settings(logs: Logs, schema: Schema) -> Settings:
     return settings
 
 
+def cuts_in(lines: Iterable[str]) -> Iterator[Cut]:
+    """The lines of the stats log that tell a cut."""
+    for line in lines:
+        with suppress(ValueError):  # anybody may have written it
+            stats = parse_stats(line)
+            if "cut" in stats:
+                yield stats
+
+
 def _cuts(logs: Logs) -> list[dict]:
-    """What each micro-batch has read, in their order."""
+    """What each micro-batch has read, in their order: of the whole log, so lines are not checked as `cuts_in` does."""
     found: dict[int, dict] = {}
     for line in logs.log("stats").read():
         with suppress(ValueError, TypeError, KeyError):  # anybody may have written it
