@@ -51,10 +51,17 @@ class WantedValues:
 
     def through(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """The lines of JSON as they are; a text that is in one of them is not missing, whatever the field."""
-        for line in lines:
+        left = iter(lines)
+        while self._left and (line := next(left, None)) is not None:
             for pair in [pair for pair, text in self._left.items() if text in line]:
                 del self._left[pair], self._unseen[pair]
             yield line
+        yield from left
+
+    @property
+    def searches(self) -> bool:
+        """Whether there are texts for which the other lines must go `through`, too."""
+        return bool(self._left)
 
     def note(self, event: Mapping[str, Any]) -> None:
         """Takes in the values of one of the events."""

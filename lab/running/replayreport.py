@@ -222,7 +222,8 @@ def _warnings_about(
     if schema not in SCHEMAS.values():
         yield from unmatched_field_warnings(schema, some)
     deque(some, maxlen=0)
-    deque(lines if searched else (), maxlen=0)
+    while searched and wanted.searches and next(lines, None) is not None:
+        pass
     if not sort and (problem := order.problem(sampled=len(source) > LOOKED_AT)):
         yield f"{problem}: rules need the order of time, so windows miss events. --sort sorts the events by {schema.time_field} first"
     yield from wanted.hints(searched)
