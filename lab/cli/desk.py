@@ -29,6 +29,7 @@ from lab.desk.proof import findings, sealed
 from lab.desk.suggest import MOST, SECONDS
 from lab.desk.verdict import Verdict
 from lab.desk.world import World
+from lab.engine.checkpoint.settings import Settings
 from lab.logs.config import load_config
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
@@ -265,15 +266,14 @@ def world_of_options(options: argparse.Namespace) -> World:
     return _world_of_file(options, Path(options.rules))
 
 
-def schema_of_options(options: argparse.Namespace) -> Schema:
-    """The schema of the finished events that the options name."""
+def _settings_of_file(options: argparse.Namespace) -> Settings:
+    """The settings for the finished events that the options name, with their schema."""
     options.schema = options.schema or schema_of_events(options.file, options.config)
-    return settings_from_options(options).schema
+    return settings_from_options(options)
 
 
 def _world_of_file(options: argparse.Namespace, rules: object) -> World:
-    options.schema = options.schema or schema_of_events(options.file, options.config)
-    settings = settings_from_options(options)
+    settings = _settings_of_file(options)
     source = source_at(options.file, load_config(options.config), settings.schema)
     return World(source, rules, settings=settings)
 
@@ -352,7 +352,7 @@ ones, and each only if it also finds labelled events of the held-out half more o
 
 def _suggest(options: argparse.Namespace) -> None:
     compile_window_loop(lambda text: print(text, file=sys.stderr))
-    labels = labels_of_options(options, schema_of_options(options))
+    labels = labels_of_options(options, _settings_of_file(options).schema)
     world = _world_of_file(options, ())
 
     def progress(tried: int, most: int) -> None:
@@ -529,7 +529,7 @@ def labels_of_options(options: argparse.Namespace, schema: Schema) -> dict[str, 
 def _tune(options: argparse.Namespace) -> None:
     if options.html:
         check_output(options.html, Path(options.file), Path(options.labels))
-    labels = labels_of_options(options, schema_of_options(options))
+    labels = labels_of_options(options, _settings_of_file(options).schema)
     world = _world_of_file(options, options.rules or ())
     with _warnings_as_lines():
         tuning = world.tune(read_rules_argument(options.rule), windows_ms=options.windows, **labels)

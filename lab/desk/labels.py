@@ -26,26 +26,33 @@ from lab.sources.sources import Source
 
 MAX_FILE_BYTES = 1 << 28
 # labels of events that should not alert; so are numbers that are zero, signs alone and the empty text
-NO = (
-    *(
-        "no",
-        "n",
-        "false",
-        "f",
-        "null",
-        "none",
-        "nan",
-        "n/a",
-        "na",
-        "wrong",
-        "legit",
-        "legitimate",
-        "genuine",
-        "ok",
-        "good",
-    ),
-    *("clean", "normal", "negative", "nein", "non", "아니오", "아니요", "정상", "否", "正常"),
-)
+NO = [
+    "no",
+    "n",
+    "false",
+    "f",
+    "null",
+    "none",
+    "nan",
+    "n/a",
+    "na",
+    "wrong",
+    "legit",
+    "legitimate",
+    "genuine",
+    "ok",
+    "good",
+    "clean",
+    "normal",
+    "negative",
+    "nein",
+    "non",
+    "아니오",
+    "아니요",
+    "정상",
+    "否",
+    "正常",
+]
 ALERT_ID = re.compile(r"[0-9]+\.[0-9]+\.(.*)\.[0-9]+\.[^.]*", re.DOTALL)  # and the event's id in it
 YES = ("yes", "y", "true", "t", "1")  # in place of a case: each of these events is its own
 NAMES = ("label", "verdict")  # of the column of labels, if there are several that might be
@@ -334,13 +341,14 @@ def read_labels(given: Any, events: Mapping[str, Mapping[str, Any]], schema: Sch
         if isinstance(of, tuple) and len(of) == 2 and isinstance(of[1], bool):
             of, case = of
         at = event_id_text(of)
-        word = case.strip().lower() if isinstance(case, str) else case
-        if isinstance(case, bool) or word in YES or isinstance(case, str) and not says_yes(case):
+        word = str(case).strip().lower() if isinstance(case, str | bool) else case
+        is_yes, is_no = word in YES, isinstance(word, str) and not says_yes(word)
+        if is_yes or is_no:
             values[at] = _value_text(case)
-        if case is False or isinstance(case, str) and not says_yes(case):
+        if is_no:
             no.add(at)
         else:
-            cases[at] = at if case is None or case is True or word in YES else case
+            cases[at] = at if case is None or is_yes else case
     return Labels(cases, frozenset(no) or None, values)
 
 

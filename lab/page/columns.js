@@ -3,7 +3,6 @@
 
 const ROWS = 4096; // that are decoded at once
 const TWO_32 = 2 ** 32, MOST_LINE = 1 << 20, MOST_TEXTS = 200000, MOST_TEXT_BYTES = 32 << 20;
-const LEG = "leg"; // the field that says which leg an event is
 const [POINT, ZERO, LINE_FEED, RETURN] = [46, 48, 10, 13];
 const encoder = new TextEncoder(), textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
@@ -13,7 +12,7 @@ function schemaOf(given) {
     const decimal = /^decimal\((\d+),(\d+)\)$/.exec(field.type), numeric = !["string", "boolean"].includes(field.type);
     return { ...field, number, numeric, scale: numeric ? Number(decimal?.[2] ?? 0) : null, precision: Number(decimal?.[1] ?? 0) };
   });
-  const byName = new Map(fields.map((field) => [field.name, field])), legs = (given.legs ?? []).map(([name]) => name), ids = [...given.id_fields, ...(legs.length ? [LEG] : [])].map((name) => byName.get(name));
+  const byName = new Map(fields.map((field) => [field.name, field])), legs = (given.legs ?? []).map(([name]) => name), ids = [...given.id_fields, ...(legs.length ? [LAYOUT.leg] : [])].map((name) => byName.get(name));
   return { ...given, given, recorded, fields, byName, legs, ids, numericId: ids.length === 1 && ids[0].numeric, time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
 }
 

@@ -7,6 +7,7 @@ from lab.engine.compiled.aggregates import forms
 from lab.model import horizon
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SPOKE, SYMBOLS, WHERE
+from lab.model.derived import LEG
 from lab.model.jsontext import MAX_DEPTH
 from lab.page import derivation, loop
 
@@ -44,6 +45,7 @@ def page_layout() -> dict[str, Any]:
         "never": str(layout.NEVER),
         "witnesses": horizon.WITNESSES,
         "quarterMs": derivation.QUARTER_MS,
+        "leg": LEG,  # the field that says which leg an event is
         "frame": frame,
         "lines": {
             "member": scan.MEMBER.itemsize,

@@ -13,6 +13,7 @@ from lab.logs.protocol import NoLog
 from lab.logs.reading import parse_records
 from lab.model.deadletters import error_kind, reason_without_value
 from lab.model.enginelogs import WRITTEN
+from lab.model.formatting import shorten
 from lab.model.routestats import WARNINGS
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.statuslines import parse_ack, parse_dead_letter, parse_stats
@@ -26,7 +27,7 @@ STALE_S = 60.0  # there is a cut at least this often while events wait
 FIRST_CUT_S = 5.0  # what an engine has not delivered then is late
 NEW_S = 60.0  # an engine that has run for longer does not stop because a log shows another engine
 OUTPUTS_S = 15.0  # how often it looks whether the logs that the engine writes are still there
-SHOWN = 200  # characters of a reason
+SHOWN = 200  # characters of a reason, before an ellipsis
 FAR_AHEAD_MS = 60_000
 ENOUGH, SAMPLE = 100, 1_000  # records that make a path worth missing, and that are looked at
 APPEND = {  # log -> what appends a file to it
@@ -239,11 +240,11 @@ class EngineMonitor:
             ack = self._rejected.pop()
             some = f"{count:,} control messages were" if count > 1 else "1 control message was"
             first = "the first at" if count > 1 else "at"
-            return f"{some} rejected ({first} {ack['place']}): {_shortened(ack['reason'])}"
+            return f"{some} rejected ({first} {ack['place']}): {shorten(ack['reason'], SHOWN + 1)}"
         letter = self._bad.pop(kind)
         reason = letter["reason"] if self._show_bad_values else reason_without_value(letter["reason"])
         first = "the first at" if count > 1 else "at"
-        return f"{count:,} dead letter{'s' * (count > 1)}: {_shortened(reason)} ({first} {letter['place']})"
+        return f"{count:,} dead letter{'s' * (count > 1)}: {shorten(reason, SHOWN + 1)} ({first} {letter['place']})"
 
     def _first_cut(self) -> Iterator[str]:
         """A notice while events wait and the engine has not delivered anything since it started: the first cut of a backlog is large."""
@@ -332,7 +333,3 @@ def _topic_ids(logs: Logs) -> dict[str, str]:
         with closing(logs.log(name).tail(new=True)) as tail:
             ids[name] = tail.topic_id
     return {name: topic_id for name, topic_id in ids.items() if topic_id}
-
-
-def _shortened(reason: str) -> str:
-    return reason if len(reason) <= SHOWN else reason[:SHOWN] + "…"
