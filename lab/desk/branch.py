@@ -11,10 +11,9 @@ from heapq import merge
 from operator import itemgetter
 
 from lab.desk.compare import Comparison, Difference, comparison_of, counts_of, differing
-from lab.desk.logorder import cuts_in, engine_settings, records_of_cuts
+from lab.desk.logorder import engine_settings, records_of_cuts
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
-from lab.engine.loop.follower import Cut, Ends, ends_of
 from lab.model.alerts import Alert, Withdrawal, utc_text
 from lab.model.colours import BLUE, GREY, ORANGE
 from lab.model.enginelogs import READ
@@ -22,6 +21,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.language import say
 from lab.model.rules import BadRule, Rule, RuleBook, parse_message
 from lab.model.schema import Schema
+from lab.model.statuslines import Cut, Ends, cuts_in, ends_of
 from lab.past.alertframe import withdrawn_flags
 from lab.past.fastreference import FastReference
 

@@ -8,13 +8,13 @@ from threading import Lock
 from time import thread_time
 from typing import Any
 
-from lab.desk.logorder import cuts_in
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
-from lab.engine.loop.follower import Cut, Follower, ends_of, engine_of
+from lab.engine.loop.follower import Follower
 from lab.model.enginelogs import READ
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, decode_text
 from lab.model.schema import Schema
+from lab.model.statuslines import Cut, cuts_in, ends_of, engine_of
 from lab.model.times import now_ms
 from lab.model.whenreader import takes_back
 from lab.stream.background import BackgroundTask

@@ -11,9 +11,8 @@ from contextlib import suppress
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
-from lab.engine.loop.follower import Cut, ends_of
 from lab.model.schema import MAX_TIME, Schema
-from lab.model.statuslines import parse_stats
+from lab.model.statuslines import Cut, ends_of, parse_stats
 
 
 def ordered_records(logs: Logs, name: str, before: int = MAX_TIME) -> Iterator[tuple[int, bytes]]:
@@ -54,15 +53,6 @@ def engine_settings(logs: Logs, schema: Schema) -> Settings:
         with suppress(ValueError):
             settings = settings.with_stats_fields(parse_stats(line).get("engine", {}))
     return settings
-
-
-def cuts_in(lines: Iterable[str]) -> Iterator[Cut]:
-    """The lines of the stats log that tell a cut."""
-    for line in lines:
-        with suppress(ValueError):  # anybody may have written it
-            stats = parse_stats(line)
-            if "cut" in stats:
-                yield stats
 
 
 def _cuts(logs: Logs) -> list[dict]:

@@ -1,9 +1,11 @@
 """Acknowledgements, dead letters and statistics of an engine, read as strictly as events: anybody may have written a line."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from lab.model.enginelogs import READ
 from lab.model.formatting import expected_message, short_json
 from lab.model.jsonschema import COUNT, TEXT, Json, closed_object, is_as_schema_says
 from lab.model.reference import LATE_POLICIES
@@ -36,6 +38,10 @@ def _routes() -> Json:
     always = {"rule": COUNT, "rules": COUNT, "routed": COUNT}
     route = OBJECT | closed_object(always, dict.fromkeys(FATES, COUNT) | examples)
     return OBJECT | {"additionalProperties": route, "maxProperties": ROUTES_TOLD}
+
+
+Cut = dict[str, Any]  # a line of the stats log that tells one
+Ends = dict[str, dict[int, int]]  # of each log
 
 
 class AlertCount(NamedTuple):
@@ -191,6 +197,30 @@ def parse_stats(text: str) -> dict[str, Any]:
     if "start" in stats["times"]:  # one task has all
         _checked(stats["times"], dict.fromkeys(STAGES, COUNT))
     return stats
+
+
+def cuts_in(lines: Iterable[str]) -> Iterator[Cut]:
+    """The lines of the stats log that tell a cut."""
+    for line in lines:
+        with suppress(ValueError):  # anybody may have written it
+            stats = parse_stats(line)
+            if "cut" in stats:
+                yield stats
+
+
+def engine_of(cut: Cut) -> dict[str, Any]:
+    """The engine that took a cut: its id and settings; empty for one in a notebook, which has no id."""
+    return cut.get("engine", {})
+
+
+def ends_of(cut: Cut) -> Ends:
+    """Up to where a cut read each log."""
+    return {name: mark_positions(cut["cut"][name]) for name in READ}
+
+
+def mark_positions(saved: Mapping[str, int]) -> dict[int, int]:
+    """The positions of a log in a mark, with integers as the numbers of the sources."""
+    return {int(number): position for number, position in saved.items()}
 
 
 def _object(text: str, what: str, schemas: Mapping[str, Json]) -> dict[str, Any]:

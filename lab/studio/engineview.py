@@ -12,7 +12,7 @@ from lab.logs.positions import Record
 from lab.logs.reading import SkippedLines, new_records, parse_records
 from lab.model.alerts import Alert, Withdrawal, Withdrawals, parse_alert_line
 from lab.model.language import say, translated
-from lab.model.statuslines import SCHEMA_STATUS, parse_ack, parse_dead_letter, parse_stats
+from lab.model.statuslines import SCHEMA_STATUS, mark_positions, parse_ack, parse_dead_letter, parse_stats
 from lab.past.backtest import Past
 from lab.past.routehistory import RouteHistory
 from lab.running.report import StatsReport
@@ -103,8 +103,6 @@ class EngineView:
 
     def _count_waiting(self, newest_stats: dict[str, Any]) -> None:
         """Counts the records between where the engine has read up to and where reading begins here."""
-        from lab.engine.loop.cut import mark_positions
-
         self.report.read()  # the newest line may be of them
         end = self.report.events_end or newest_stats.get("cut", {}).get("events")
         if end is not None:

@@ -130,17 +130,26 @@ def with_times_at_an_end(rng: random.Random, log: list[Entry]) -> list[Entry]:
 
 
 def _at_another_time(text: bytes, by: int, coarse: int) -> bytes:
+    def move(of: dict[str, Any]) -> None:
+        for name in ("eventTime", "until"):
+            if type(of.get(name)) is int:
+                of[name] = (of[name] + by) // coarse * coarse
+
+    return _with_each_changed(text, move)
+
+
+def _with_each_changed(text: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """A record whose object, or rows before and after, have been changed; what is no object stays as it is."""
     try:
-        given = json.loads(text)
+        record = json.loads(text)
     except ValueError:
         return text
-    if not isinstance(given, dict):
+    if not isinstance(record, dict):
         return text
-    for of in (given, given.get("before"), given.get("after")):
-        for name in ("eventTime", "until"):
-            if isinstance(of, dict) and type(of.get(name)) is int:
-                of[name] = (of[name] + by) // coarse * coarse
-    return json.dumps(given).encode()
+    for of in (record, record.get("before"), record.get("after")):
+        if isinstance(of, dict):
+            change(of)
+    return json.dumps(record).encode()
 
 
 def with_rows(rng: random.Random, log: list[Entry]) -> list[Entry]:
@@ -183,13 +192,9 @@ def _change(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None
 
 def later(event: bytes, by: int) -> bytes:
     """An event, or a row before and after, at a time that is so much later; what is neither stays as it is."""
-    try:
-        record = json.loads(event)
-    except ValueError:
-        return event
-    if not isinstance(record, dict):
-        return event
-    for of in (record, record.get("before"), record.get("after")):
-        if isinstance(of, dict) and isinstance(of.get("eventTime"), int) and of["eventTime"] > 0:
+
+    def move(of: dict[str, Any]) -> None:
+        if isinstance(of.get("eventTime"), int) and of["eventTime"] > 0:
             of["eventTime"] += by
-    return json.dumps(record).encode()
+
+    return _with_each_changed(event, move)

@@ -13,7 +13,6 @@ task needs is a function of two marks, so a batch that runs again is the same ba
 """
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.records.feeds import Feed, LogLost, Positions
 from lab.engine.windows.readingreport import CutBounds
+from lab.model.statuslines import mark_positions
 from lab.model.times import now_ms
 
 # {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
@@ -300,11 +300,6 @@ class Planner:
             )
             for ranges_of_share in shares
         ]
-
-
-def mark_positions(saved: Mapping[str, int]) -> Positions:
-    """The positions of a log in a mark, with integers as the numbers of the sources."""
-    return {int(number): position for number, position in saved.items()}
 
 
 def cut_records(feed: Feed, begun: Positions, ends: Positions, floor: int) -> list[CutRecord]:

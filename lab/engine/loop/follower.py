@@ -12,19 +12,17 @@ from weakref import finalize
 
 from lab.engine.checkpoint.ledger import CutRecord
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.cut import cut_records, mark_positions
+from lab.engine.loop.cut import cut_records
 from lab.engine.loop.route import RoutedEvents, route_events
 from lab.engine.records.decode import decode, decode_events
-from lab.engine.records.feeds import Feed, Positions, Records
+from lab.engine.records.feeds import Feed, Records
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.questionsteps import TooManySteps
 from lab.model.enginelogs import READ
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
-
-Cut = dict[str, Any]  # a line of the stats log that tells one
-Ends = dict[str, Positions]  # of each log
+from lab.model.statuslines import Cut, Ends, ends_of, engine_of
 
 
 class CutsRead(NamedTuple):
@@ -114,13 +112,3 @@ class Follower:
             raise BadRecord(
                 f"not judged: it takes a look at {error}; ask about an event as new as the newest of its group, or ask `lab would`"
             ) from None
-
-
-def engine_of(cut: Cut) -> dict[str, Any]:
-    """The engine that took a cut: its id and settings; empty for one in a notebook, which has no id."""
-    return cut.get("engine", {})
-
-
-def ends_of(cut: Cut) -> Ends:
-    """Up to where a cut read each log."""
-    return {name: mark_positions(cut["cut"][name]) for name in READ}

@@ -12,7 +12,7 @@ from threading import TIMEOUT_MAX, Event, Thread
 from lab.engine.checkpoint import lease
 from lab.engine.checkpoint.cuts import FOLDER, Cut, CutLog, is_closed_to_tasks
 from lab.engine.checkpoint.record import planned_end, runs_loop
-from lab.engine.loop.cut import Mark, Planner, mark_positions
+from lab.engine.loop.cut import Mark, Planner
 from lab.engine.loop.ends import Outlet
 from lab.engine.loop.epochs import running_epoch
 from lab.engine.loop.job import Job
@@ -21,6 +21,7 @@ from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
 from lab.logs.access import file_lock
 from lab.model.enginelogs import READ
+from lab.model.statuslines import mark_positions
 from lab.model.times import now_ms
 
 BATCH_S = 600.0

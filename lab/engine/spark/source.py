@@ -20,9 +20,10 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from lab.engine.checkpoint import cuts, lease
 from lab.engine.checkpoint.record import BatchProgress, last_saved_mark, runs_loop
-from lab.engine.loop.cut import Ends, Mark, Planner, ReadingWork, mark_positions
+from lab.engine.loop.cut import Ends, Mark, Planner, ReadingWork
 from lab.engine.loop.job import Job
 from lab.model.enginelogs import READ
+from lab.model.statuslines import mark_positions
 
 if TYPE_CHECKING:
     from lab.engine.windows.evaluate import TaskOutput
