@@ -125,18 +125,25 @@ class Rough:
 
 PAIR, PAYEE, BENEFICIARY = ["payeeId", "beneficiaryId"], ["payeeId"], ["beneficiaryId"]
 
-# (keys, window, limit) of 100k × 100k keys: a pair pays once or twice, a payee once in 4 days
-THREE_RULES = ((PAIR, "30d", 30), (PAYEE, "24h", 70), (BENEFICIARY, "60m", 50))
+SumRule = tuple[list[str], str, int]  # keys, window, limit
+
+# of 100k × 100k keys: a pair pays once or twice, a payee once in 4 days
+THREE_RULES: tuple[SumRule, ...] = ((PAIR, "30d", 30), (PAYEE, "24h", 70), (BENEFICIARY, "60m", 50))
 
 
 def three_rules() -> list[str]:
     """Three rules of three groupings; on 100k × 100k keys they fire now and then."""
-    return [rule(number, *each) for number, each in enumerate(THREE_RULES, 1)]
+    return messages(THREE_RULES)
 
 
 def same_window_rules(window: str) -> list[str]:
     """The same groupings, all with one window, and limits that are not reached."""
-    return [rule(number, keys, window, 10**6) for number, keys in enumerate((PAIR, PAYEE, BENEFICIARY), 1)]
+    return messages([(keys, window, 10**6) for keys in (PAIR, PAYEE, BENEFICIARY)])
+
+
+def messages(rules: Sequence[SumRule]) -> list[str]:
+    """The control messages of rules."""
+    return [rule(number, *each) for number, each in enumerate(rules, 1)]
 
 
 # and limits that are rarely reached

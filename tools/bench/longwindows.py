@@ -2,7 +2,8 @@
 
 Payments over 40 days, read by the engine's loop in this process: first with the windows where the engine puts them, which is in memory as
 long as that has room, then all on the disk of the temporary folder (`TMPDIR`). Then the engine starts again, once after it was stopped and
-once after a worker was killed within an epoch, and reads 500 payments a second while a rule changes every second. To see what a limit of
+once after a worker was killed within an epoch, and reads 500 payments a second while a rule changes every second. DuckDB must find
+the same alerts in the same payments. To see what a limit of
 memory does, start it under one that you have set up yourself, such as a container's: then the first run, too, moves to the disk what
 finds no room.
 """
@@ -11,8 +12,10 @@ import argparse
 import json
 import os
 import signal
+import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -39,20 +42,23 @@ from lab.engine.windows import shared, windowstate
 from lab.engine.windows.evaluate import TaskOutput
 from lab.engine.windows.memoryleft import memory_left_bytes
 from lab.model.enginelogs import READ
+from lab.model.times import DAY_MS
 from tools.bench.against import ENGINE
-from tools.bench.data import AT_ONCE, Payments, rule, same_window_rules
+from tools.bench.data import AT_ONCE, BENEFICIARY, PAIR, PAYEE, Payments, SumRule, messages, rule
 from tools.bench.drive import Json
+from tools.bench.limit import alerts_of
 
 PLACES: dict[str, AbstractContextManager] = {
     "where the engine puts them": nullcontext(),
     "all on the disk": patch.object(shared, "memory_left_bytes", lambda: 0),
 }
+WINDOW_DAYS, SPAN_DAYS = 30, 40
 RATE, APPENDS_A_S = 500, 50
 EPOCH_S, GATHER_S = 2.0, 0.003  # as in `lab.engine.spark.runner`
 LOST = 1000  # payments of the epoch in which the worker is killed
 COLUMNS = (
     *("windows", "events/s", "stored events", "B / event and route", "on the disk, MB"),
-    *("restart, s", "after a kill, s", "at 500/s: p50, p99, ms", "process, MB"),
+    *("restart, s", "after a kill, s", "at 500/s: p50, p99, ms", "process, MB", "alerts, as DuckDB's"),
 )
 
 
@@ -73,6 +79,7 @@ class Engine:
     def __post_init__(self) -> None:
         self.stats: Json = {}
         self.delivered: list[tuple[float, int]] = []  # when, and how many payments, of each cut
+        self.alerts: list[tuple[int, int]] = []  # a rule's number, the payment
         self.start()
 
     def start(self) -> None:
@@ -89,6 +96,8 @@ class Engine:
     def _deliver(self, _cut: Cut, output: TaskOutput, _redelivered: frozenset[CutId]) -> None:
         *_, line = output["stats"].lines
         self.stats = json.loads(line)
+        for alert in map(json.loads, output["alerts"].lines if "alerts" in output else ()):
+            self.alerts.append((alert["ruleId"], alert["eventId"]))
         self.delivered.append((perf_counter(), self.stats["records"]))
 
     def epoch(self, ahead: ReadAhead | None = None) -> AbstractContextManager[Epoch]:
@@ -172,10 +181,20 @@ def live(engine: Engine, payments: Sequence[bytes]) -> np.ndarray:
     return 1000 * (delivered - np.repeat(arrivals.times, arrivals.counts))
 
 
-def run(folder: Path, payments: Payments, events: int) -> list[str]:
-    """The figures of one place, as text."""
+def long_rules(events: int, keys: int) -> list[SumRule]:
+    """Of each grouping a sum over 30 days: of a pair never above its limit, of a payee and a beneficiary at one payment in a thousand."""
+    in_window = events / keys * WINDOW_DAYS / SPAN_DAYS
+    mean, mean_of_squares = 12.5, 175  # of amounts, evenly from 5 to 20
+    limit = round(in_window * mean + 3 * (in_window * mean_of_squares) ** 0.5)
+    return [(PAIR, "30d", 10**6), (PAYEE, "30d", limit), (BENEFICIARY, "30d", limit)]
+
+
+def run(
+    folder: Path, payments: Payments, events: int, rules: Sequence[SumRule], expected: set[tuple[int, int]]
+) -> list[str]:
+    """The figures of one place, as text. `expected`: the alerts that DuckDB finds. Exits if these are others, or one came twice."""
     logs = FileLogs(folder / "logs")
-    logs.log("control").append(same_window_rules("30d"), log_time_ms=0)
+    logs.log("control").append(messages(rules), log_time_ms=0)
     engine = Engine(logs, folder / "checkpoint")
     try:
         with payments.file.open("rb") as lines:
@@ -190,6 +209,11 @@ def run(folder: Path, payments: Payments, events: int) -> list[str]:
     finally:
         engine.stop()
         shared.remove_private_folder(engine.job.start_id)
+    if Counter(engine.alerts) != Counter(expected):
+        differing = Counter(engine.alerts) - Counter(expected) + (Counter(expected) - Counter(engine.alerts))
+        sys.exit(
+            f"alerts that only the engine or only DuckDB finds, or that came twice: {differing.most_common(5)}"
+        )
     return [
         f"{rate:,.0f}",
         f"{filled['heldEvents']:,}",
@@ -199,6 +223,7 @@ def run(folder: Path, payments: Payments, events: int) -> list[str]:
         f"{after_kill_s:.1f}",
         "{:,.0f}, {:,.0f}".format(*delays),
         f"{getrusage(RUSAGE_SELF).ru_maxrss >> 10:,}",
+        f"{len(expected):,}",
     ]
 
 
@@ -218,12 +243,16 @@ def main() -> None:
     table = Table(*COLUMNS, title=title, title_justify="left")
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as name:
         more = 1 + LOST + RATE * options.seconds
-        payments = Payments.make(Path(name, "payments"), options.events + more, options.keys)
+        payments = Payments.make(
+            Path(name, "payments"), options.events + more, options.keys, SPAN_DAYS * DAY_MS
+        )
+        rules = long_rules(options.events, options.keys)
+        expected = alerts_of(payments, rules, Path(name, "duckdb"), memory_left_bytes() // 2)
         for number, (place, chosen) in enumerate(PLACES.items()):
             if options.disk_only and number == 0:
                 continue
             with chosen:
-                table.add_row(place, *run(Path(name, str(number)), payments, options.events))
+                table.add_row(place, *run(Path(name, str(number)), payments, options.events, rules, expected))
     Console(width=None if Console().is_terminal else 180).print(table)
 
 
