@@ -49,7 +49,7 @@ from lab.model.sentence import (
     read_action,
     two_roots_message,
 )
-from lab.model.times import parse_duration_ms
+from lab.model.times import DURATION_UNITS, parse_duration_ms
 from lab.model.when import Steps, When, filter_of_values
 from lab.model.whenreader import parse_filter, parse_steps, parse_when
 
@@ -433,7 +433,7 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
 # -- attributes in JSON ------------------------------------------------------------------------------------------------
 # Each is read by itself: what is wrong with one is said with its name, its value and what is right.
 
-_OF_SENTENCE = re.compile("([0-9]{1,12}) *([smhd]|min)")  # a duration as sentences have it
+_OF_SENTENCE = re.compile("([0-9]{1,12}) *([a-z]{1,10})")  # a duration as sentences have it
 _WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
 
 
@@ -546,8 +546,10 @@ def read_duration_seconds(name: str, window: object) -> int:
         seconds = parse_duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
     except ValueError:
         seconds = 0
-    if not seconds and (spaced := _OF_SENTENCE.fullmatch(text)):
-        code = spaced[1] + spaced[2][0]
+    spaced = None if seconds else _OF_SENTENCE.fullmatch(text)
+    times, unit = DURATION_UNITS.get(spaced[2], (1, "")) if spaced else (1, "")
+    if spaced and unit in UNIT_SECONDS:
+        code = f"{int(spaced[1]) * times}{unit}"
         if 0 < parse_duration_ms(code) <= 1000 * MAX_WINDOW_SECONDS:
             raise BadRule(
                 expected_message(name, window, f"a number and one letter: write {short_json(code)}")

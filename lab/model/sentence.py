@@ -36,7 +36,7 @@ from lab.model.formatting import expected_message
 from lab.model.kinds import MAX_WINDOW_SECONDS, BadRule, Carried
 from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import Schema
-from lab.model.times import duration_words, parse_duration_ms
+from lab.model.times import DURATION_UNITS, duration_words, parse_duration_ms
 from lab.model.whenreader import WhenReader
 
 MAX_CONDITIONS = 4  # of a rule
@@ -47,11 +47,8 @@ EXAMPLE = "SUM(amount) per userId over 1 h > 500"
 # of functions in other languages
 OTHER_NAMES = {other: each.name for each in AGGREGATES.values() for other in each.other_names}
 TIMES, DIVIDED = ("×", "*", "x"), ("÷", "/")
-STORED_UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
-# what other units people write, without a plural's s -> how many of which stored unit to write instead
-_OTHER_UNITS = {"sec": (1, "s"), "second": (1, "s"), "min": (1, "m"), "minute": (1, "m")}
-_OTHER_UNITS |= {"hr": (1, "h"), "hour": (1, "h")}
-_OTHER_UNITS |= {"day": (1, "d"), "w": (7, "d"), "week": (7, "d"), "month": (30, "d"), "year": (365, "d")}
+# what is no exact number of days -> the days to write instead
+_ABOUT_DAYS = {"month": 30, "months": 30, "year": 365, "years": 365}
 _UNIT = r"(?:[^\W\d_]{1,3}|[$€£¥₩₹])"
 _WITH_UNIT = re.compile(rf"{_UNIT}?([0-9]{{1,30}}(\.[0-9]{{1,30}})?)({_UNIT}?)")
 # 20.000 and 1.500.000, as Europeans write 20,000 and 1,500,000
@@ -661,7 +658,7 @@ class SentenceReader(WhenReader):
         return "" if not match or zeros and match[2] else match[1] + zeros
 
     def read_duration(self, before: str = "") -> str:
-        """A duration such as `90m`. `before`: what to write before it, if it is to be written otherwise."""
+        """A duration as JSON has it, such as `90m`. `before`: what to write before it, if it is to be written otherwise."""
         duration, more = self._one_duration(before), self.upcoming_token
         ms = parse_duration_ms(duration)
         while self.upcoming_token.kind == "word" and re.match("[0-9]", self.upcoming_token.text):
@@ -672,18 +669,18 @@ class SentenceReader(WhenReader):
 
     def _one_duration(self, before: str = "") -> str:
         number = self.upcoming_token
-        count, unit, is_written_so, token = self.take_duration()
+        count, unit, is_exact, token = self.take_duration()
         if not unit:
             raise self.error_at("expected a duration in whole s, min, h or d, such as 90 min", token)
         if not 0 < count * UNIT_SECONDS[unit] <= MAX_WINDOW_SECONDS:
             raise self.error_at("expected a duration from 1 s to 3660 d", number)
-        if not is_written_so:
+        if not is_exact:
             words = duration_words_as_given(count, unit)
             raise self.error_at(f"expected a duration in whole s, min, h or d: write {before}{words}", token)
         return f"{count}{unit}"
 
     def take_duration(self) -> tuple[int, str, bool, Token]:
-        """How many of which stored unit, "" if none is meant; whether it is written so; and its last token."""
+        """How many of which stored unit, "" if none is meant; whether it is a number with an exact unit; and its last token."""
         token = self.take_token()
         text = token.text.lower() if token.kind == "word" else ""
         match = re.fullmatch("([0-9]{1,12})([a-z]*)", text)
@@ -691,10 +688,10 @@ class SentenceReader(WhenReader):
         if self.upcoming_token.kind == "word" and (match and not unit or unit in ("a", "an", "one")):
             unit = self.upcoming_token.text.lower()
             token = self.take_token()
-        if unit in STORED_UNITS:
-            return count, STORED_UNITS[unit], match is not None, token
-        times, stored = _OTHER_UNITS.get(unit) or _OTHER_UNITS.get(unit.removesuffix("s")) or (1, "")
-        return count * times, stored, False, token
+        if days := _ABOUT_DAYS.get(unit):
+            return count * days, "d", False, token
+        times, stored = DURATION_UNITS.get(unit, (1, ""))
+        return count * times, stored if stored in UNIT_SECONDS else "", match is not None, token
 
 
 def two_roots_message(function: str) -> str:

@@ -29,6 +29,18 @@ STEPS = {"m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}  # unit -> ms
 STEP_DIGITS, STEP_SCALE = 12, 3  # that a number of them has at most; how many of these after the point
 UNITS = (*NUMBERS, *STEPS, *TEXTS)
 DURATION_MS = {"ms": 1, "s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
+# the words for units of durations -> how many of which unit each means, exactly: months and years are none
+DURATION_UNITS = {"w": (7, "d"), "week": (7, "d"), "weeks": (7, "d")} | {
+    word: (1, unit)
+    for unit, words in {
+        "ms": ("ms",),
+        "s": ("s", "sec", "secs", "second", "seconds"),
+        "m": ("m", "min", "mins", "minute", "minutes"),
+        "h": ("h", "hr", "hrs", "hour", "hours"),
+        "d": ("d", "day", "days"),
+    }.items()
+    for word in words
+}
 
 _LARGEST_FIRST = tuple(reversed(DURATION_MS.items()))
 _WORDS = {"m": "min"}
@@ -47,18 +59,19 @@ def now_ms() -> int:
 
 
 def parse_duration_ms(text: str, units: Iterable[str] = ()) -> int:
-    """`500ms`, `10s`, `5m`, `24h`, `7d` in ms, and as sentences have them: `5 min`. Raises ValueError.
+    """`500ms`, `10s`, `5m`, `24h`, `7d` in ms, and as sentences have them: `5 min`, `24 hours`. Raises ValueError.
 
     `units`: only these, without a space, as JSON has them.
 
-    >>> parse_duration_ms("7d"), parse_duration_ms("10 min")
-    (604800000, 600000)
+    >>> parse_duration_ms("7d"), parse_duration_ms("10 min"), parse_duration_ms("1 week")
+    (604800000, 600000, 604800000)
     """
-    pattern = "|".join(units) if units else f" ?({'|'.join((*DURATION_MS, *_WORDS.values()))})"
+    pattern = "|".join(units) if units else f" ?({'|'.join(DURATION_UNITS)})"
     match = re.fullmatch(f"([0-9]{{1,12}})({pattern})", text)
     if not match:
         raise ValueError(f"{text!r}, expected a whole number and ms, s, min, h or d, such as 5m or 5 min")
-    return int(match[1]) * DURATION_MS[match[2].strip().replace("min", "m")]
+    times, unit = DURATION_UNITS[match[2].strip()]
+    return int(match[1]) * times * DURATION_MS[unit]
 
 
 def duration_text(ms: int) -> str:

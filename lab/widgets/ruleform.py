@@ -20,7 +20,6 @@ from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.sentence import (
     POINTS_BETWEEN_THOUSANDS,
-    STORED_UNITS,
     TIMES,
     parse_at_most,
     parse_carried,
@@ -28,7 +27,7 @@ from lab.model.sentence import (
     parse_limit,
     parse_window,
 )
-from lab.model.times import duration_text
+from lab.model.times import DURATION_UNITS, duration_text
 from lab.model.when import Steps, When, filter_json_value, filter_text, when_text
 from lab.model.whenreader import parse_filter, parse_steps, parse_when
 from lab.widgets.look import styled
@@ -381,8 +380,9 @@ def mark_errors(text: str, error: BadConditions) -> str:
 
 def _duration(text: str) -> str:
     """A duration such as 90 min in the form of JSON, 90m; returns other text unchanged, so that it is refused with a reason."""
-    match = re.fullmatch(r"([0-9]+)\s*([a-z]+)", text.strip().lower())
-    return f"{match[1]}{STORED_UNITS[match[2]]}" if match and match[2] in STORED_UNITS else text
+    match = re.fullmatch(r"([0-9]{1,12})\s*([a-z]+)", text.strip().lower())
+    times, unit = DURATION_UNITS.get(match[2], (1, "")) if match else (1, "")
+    return f"{int(match[1]) * times}{unit}" if match and unit else text
 
 
 def _number(text: str) -> int | str:

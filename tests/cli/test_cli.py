@@ -220,7 +220,7 @@ def test_debug_shows_where_an_error_was_raised(files):
 
 @pytest.mark.parametrize(
     "words",
-    [["--max-out-of-orderness", "5 minutes"], ["--batches", "0"], ["--engine", "flink"], ["--schema", "x"]],
+    [["--max-out-of-orderness", "5 months"], ["--batches", "0"], ["--engine", "flink"], ["--schema", "x"]],
 )
 def test_wrong_usage_says_what_is_expected(words, files, capsys):
     with pytest.raises(SystemExit) as exit:

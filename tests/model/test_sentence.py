@@ -187,6 +187,32 @@ def test_a_message_may_be_a_sentence_after_the_id_and_a_mistake_keeps_its_place(
         parse_message("7 asleep: SUM(amount) per userId over 1 h > 500", LOGINS)
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("24 hours", "1 d"),
+        ("36hours", "36 h"),
+        ("1 hour", "1 h"),
+        ("30 Days", "30 d"),
+        ("10 minutes", "10 min"),
+        ("5 Mins", "5 min"),
+        ("5 seconds", "5 s"),
+        ("1 week", "7 d"),
+        ("2 weeks", "14 d"),
+    ],
+)
+def test_a_unit_may_be_a_word_that_means_one_thing_and_is_said_in_its_short_form(typed, said):
+    rule = (
+        "COUNT(events) per userId over {0} ending {0} before > 3 and SUM(amount) over 5 events within {0} > 5"
+    )
+    rule += ", at most 1 per {0}, then notify for {0}"
+    assert read(rule.format(typed)).describe() == rule.format(said)
+    session = "COUNT(events) per userId over a session with gaps up to {0} within {0} > 3"
+    assert read(session.format(typed)).describe() == session.format(said)
+    absence = "NO(events) per userId within {0} after"
+    assert read(absence.format(typed)).describe() == absence.format(said)
+
+
 def test_what_is_said_of_at_most_alone_can_be_typed_there():
     with pytest.raises(BadConditions, match=r"^write 1 per 1 h \(at"):
         parse_at_most("once per hour", LOGINS)

@@ -192,7 +192,14 @@ def test_a_number_in_the_form_is_the_limit_that_the_desk_says(typed, limit):
 
 @pytest.mark.parametrize(
     ("typed", "window"),
-    [("90 min", "90 min"), ("36 H", "36 h"), (" 5m ", "5 min"), ("7", "7 min"), ("2d", "2 d")],
+    [
+        ("90 min", "90 min"),
+        ("36 H", "36 h"),
+        (" 5m ", "5 min"),
+        ("7", "7 min"),
+        ("2d", "2 d"),
+        ("2 weeks", "14 d"),
+    ],
 )
 def test_a_duration_in_the_form_may_be_written_as_the_desk_says_it(typed, window):
     desk = RuleDesk(LOGINS)
@@ -201,7 +208,7 @@ def test_a_duration_in_the_form_may_be_written_as_the_desk_says_it(typed, window
     assert f"over {window} &gt; 3, then notify for {window} · " in desk.said.value
 
 
-@pytest.mark.parametrize("typed", ["1.5 h", "90 weeks", "1 h 30 min", "min", "-5 m"])
+@pytest.mark.parametrize("typed", ["1.5 h", "90 months", "1 h 30 min", "min", "-5 m"])
 def test_what_is_no_duration_is_told_as_it_was_typed(typed):
     desk = RuleDesk(LOGINS)
     desk.form.limit.value, desk.form.window.value = "3", typed
@@ -603,7 +610,7 @@ def test_a_sentence_says_what_alerts_carry_and_the_table_only_when_they_come():
     ("control", "text", "wrong"),
     [
         ("where", "contry = KR", "contry"),
-        ("more", "and COUNT(events) over 1 week > 3", "week"),
+        ("more", "and COUNT(events) over 1 month > 3", "month"),
         ("limit", "5 × COUNT(evnts) over 1 h", "evnts"),
         ("labels", "team = fraud, desk", "desk"),
     ],
