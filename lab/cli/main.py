@@ -33,8 +33,8 @@ from lab.cli.options import (
     add_group,
     add_logs_options,
     add_rule_id,
-    add_service_options,
     add_signature,
+    add_spark_and_metrics_options,
     at_least,
     parse_duration,
     parse_log_place,
@@ -256,7 +256,7 @@ Started again with the same checkpoint, the engine continues where it stopped: n
         help="topics only: each save waits for the disk, so that a power failure loses no alert, some tens of ms every 2 s",
     )
     add_engine_options(command, live=True)
-    add_service_options(command)
+    add_spark_and_metrics_options(command)
 
 
 def _rules(commands: Subparsers) -> None:

@@ -141,7 +141,7 @@ def refuse_max_future(text: str) -> int:
     )
 
 
-def add_service_options(command: argparse.ArgumentParser) -> None:
+def add_spark_and_metrics_options(command: argparse.ArgumentParser) -> None:
     """Adds the options for Spark, metrics and logging."""
     group = command.add_argument_group("service", "More: docs/operations.md")
     group.add_argument(

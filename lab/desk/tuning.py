@@ -72,7 +72,7 @@ class Sweep:
         """The events at which so many of the values alert."""
         return self.events[: self._seen[count - 1] if count else 0]
 
-    def steps(self) -> list[int]:
+    def alert_counts_where_more_is_found(self) -> list[int]:
         """How many values alert at each limit that finds another labelled event, by how many it finds."""
         rights = [0, *(score.right for score, _ in self._scores)]
         return [count for count in range(1, len(rights)) if rights[count] > rights[count - 1]]
@@ -144,7 +144,11 @@ class Tuning(TableOfResults):
     def points(self) -> list[tuple[int, int, Score]]:
         """(window, how many values alert, score) at each limit that finds another labelled event, in the half to choose by."""
         every = ((n, first) for n, (first, _) in enumerate(self.halves))
-        return [(n, count, first.score(count)) for n, first in every for count in first.steps()]
+        return [
+            (n, count, first.score(count))
+            for n, first in every
+            for count in first.alert_counts_where_more_is_found()
+        ]
 
     @cached_property
     def edge(self) -> list[tuple[int, int, Score]]:

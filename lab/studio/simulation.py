@@ -123,12 +123,12 @@ def handle_key(player: Player, key: str) -> bool:
         player.target_rate = max(player.target_rate / FASTER, 0.1)
     elif key == " ":
         player.resume() if player.is_paused else player.pause()
-    elif kind := burst_keys(player).get(key):
+    elif kind := burst_kinds_by_keyboard_key(player).get(key):
         player.burst(kind)
     return key != "q"
 
 
-def burst_keys(player: Player) -> dict[str, str]:
+def burst_kinds_by_keyboard_key(player: Player) -> dict[str, str]:
     """Which key plants which burst: its letter, or where those are not different, its number."""
     letters = {kind[0]: kind for kind in player.kinds}
     numbers = {str(number): kind for number, kind in enumerate(player.kinds, start=1)}
@@ -155,7 +155,9 @@ def status_lines(player: Player, has_keys: bool) -> str:
     )
     text += f"  [red]refused: {format_counts_by_kind(player.refused)}[/]" if player.refused else ""
     if has_keys:
-        plant = "  ".join(f"[bold]{key}[/] {kind}" for key, kind in burst_keys(player).items())
+        plant = "  ".join(
+            f"[bold]{key}[/] {kind}" for key, kind in burst_kinds_by_keyboard_key(player).items()
+        )
         text += f"\n[dim]keys: [bold]+ -[/] rate  {plant}  [bold]space[/] pause  [bold]q[/] quit[/]"
     return text
 
