@@ -17,22 +17,19 @@ import hmac
 import json
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from decimal import Decimal
 from threading import Event, Thread
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
+from urllib.parse import parse_qs
 
 import uvicorn
-from fastapi import FastAPI, Query, Request
-from fastapi.responses import JSONResponse
-from starlette.concurrency import run_in_threadpool
-from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.logs.following import Sink, follow
 from lab.logs.positions import Record
-from lab.model.formatting import plain_text
+from lab.model.formatting import expected_message, plain_text
 from lab.model.jsontext import BadRecord
 from lab.model.times import now_ms
 from lab.restrict.client import HOST, MAX_BODY
@@ -46,13 +43,20 @@ POLL_S, AGAIN_S = 0.02, 0.5
 MAX_LISTED = 1000
 BODY_S = 5.0  # how long the body of a request may take to arrive
 RATE = 1000  # requests a second of each client; a burst may be as large
+JSON = [(b"content-type", b"application/json")]
+OWN_NAMES = {HOST.encode(), b"localhost"}
 SETTINGS: dict[str, Any] = {
+    "lifespan": "off",
     "log_level": "warning",
     "access_log": False,
     "timeout_keep_alive": 60,
     "timeout_graceful_shutdown": 2,  # s; otherwise an open connection could prevent the service from stopping
     "backlog": ACCEPTED_AT_ONCE,
 }
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class Judge(Protocol):
@@ -129,60 +133,111 @@ def restriction_answer(restriction: Restriction) -> dict[str, Any]:
     }
 
 
-def web_service(
-    enforcer: Enforcer,
-    tokens: Sequence[str],
-    rate: float = RATE,
-    connections: Connections | None = None,
-    judge: Judge | None = None,
-) -> FastAPI:
-    """The web service for a started enforcer. It answers clients that have one of the tokens."""
-    app = FastAPI(title="lab restrict", docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(Limits, tokens=tokens, rate=rate, connections=connections or Connections())
-    # pages of other sites cannot ask
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
+class Refusal(Exception):
+    """An answer that is not 200."""
 
-    @app.post("/may")
-    async def may(request: Request) -> JSONResponse:
+    def __init__(self, status: int, detail: str, *header: bytes):
+        super().__init__(detail)
+        self.status, self.headers = status, [(header[0], header[1])] if header else []
+
+
+class WebService:
+    """The web service for a started enforcer, as ASGI has it. Answers in JSON, to clients that have one of the tokens.
+
+    It refuses requests under another name of the host (400), without a token (401), above the client's rate (429), too slow (408) or too
+    large (413). Only a client itself uses up its rate: a request without a token is refused before anything is counted or read.
+    """
+
+    def __init__(
+        self,
+        enforcer: Enforcer,
+        tokens: Sequence[str],
+        rate: float = RATE,
+        connections: Connections | None = None,
+        judge: Judge | None = None,
+    ):
+        self._enforcer, self._rate, self._judge = enforcer, rate, judge
+        self._connections = connections or Connections()
+        self._clients = {f"Bearer {token}".encode(): RateLimiter(rate) for token in tokens}
+        self._answers: dict[str, tuple[str, Callable[[Scope, bytes], Awaitable[Any]]]] = {
+            "/may": ("POST", self._may),
+            "/would": ("POST", self._would),
+            "/restrictions": ("GET", self._list),
+            "/health": ("GET", self._health),
+        }
+        # events, and lists of very many restrictions: one request at a time, and beside the questions
+        self._judging, self._listing = (ThreadPoolExecutor(1, name) for name in ("judge", "list"))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            questions = read_questions(await request.body())
-        except BadRecord as error:
-            return JSONResponse({"detail": str(error)}, 422)
-        return JSONResponse({"answers": [enforcer.answer(question) for question in questions]})
+            status, headers, answer = 200, JSON, await self._answer(scope, receive)
+        except Refusal as refusal:
+            status, headers, answer = refusal.status, JSON + refusal.headers, {"detail": str(refusal)}
+        body = json.dumps(answer, separators=(",", ":")).encode()
+        headers = [*headers, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
-    judging = asyncio.Lock()  # events one request at a time, and beside the questions
-
-    @app.post("/would")
-    async def would(request: Request) -> JSONResponse:
-        if judge is None:
-            return JSONResponse({"detail": "this service judges no events: start it with --would"}, 404)
+    async def _answer(self, scope: Scope, receive: Receive) -> Any:
+        given = dict(scope["headers"])
+        # pages of other sites cannot ask
+        if given.get(b"host", b"").partition(b":")[0] not in OWN_NAMES:
+            raise Refusal(400, f"another host, expected {HOST}")
+        self._check_client(scope, given.get(b"authorization", b""))
         try:
-            questions, max_age_ms = read_events(await request.body())
-            async with judging:
-                return JSONResponse(await run_in_threadpool(_judged, judge, questions, max_age_ms))
+            async with asyncio.timeout(BODY_S):
+                body = await _body(receive)
+        except TimeoutError:
+            raise Refusal(408, f"more than {BODY_S:g} s for a request", b"connection", b"close") from None
+        if scope["path"] not in self._answers:
+            raise Refusal(404, f"expected one of {', '.join(self._answers)}")
+        method, answer = self._answers[scope["path"]]
+        if scope["method"] != method:
+            raise Refusal(405, f"expected {method}", b"allow", method.encode())
+        try:
+            return await answer(scope, body)
         except BadRecord as error:
-            return JSONResponse({"detail": str(error)}, 422)
+            raise Refusal(422, str(error)) from None
+
+    def _check_client(self, scope: Scope, given: bytes) -> None:
+        # compares all of them, each in constant time: the time reveals nothing about a token
+        matches = [client for known, client in self._clients.items() if hmac.compare_digest(known, given)]
+        if not matches:
+            raise Refusal(401, "no token of this service, expected one", b"www-authenticate", b"Bearer")
+        if scope.get("client"):
+            self._connections.assign_owner(tuple(scope["client"]), given)
+        if not matches[0].allow_request():
+            raise Refusal(429, f"more than {self._rate:g} requests a second", b"retry-after", b"1")
+
+    async def _may(self, scope: Scope, body: bytes) -> dict[str, Any]:
+        return {"answers": [self._enforcer.answer(question) for question in read_questions(body)]}
+
+    async def _would(self, scope: Scope, body: bytes) -> dict[str, Any]:
+        if self._judge is None:
+            raise Refusal(404, "this service judges no events: start it with --would")
+        questions, max_age_ms = read_events(body)
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._judging, _judged, self._judge, questions, max_age_ms)
         except TimeoutError as error:
-            return JSONResponse({"detail": str(error)}, 503)
+            raise Refusal(503, str(error)) from None
 
-    listing = asyncio.Lock()  # of very many restrictions: one at a time, and beside the questions
-
-    @app.get("/restrictions")
-    async def restrictions(limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100) -> dict[str, Any]:
-        async with listing:
-            count, found = await run_in_threadpool(enforcer.restrictions_in_force, limit)
+    async def _list(self, scope: Scope, body: bytes) -> dict[str, Any]:
+        limit = parse_qs(scope["query_string"].decode("latin-1")).get("limit", ["100"])[-1]
+        if not (limit.isascii() and limit.isdecimal() and len(limit) <= 4 and 1 <= int(limit) <= MAX_LISTED):
+            raise BadRecord(expected_message("limit", limit, f"a whole number from 1 to {MAX_LISTED:,}"))
+        loop = asyncio.get_running_loop()
+        in_force = self._enforcer.restrictions_in_force
+        count, found = await loop.run_in_executor(self._listing, in_force, int(limit))
         return {"inForce": count, "restrictions": list(map(restriction_answer, found))}
 
-    @app.get("/health")
-    async def health() -> dict[str, Any]:
+    async def _health(self, scope: Scope, body: bytes) -> dict[str, Any]:
         return {
-            "readAt": enforcer.read_at,
-            "badMessages": enforcer.bad,
-            "error": enforcer.error,
+            "readAt": self._enforcer.read_at,
+            "badMessages": self._enforcer.bad,
+            "error": self._enforcer.error,
             "forbids": FORBIDS,
         }
-
-    return app
 
 
 def _judged(judge: Judge, questions: Sequence[Any], max_age_ms: int) -> dict[str, Any]:
@@ -217,73 +272,23 @@ class RateLimiter:
         return True
 
 
-class Limits:
-    """Refuses requests without a token (401), above the client's rate (429), too slow (408) or too large (413).
-
-    Only a client itself uses up its rate: a request without a token is refused before anything is counted or read.
-    """
-
-    def __init__(self, app: ASGIApp, tokens: Sequence[str], rate: float, connections: Connections):
-        self._app, self._rate, self._connections = app, rate, connections
-        self._clients = {f"Bearer {token}".encode(): RateLimiter(rate) for token in tokens}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        # compares all of them, each in constant time: the time reveals nothing about a token
-        matches = [client for known, client in self._clients.items() if hmac.compare_digest(known, given)]
-        if not matches:
-            return await _refuse(
-                send, 401, "no token of this service, expected one", (b"www-authenticate", b"Bearer")
-            )
-        if scope.get("client"):
-            self._connections.assign_owner(tuple(scope["client"]), given)
-        if not matches[0].allow_request():
-            return await _refuse(
-                send, 429, f"more than {self._rate:g} requests a second", (b"retry-after", b"1")
-            )
-        try:
-            async with asyncio.timeout(BODY_S):
-                body = await _body(receive)
-        except TimeoutError:
-            return await _refuse(
-                send, 408, f"more than {BODY_S:g} s for a request", (b"connection", b"close")
-            )
-        if body is None:
-            return await _refuse(send, 413, f"more than {MAX_BODY:,} bytes", (b"connection", b"close"))
-        waiting = [{"type": "http.request", "body": body}]
-
-        async def again() -> Message:
-            return waiting.pop() if waiting else await receive()
-
-        await self._app(scope, again, send)
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """The body of a request; None if it is too large."""
+async def _body(receive: Receive) -> bytes:
+    """The body of a request. Raises Refusal if it is too large."""
     body = bytearray()
     while True:
         message = await receive()
         body += message.get("body", b"")
         if len(body) > MAX_BODY:
-            return None
+            raise Refusal(413, f"more than {MAX_BODY:,} bytes", b"connection", b"close")
         if not message.get("more_body"):
             return bytes(body)
-
-
-async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, bytes]) -> None:
-    body = json.dumps({"detail": detail}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), header]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _config(
     enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, judge: Judge | None = None
 ) -> uvicorn.Config:
     connections = Connections()
-    app = web_service(enforcer, tokens, rate, connections, judge)
+    app = WebService(enforcer, tokens, rate, connections, judge)
     return uvicorn.Config(app, http=counting_protocol(connections), **SETTINGS)
 
 

@@ -9,7 +9,7 @@ from lab.engine.compiled.codecache import CodeCacheNotWritable, writable_code_ca
 
 EXTRAS = {  # module -> the extra of pyproject.toml that installs it
     "confluent_kafka": "kafka",
-    **dict.fromkeys(("sqlalchemy", "psycopg2", "fastapi", "uvicorn", "pydantic"), "rules"),
+    **dict.fromkeys(("sqlalchemy", "psycopg2", "uvicorn"), "rules"),
     **dict.fromkeys(("apprise", "requests"), "notify"),
     **dict.fromkeys(("ipywidgets", "anywidget", "plotly", "IPython", "nbformat", "google"), "lessons"),
 }

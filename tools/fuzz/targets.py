@@ -236,13 +236,13 @@ def restrictions(inputs: Sequence[bytes]) -> None:
 
 @cache
 def _service() -> Any:
-    from lab.restrict.service import Enforcer, web_service
+    from lab.restrict.service import Enforcer, WebService
 
     class Log:
         def tail(self) -> None:
             raise OSError("none")
 
-    return web_service(Enforcer(Log()), ["t" * 32], rate=1e12)
+    return WebService(Enforcer(Log()), ["t" * 32], rate=1e12)
 
 
 def bodies(inputs: Sequence[bytes]) -> None:
