@@ -119,6 +119,8 @@ class Aggregation:
     def fields_to_store(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event; None where a condition is not true, as of a null."""
         conditions = self.event_conditions
+        if not conditions:
+            return {name: event[name] for name in self.stored_field_names}
         return {
             name: (is_true(conditions[name], event) or None) if name in conditions else event[name]
             for name in self.stored_field_names

@@ -9,6 +9,7 @@ group d   ────●─●─►
 
 from collections.abc import Hashable, Iterable
 from heapq import nlargest
+from operator import itemgetter
 from typing import Any
 
 WITNESSES = (
@@ -44,6 +45,7 @@ def note_time(newest: dict[Any, int], group: Hashable, time: int) -> None:
     if time > newest.get(group, NOT_REACHED):
         newest.pop(group, None)
         newest[group] = time
-        first = sorted(newest.items(), key=lambda each: -each[1])[:WITNESSES]
-        newest.clear()
-        newest.update(first)
+        if len(newest) > 1:
+            first = sorted(newest.items(), key=itemgetter(1), reverse=True)[:WITNESSES]
+            newest.clear()
+            newest.update(first)

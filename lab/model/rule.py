@@ -186,9 +186,10 @@ class Rule(Carries):
 
     def fields_to_store(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event."""
-        return {
-            name: value for each in self.aggregations for name, value in each.fields_to_store(event).items()
-        }
+        fields: dict[str, Any] = {}
+        for each in self.aggregations:
+            fields |= each.fields_to_store(event)
+        return fields
 
     def conditions_for_alert(
         self, measures: list[list[Exact | None]]

@@ -8,10 +8,11 @@ A new kind of event is one more `Schema`: at the end of this file, or a file of 
 
 import csv
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any
 
 from lab.model.derived import (
@@ -310,8 +311,11 @@ class Schema:
         >>> PAYMENTS.id_of({"transactionId": 7, "payeeId": 25})
         7
         """
-        ids = tuple(event[name] for name in self.event_id_fields)
-        return ids if len(ids) > 1 else ids[0]
+        return self._read_id(event)
+
+    @cached_property
+    def _read_id(self) -> Callable[[Mapping[str, Any]], Id]:
+        return itemgetter(*self.event_id_fields)
 
     @cached_property
     def has_numeric_id(self) -> bool:

@@ -127,12 +127,6 @@ class Columns {
 
   timeMs(row) { return this.ms(this.schema.time, row); }
 
-  /** Whether two rows have the same value, which is not null. */
-  isSame({ number }, row, other) {
-    const pairs = this.pairs[number], valid = this.valid[number];
-    return valid[row] === 1 && valid[other] === 1 && pairs[2 * row] === pairs[2 * other] && pairs[2 * row + 1] === pairs[2 * other + 1];
-  }
-
   idText(row) {
     const [first, ...others] = this.schema.ids;
     return others.length ? this.idJson(row) : String(this.value(first, row));
@@ -163,24 +157,37 @@ class Columns {
     }
   }
 
-  /** What Python takes of a field's first rows: bytes, and of texts which they are. */
-  packed({ number, numeric }, rows) {
-    const pairs = this.pairs[number].subarray(0, 2 * rows), valid = this.valid[number].subarray(0, rows), bytes = new Uint8Array(pairs.buffer, pairs.byteOffset, pairs.byteLength), texts = {};
-    if (!numeric) for (let row = 0; row < rows; row++) if (valid[row]) texts[pairs[2 * row]] ??= this.texts.values[pairs[2 * row]];
-    return { parts: [bytes, valid], texts: numeric ? null : texts };
+  /** What Python takes of some fields: of each its bytes, and of texts which they are. */
+  packed(fields) {
+    const packed = fields.map(({ number, numeric }) => {
+      const pairs = this.pairs[number].subarray(0, 2 * this.rows), valid = this.valid[number].subarray(0, this.rows), bytes = new Uint8Array(pairs.buffer, pairs.byteOffset, pairs.byteLength), texts = {};
+      if (!numeric) for (let row = 0; row < this.rows; row++) if (valid[row]) texts[pairs[2 * row]] ??= this.texts.values[pairs[2 * row]];
+      return { parts: [bytes, valid], texts: numeric ? null : texts };
+    });
+    return { parts: packed.map(({ parts }) => parts), texts: JSON.stringify(packed.map(({ texts }) => texts)) };
   }
 
-  /** Only these rows are left, ascending, each so many times. */
-  keep(rows, times) {
+  /** These rows, as columns of their own. */
+  at(rows) {
+    const found = new Columns(this.schema, this.python, this.texts, rows.length);
+    found.rows = rows.length;
     this.pairs.forEach((pairs, number) => {
-      const old = pairs.slice(0, 2 * this.rows), valid = this.valid[number], was = valid.slice(0, this.rows);
-      for (let n = 0, to = 0; n < rows.length; n++) for (let time = 0; time < times; time++, to++) {
-        pairs[2 * to] = old[2 * rows[n]];
-        pairs[2 * to + 1] = old[2 * rows[n] + 1];
-        valid[to] = was[rows[n]];
+      const [valid, into, isThere] = [this.valid[number], found.pairs[number], found.valid[number]];
+      for (let n = 0; n < rows.length; n++) {
+        into[2 * n] = pairs[2 * rows[n]];
+        into[2 * n + 1] = pairs[2 * rows[n] + 1];
+        isThere[n] = valid[rows[n]];
       }
     });
-    this.rows = rows.length * times;
+    return found;
+  }
+
+  /** Only these rows are left, each so many times. */
+  keep(rows, times) {
+    const found = this.at(Int32Array.from({ length: rows.length * times }, (_, n) => rows[Math.floor(n / times)]));
+    found.pairs.forEach((pairs, number) => this.pairs[number].set(pairs));
+    found.valid.forEach((valid, number) => this.valid[number].set(valid));
+    this.rows = found.rows;
   }
 }
 
@@ -247,8 +254,7 @@ class Lines {
   _derived(rows, left) {
     const { schema, schema: { recorded, fields, given, legs }, columns } = this.engine;
     if (fields.length === recorded || !rows) return { made: [], failed: [] };
-    const needed = this.needed.map((name) => columns.packed(schema.byName.get(name), rows));
-    const { columns: made, failed } = JSON.parse(this.deriver.derived(needed.map(({ parts }) => parts), JSON.stringify(needed.map(({ texts }) => texts))));
+    const { parts, texts } = columns.packed(this.needed.map((name) => schema.byName.get(name))), { columns: made, failed } = JSON.parse(this.deriver.derived(parts, texts));
     made.splice(0, (given.derived ?? []).length).forEach((column, n) => columns.putColumn(fields[recorded + n], column, this.all.subarray(0, rows)));
     return { made: legs.length ? made : [], failed: failed.filter((row) => !left.has(row)) };
   }

@@ -45,13 +45,9 @@ class Deriver:
     def derived(self, columns: Any, texts: str) -> str:
         """The columns of the derived fields, then of each leg its own: JSON of `{columns, failed}`.
 
-        `columns`: JavaScript's, of each needed field its numbers, or those of its texts, as int64s, and which of them there are.
-        `texts`: of each of these fields the texts by number, in JSON. `failed`: the rows of which a value does not fit its type.
+        `columns`, `texts`: of the needed fields, see `columns_of`. `failed`: the rows of which a value does not fit its type.
         """
-        given = {
-            name: _column(numbers.to_bytes(), valid.to_bytes(), known)
-            for name, (numbers, valid), known in zip(self.needed, columns, json.loads(texts), strict=True)
-        }
+        given = {name: column for name, column in zip(self.needed, columns_of(columns, texts), strict=True)}
         self._failed: set[int] = set()
         made = self._derive(self.schema.derivations, given)
         legs = [self._derive(leg.derivations, dict(given)) for leg in self.schema.legs_of_record]
@@ -136,6 +132,17 @@ def _fits(call: Call) -> Callable[[int | None], bool]:
     most = most_of(call.type)
     least = -most - (call.type == "long")
     return lambda value: value is None or least <= value <= most
+
+
+def columns_of(given: Any, texts: str) -> list[Column]:
+    """The columns of some fields as JavaScript packs them: of each its numbers, or those of its texts, as int64s, and which of them there are.
+
+    `texts`: of each of these fields the texts by number, in JSON.
+    """
+    return [
+        _column(numbers.to_bytes(), valid.to_bytes(), known)
+        for (numbers, valid), known in zip(given, json.loads(texts), strict=True)
+    ]
 
 
 def _column(numbers: bytes, valid: bytes, texts: dict[str, str] | None) -> Column:

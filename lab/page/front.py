@@ -46,7 +46,7 @@ from lab.model.when import (
     with_lists,
 )
 from lab.model.whenreader import parse_filter, parse_when
-from lab.page.derivation import QUARTER_MS, Deriver
+from lab.page.derivation import QUARTER_MS, Deriver, columns_of
 from lab.page.reader import Reader, described, exact, pack_int64s
 
 if TYPE_CHECKING:
@@ -144,14 +144,19 @@ class Book:
         """The windows behind alerts; they come when the first is asked for, so that the page is there sooner."""
         from lab.page.windows import Windows
 
-        return Windows(self.schema, *self.late, self._value)
+        return Windows(self.schema, *self.late)
 
-    def window(self, alert: str, rows: str) -> str:
-        """What the page shows of the window behind an alert; both in JSON, as its log has it and as past.js writes them."""
+    def window(self, alert: str, numbers: Any, columns: Any, texts: str) -> str:
+        """What the page shows of the window behind an alert, which is given as its log has it; all in JSON.
+
+        `numbers`: JavaScript's, as float64s, of events of its key-group up to it how many came before each; `columns`, `texts`: of
+        all their fields, see `lab.page.derivation.columns_of`.
+        """
         self.windows.carry_out(self.messages)
         self.messages.clear()
-        of = Alert.from_json(alert)
-        return json.dumps(self.windows.behind(self.book.rules[of.rule_id], of, json.loads(rows)))
+        of, before = Alert.from_json(alert), [*map(int, memoryview(numbers.to_bytes()).cast("d"))]
+        values = dict(zip(self.schema.names, columns_of(columns, texts), strict=True))
+        return json.dumps(self.windows.behind(self.book.rules[of.rule_id], of, before, values))
 
     def judged(self, text: str, values: str) -> str:
         """Of which values a comparison is true; if it is with a named list, until when each is there, ms.

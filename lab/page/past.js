@@ -39,12 +39,8 @@ class Past {
     const rowOf = (number) => number % this.size, end = rowOf(last), since = columns.timeMs(end) - reachMs, numbers = [];
     for (let number = this.begin, row = rowOf(number); number <= last; row = rowOf(++number))
       if (columns.timeMs(row) >= since && fields.every((field) => valid[field.number][row]) && passes(row)) numbers.push(number);
-    const keyGroups = route.keyGroupsOf(columns, numbers.map(rowOf)), json = (of, row) => `[${of.map((field) => columns.json(field, row)).join(",")}]`;
-    const near = numbers.filter((_, n) => keyGroups[n] === keyGroups.at(-1)), rows = near.slice(-MOST_HANDED).map((number) => {
-      const row = rowOf(number), isOwn = filterSeesLists || fields.every((field) => columns.isSame(field, row, end));
-      return `[${number},${columns.timeMs(row)},${quoted(json(fields, row))},${isOwn ? json(schema.fields, row) : null}]`;
-    });
-    return { rows: `[${rows.join(",")}]`, most: rows.length < near.length ? MOST_HANDED : null };
+    const keyGroups = route.keyGroupsOf(columns, numbers.map(rowOf)), near = numbers.filter((_, n) => keyGroups[n] === keyGroups.at(-1)), handed = near.slice(-MOST_HANDED);
+    return { numbers: new Uint8Array(Float64Array.from(handed).buffer), columns: columns.at(handed.map(rowOf)), most: handed.length < near.length ? MOST_HANDED : null };
   }
 }
 
@@ -52,6 +48,6 @@ class Past {
 function windowBehind({ past, book, routes }, { ruleId, last, json }) {
   const rule = book.rules.get(BigInt(ruleId)), about = { meaning: rule?.summary, absence: Boolean(rule?.absent), kept: past.end - past.begin };
   if (!rule || rule.absent || last < past.begin) return about;
-  const { rows, most } = past.handed(rule, last, routes.get(rule.route.id));
-  return { ...about, most, ...JSON.parse(book.python.window(json, rows)) };
+  const { numbers, columns, most } = past.handed(rule, last, routes.get(rule.route.id)), { parts, texts } = columns.packed(columns.schema.fields);
+  return { ...about, most, ...JSON.parse(book.python.window(json, numbers, parts, texts)) };
 }

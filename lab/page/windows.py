@@ -3,23 +3,26 @@
 past.js ──► events of the alert's key-group ──► Replay of lab.past ──► WindowBehind ──► what alertwindow.js draws
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from itertools import accumulate
-from typing import Any, NamedTuple
+from itertools import accumulate, compress, repeat
+from typing import Any, NamedTuple, cast
 
 from lab.model.alerts import Alert, event_id_text
-from lab.model.field import Id
+from lab.model.derived import Stored
+from lab.model.field import Field, Id
 from lab.model.formatting import plain_text
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
 from lab.model.times import duration_words
 from lab.model.when import list_names, passes_filter
+from lab.page.derivation import Column
 from lab.past.alertwindow import WindowBehind, event_identity, shown_fields, shown_value, window_behind
 from lab.past.routehistory import EventsInMemory, PastEvent, RouteHistory
 
 MOST_BARS, MOST_LISTED = 500, 100
+Columns = dict[str, Column]
 
 
 class PageSettings(NamedTuple):
@@ -33,35 +36,55 @@ class PageSettings(NamedTuple):
 class HandedEvents(EventsInMemory):
     """Events of one key-group, the last of which is the alert's. What stands for log times is how many events had come by then.
 
-    `rows`: of each the number of those before it, its time and group, and its fields if it is of the alert's group, or if the
-    route's filter looks at named lists, which it saw as they were then.
+    `numbers`: of each how many came before it; `columns`: of each field the values of all, numbers in units of their last digit.
     """
 
-    def __init__(self, schema: Schema, history: RouteHistory, rows: list, newest: dict[int, list[int]]):
-        self.schema, self.history, self._rows, self._newest = schema, history, rows, newest
+    def __init__(
+        self,
+        schema: Schema,
+        history: RouteHistory,
+        newest: dict[int, list[int]],
+        numbers: list[int],
+        columns: Columns,
+    ):
+        self.schema, self.history, self._newest = schema, history, newest
+        self._numbers, self._columns = numbers, columns
 
     def rows_of(self, event_id: Id, event_time: int | None = None) -> list[int]:
-        return [len(self._rows) - 1]
+        return [len(self._numbers) - 1]
 
     def log_times_of(self, row: int) -> tuple[int, int]:
-        log_time = self._rows[row][0] + 1
+        log_time = self._numbers[row] + 1
         return log_time, log_time
 
     def event_in(self, row: int) -> dict[str, Any]:
-        return self._rows[row][3]
+        return next(self._events_in(n == row for n in range(len(self._numbers))))
+
+    def _events_in(self, rows: Iterable[bool]) -> Iterator[dict[str, Any]]:
+        """The events in some rows, as {field: value}."""
+        of, names = [*rows], self.schema.names
+        columns = (_values(self.schema.field(name), compress(self._columns[name], of)) for name in names)
+        return (dict(zip(names, values)) for values in zip(*columns))
 
     def events_of_key_group(
         self, route: Route, group: tuple, since: int | None = None, last: int | None = None
     ) -> list[PastEvent]:
-        newest, of_alert = accumulate((time for _, time, *_ in self._rows), max), self._rows[-1][2]
+        """Those that pass the route's filter, which saw named lists as they were when each event came."""
+        groups = [*zip(*(self._columns[name] for name in route.keys))] or [()] * len(self._numbers)
+        own = [each == groups[-1] for each in groups]
         versions = self.history.as_lists_changed(route) if list_names(route.filter) else []
-        return [
-            PastEvent(
-                n, number + 1, reached, time, group if of == of_alert else of, own if of == of_alert else None
-            )
-            for n, ((number, time, of, own), reached) in enumerate(zip(self._rows, newest))
-            if not versions or passes_filter(_as_of(versions, number + 1).filter, own)
-        ]
+        times = cast(list[int], self._columns[self.schema.time_field])
+        events = self._events_in(repeat(True, len(own)) if versions else own)
+        found: list[PastEvent] = []
+        reached = accumulate(times, max)
+        for number, newest, time, of, is_own in zip(self._numbers, reached, times, groups, own):
+            event = next(events) if is_own or versions else {}
+            if versions and not passes_filter(_as_of(versions, number + 1).filter, event):
+                continue
+            # another group is a tuple in a tuple: its numbers may be those of this one in other units
+            of_event = (group, event) if is_own else ((of,), None)
+            found.append(PastEvent(len(found), number + 1, newest, time, *of_event))
+        return found
 
     def newest_event_times_before(self, log_time: int) -> list[int]:
         return self._newest[log_time]
@@ -75,13 +98,11 @@ def _as_of(versions: list[tuple[int, Route]], log_time: int) -> Route:
 
 
 class Windows:
-    """The windows behind alerts. `late_ms`, `late_policy`: as of `Book`; `value`: of a field, from how JavaScript writes it."""
+    """The windows behind alerts. `late_ms`, `late_policy`: as of `Book`."""
 
-    def __init__(self, schema: Schema, late_ms: int, late_policy: int, value: Callable[[str, Any], Any]):
+    def __init__(self, schema: Schema, late_ms: int, late_policy: int):
         settings: Any = PageSettings(schema, LATE_POLICIES[late_policy], late_ms)
-        self.schema, self._value = schema, value
-        self._decimals = [name for name in schema.names if schema.field(name).is_decimal]
-        self._history, self._newest = RouteHistory(settings), dict[int, list[int]]()
+        self._schema, self._history, self._newest = schema, RouteHistory(settings), dict[int, list[int]]()
 
     def carry_out(self, messages: Iterable[tuple[str, int, list[int]]]) -> None:
         """Takes in control messages that were accepted: of each how many events had come, and the newest times of these."""
@@ -89,18 +110,17 @@ class Windows:
             self._history.apply(text, events + 1)
             self._newest[events + 1] = newest
 
-    def behind(self, rule: Rule, alert: Alert, rows: list) -> dict[str, Any]:
-        """What the page shows of the window behind an alert. `rows`: of `HandedEvents`, with lists of values instead of fields."""
-        given = [(number, time, group, self._event(values)) for number, time, group, values in rows]
-        return window_for_page(HandedEvents(self.schema, self._history, given, self._newest), rule, alert)
+    def behind(self, rule: Rule, alert: Alert, numbers: list[int], columns: Columns) -> dict[str, Any]:
+        """What the page shows of the window behind an alert; `numbers`, `columns`: of `HandedEvents`."""
+        past = HandedEvents(self._schema, self._history, self._newest, numbers, columns)
+        return window_for_page(past, rule, alert)
 
-    def _event(self, values: list | None) -> dict[str, Any] | None:
-        if values is None:
-            return None
-        event = dict(zip(self.schema.names, values))
-        for name in self._decimals:
-            event[name] = self._value(name, event[name])
-        return event
+
+def _values(field: Field, column: Iterable[Stored | None]) -> Iterable[Any]:
+    """The values of a column, as events have them."""
+    if not field.is_decimal:
+        return column
+    return (None if each is None else Decimal(each).scaleb(-field.scale) for each in column)
 
 
 def window_for_page(past: EventsInMemory, rule: Rule, alert: Alert) -> dict[str, Any]:
@@ -109,17 +129,15 @@ def window_for_page(past: EventsInMemory, rule: Rule, alert: Alert) -> dict[str,
     if not window.events:
         return {}
     counted = {event_identity(event, schema) for event in window.counted}
-    own = (alert.event_id, alert.event_time)
     bars = [
-        {
-            "ms": event[schema.time_field],
-            "height": window.height(event),
-            "counts": event_identity(event, schema) in counted,
-            "own": event_identity(event, schema) == own,
-        }
+        (each := event_identity(event, schema), window.height(event), each in counted)
         for event in window.events
     ]
-    step = -(-len(bars) // MOST_BARS)
+    step, own = -(-len(bars) // MOST_BARS), (alert.event_id, alert.event_time)
+    # of several bars the alert's own, else the highest
+    shown = (
+        max(bars[n : n + step], key=lambda bar: (bar[0] == own, bar[1])) for n in range(0, len(bars), step)
+    )
     points = zip(window.counted, window.so_far)
     so_far = [{"ms": of[schema.time_field], "value": float(each)} for of, each in points if each is not None]
     first, other = window.first, window.other_condition
@@ -128,7 +146,10 @@ def window_for_page(past: EventsInMemory, rule: Rule, alert: Alert) -> dict[str,
         "total": _plain(window.adds_up),
         "soFar": so_far,
         "step": step,
-        "bars": [max(bars[n : n + step], key=_is_shown) for n in range(0, len(bars), step)],
+        "bars": [
+            {"ms": of[1], "height": height, "counts": counts, "own": of == own}
+            for of, height, counts in shown
+        ],
         "counted": len(window.counted),
         "isPlain": rule.is_plain,
         "first": {"aggregate": _plain(first.aggregate), "limit": _plain(first.limit)},
@@ -138,11 +159,6 @@ def window_for_page(past: EventsInMemory, rule: Rule, alert: Alert) -> dict[str,
         "amount": window.amount_field,
         **_table(window, schema),
     }
-
-
-def _is_shown(bar: dict[str, Any]) -> tuple[bool, float]:
-    """Of several bars the alert's own, else the highest, is shown."""
-    return bar["own"], bar["height"]
 
 
 def _plain(value: Decimal | None) -> str | None:

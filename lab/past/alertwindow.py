@@ -55,7 +55,7 @@ class WindowBehind:
         place = of.index(own) if own in of else 0
         return self.rule.conditions[place] if 0 < place < len(self.rule.conditions) else None
 
-    @property
+    @cached_property
     def amount_field(self) -> str | None:
         """The field that the first aggregate is of, if it is a number."""
         is_amount = self._row.argument_kind == "field" and not self._row.of_place

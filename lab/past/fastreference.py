@@ -21,7 +21,7 @@ from lab.model.rules import Route, Rule, RuleBook
 if TYPE_CHECKING:  # so that the page's Python can do without the engine's checkpoint
     from lab.engine.checkpoint.settings import Settings
 
-TIME = attrgetter("time")
+TIME, WIDEST = attrgetter("time"), attrgetter("widest_ms")
 
 
 class FastReference(Reference):
@@ -62,16 +62,21 @@ class FastReference(Reference):
         if time < oldest:
             of_newest = self.stored_events[route, next(iter(newest))]
             return "droppedLate", of_newest[-1] if of_newest else None
-        del stored[: bisect_left(stored, oldest, key=TIME)]
-        after = bisect_right(stored, time, key=TIME)
-        for other in stored[bisect_left(stored, time, key=TIME) : after]:
-            if other.id == event_id and not other.taken_back:
-                return "duplicates", other
+        if stored and stored[0].time < oldest:
+            del stored[: bisect_left(stored, oldest, key=TIME)]
+        after = len(stored)
+        if stored and stored[-1].time >= time:
+            after = bisect_right(stored, time, key=TIME)
+            for other in stored[bisect_left(stored, time, key=TIME) : after]:
+                if other.id == event_id and not other.taken_back:
+                    return "duplicates", other
         latest = min(stored[-1].time, self.log_time_reached) if stored else time
         late = latest - self.max_out_of_orderness_ms > time
         if late and self.late_policy == "drop":
             return "droppedLate", stored[-1]
-        fields = {name: value for rule in rules for name, value in rule.fields_to_store(event).items()}
+        fields: dict[str, Any] = {}
+        for rule in rules:
+            fields |= rule.fields_to_store(event)
         current = StoredEvent(self.counts["records"], time, event_id, fields)
         stored.insert(after, current)
         note_time(newest, group, time)
@@ -92,9 +97,9 @@ class FastReference(Reference):
     ) -> int:
         """`_horizon` of a group with these events, in order of time, in a key-group with these newest groups, newest first."""
         of_events = stored[-horizon.WITNESSES].time if len(stored) >= horizon.WITNESSES else NOT_REACHED
-        of_groups = [*newest.values()][-1] if len(newest) == horizon.WITNESSES else NOT_REACHED
+        of_groups = next(reversed(newest.values())) if len(newest) == horizon.WITNESSES else NOT_REACHED
         reached = min(max(of_events, of_groups), self.log_time_reached)
-        return reached - max(rule.widest_ms for rule in rules) - self.max_out_of_orderness_ms
+        return reached - max(map(WIDEST, rules)) - self.max_out_of_orderness_ms
 
 
 def _copied(stored: StoredEvent) -> StoredEvent:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lab.model.alerts import event_id_text
 from lab.model.field import Id, Value
@@ -29,8 +29,7 @@ FORGET_AT = 1_000  # changes of rules
 RuleOrRoute = TypeVar("RuleOrRoute", Rule, Route)
 
 
-@dataclass(frozen=True)
-class PastEvent:
+class PastEvent(NamedTuple):
     """An event in memory, or a record that takes one back; times in ms. `group`: any value, the same for events of one group.
 
     `reached`: the log time that it shows to be reached; in a log that is not live, the newest event time until then.
@@ -305,7 +304,7 @@ class Replay(FastReference):
             return self._take_back(fields, self._route, event.log_time)
         self.counts["records"] = event.number  # the arrival of what is held
         fate = self._on_route(fields, self._route, rules)[0]
-        if fate in ("evaluated", "storedLate"):
+        if self._judged is not None and fate in ("evaluated", "storedLate"):
             judged = tuple(rule for rule in rules if rule.rule_id == self._judged)
             self._wait(fields, judged, bool(event.log_time), fate == "evaluated")
         return fate

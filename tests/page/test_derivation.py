@@ -3,6 +3,7 @@
 import base64
 import json
 import struct
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -29,8 +30,15 @@ class Bytes(bytes):
 
 def derived(schema: Schema, events: list[dict[str, Any]]) -> tuple[list[list], list[int]]:
     """The columns that the page derives, and the rows without."""
-    deriver, columns, texts = Deriver(schema), [], []
-    for name in deriver.needed:
+    deriver = Deriver(schema)
+    found = json.loads(deriver.derived(*packed(schema, deriver.needed, events)))
+    return [unpacked(each) for each in found["columns"]], found["failed"]
+
+
+def packed(schema: Schema, names: Iterable[str], events: list[dict[str, Any]]) -> tuple[list, str]:
+    """Fields of events as JavaScript packs them: `lab.page.derivation.columns_of`."""
+    columns, texts = [], []
+    for name in names:
         values = [stored_form(event[name]) for event in events]
         is_text = not schema.field(name).is_number_or_time
         known = {text: n for n, text in enumerate({each for each in values if each is not None})}
@@ -38,8 +46,7 @@ def derived(schema: Schema, events: list[dict[str, Any]]) -> tuple[list[list], l
         valid = bytes(each is not None for each in values)
         columns.append([Bytes(struct.pack(f"<{len(numbers)}q", *numbers)), Bytes(valid)])
         texts.append({str(n): text for text, n in known.items()} if is_text else None)
-    found = json.loads(deriver.derived(columns, json.dumps(texts)))
-    return [unpacked(each) for each in found["columns"]], found["failed"]
+    return columns, json.dumps(texts)
 
 
 def unpacked(column: dict[str, Any]) -> list:
