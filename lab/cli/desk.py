@@ -61,15 +61,25 @@ def add_commands(commands: Subparsers) -> None:
     """Adds `lab why`, `lab why-not`, `lab would`, `lab branch` and `lab prove` to the command line."""
 
     def why(options: argparse.Namespace) -> None:
-        _print(world_of_options(options).why(options.alert), options)
+        rule_id = options.rule_id
+        if isinstance(rule_id, str):  # an alert has its rule in its id, so what follows it are the events
+            if options.file:
+                raise Usage(f"{rule_id}: expected the number of a rule, or EVENTS at the end")
+            options.file, rule_id = rule_id, None
+        _print(world_of_options(options).why(options.alert, rule_id), options)
 
     def why_not(options: argparse.Namespace) -> None:
         _print(world_of_options(options).why_not(options.event, options.rule_id), options)
 
     alert = "1.1.7.1356998400000.7fbf…"
-    epilog = EXAMPLES.format(of_file=f"why {alert}", of_logs=f"why {alert}")
+    epilog = EXAMPLES.format(of_file=f"why {alert}", of_logs="why 7 1")
     command = add_command(commands, "why", why, "show why a rule alerted, event by event", epilog)
-    command.add_argument("alert", metavar="ALERT", help="an alert's alertId, or its line in the alerts log")
+    help = (
+        "an alert's alertId, or its line in the alerts log; with RULE, an event's id, or its record as JSON"
+    )
+    command.add_argument("alert", metavar="ALERT|EVENT", help=help)
+    help = "after EVENT, the rule's number"
+    command.add_argument("rule_id", nargs="?", type=_rule_or_place, metavar="RULE", help=help)
     _add_options(command)
     _add_features(commands)
     epilog = EXAMPLES.format(of_file="why-not 7 1", of_logs="why-not 7 1")
@@ -82,6 +92,11 @@ def add_commands(commands: Subparsers) -> None:
     _add_would(commands)
     _add_branch(commands)
     _add_prove(commands)
+
+
+def _rule_or_place(text: str) -> int | str:
+    """The type of an argument that is a rule's number, or names events as no number does."""
+    return at_least(1)(text) if text.isdecimal() else parse_log_place(text)
 
 
 def _add_would(commands: Subparsers) -> None:

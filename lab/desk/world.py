@@ -16,6 +16,7 @@ from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from lab.desk.branch import Branch, branch_of, standing_alerts
@@ -109,6 +110,7 @@ class World:
             replace(settings or Settings(known), schema=known),
             lambda: ((0, line, source.place(n)) for n, line in enumerate(source)),
         )
+        self._typed = source.typed
         engine, of_file = "local" if COMPILED else "reference", self.settings
         self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file)
         self._take_rules(messages)
@@ -175,6 +177,7 @@ class World:
         self.history, self.reached = self.past.history, 0
         self._alert_lines = self._shadow_lines = list
         self._replay, self._list_messages = _refuse_replay, list[str]()
+        self._typed = _as_it_is
 
     def _add(self, lines: Iterable[tuple[bytes, int]]) -> None:
         left = iter(lines)
@@ -184,8 +187,17 @@ class World:
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def why(self, alert: Any) -> Verdict:
-        """Why an alert was raised. `alert`: an alert, its line in the alerts' log, its id, or a row of `lab.alerts`. Raises NotFound."""
+    def why(self, alert: Any, rule_id: int | None = None) -> Verdict:
+        """Why an alert was raised. `alert`: an alert, its line in the alerts' log, its id, or a row of `lab.alerts`.
+
+        With `rule_id`, the number of a rule, `alert` is an event's id or record, at which the rule alerted. Raises NotFound.
+        """
+        if rule_id is not None:
+            at = self.why_not(alert, rule_id)
+            if at.alert is None:
+                event = "EVENT" if at.event_id is None else quote(event_id_text(at.event_id))
+                raise NotFound(say(NO_ALERT_AT, event=event, id=rule_id))
+            return at
         alert_id = alert.alert_id if isinstance(alert, Alert) else _alert_id(alert)
         rule_id, event_id, time = self._parts_of(alert_id)
         verdict = None
@@ -458,7 +470,13 @@ class World:
         return event, time
 
     def _events_of(self, event: Any) -> list[dict[str, Any]]:
-        """The events of a record that is given as a dict or a line."""
+        """The events of a record that is given as a dict or a line. Its texts may be those of the world's file. Raises BadRecord."""
+        record = event
+        if not isinstance(event, dict):
+            with suppress(ValueError, TypeError, RecursionError):  # the schema says what is wrong with it
+                record = json.loads(event, parse_float=Decimal)
+        if isinstance(record, dict) and (typed := self._typed(record)) != record:
+            event = typed
         (line,) = lines_of([event], self.schema)
         raw = line if isinstance(line, bytes) else line.encode()
         is_json = raw.lstrip().startswith(b"{")  # of a file of CSV lines, too
@@ -607,7 +625,10 @@ class World:
         return verdict("ended", say(ENDED, **of), **more)
 
 
-NO_ALERT = "{text}: not the id of an alert, nor a line of the alerts' log. `lab why-not EVENT RULE` asks about an event."
+NO_ALERT = (
+    "{text}: not the id of an alert, nor a line of the alerts' log. `lab why EVENT RULE` asks about an event."
+)
+NO_ALERT_AT = "Rule {id} raised no alert at event {event}: `lab why-not {event} {id}` says what was false."
 NO_EVENT = "The log has no event {event}."
 NOT_IN_MEMORY = "Event {event} is not in memory; `lab why-not` looks in the whole log."
 NO_VERSION = (
@@ -626,6 +647,10 @@ NO_VALUE = "{condition} is false at event {event}: there is no value."
 ABSENT = "No event that counts came within {time} after event {event}."
 FULFILLED = "Event {other} came within {time} after event {event}."
 ENDED = "The wait of {time} after event {event} ended without an alert: the rule changed, windows were cleared, or the event was taken back."
+
+
+def _as_it_is(record: dict[str, Any]) -> dict[str, Any]:
+    return record
 
 
 def _refuse_replay(rules: list[str]) -> Replayed:

@@ -20,6 +20,8 @@ MAX_TEXT = (
 MAX_NAME = 100  # characters of a field's name
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+# 900,00 and 1.234,5, as they are written with a decimal comma
+_WITH_COMMA = re.compile(r"([+-]?[0-9]{1,18}|[+-]?[0-9]{1,3}(?:\.[0-9]{3}){1,5}),([0-9]{1,18})")
 _DECIMAL_TYPE = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 _TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?")
 _BOOLEANS = {True: "true", False: "false", "true": "true", "false": "false"}
@@ -169,9 +171,13 @@ class Field:
             case "time":
                 return self._time(value)
             case _:
-                whole = self.precision - self.scale
-                allowed = f"a number with at most {whole} digits before the point and {self.scale} after it"
-                return exact_decimal(value, self.precision, self.scale), allowed
+                whole, scale = self.precision - self.scale, self.scale
+                allowed = f"a number with at most {whole} digits before the point and {scale} after it"
+                number = exact_decimal(value, self.precision, scale)
+                if number is None and isinstance(value, str) and (comma := _WITH_COMMA.fullmatch(value)):
+                    plain = _with_point(*comma.groups())
+                    allowed = f"a number with at most {whole} digits before the point and {scale} after it: write {plain}"
+                return number, allowed
 
     def _time(self, value: Any) -> tuple[int | None, str]:
         allowed, ms = expected_time(self.unit), time_ms(value, self.unit)
@@ -186,6 +192,17 @@ class Field:
             return None
         is_integer = self.type == "long" and _INTEGER.fullmatch(cell)
         return self.parse(parse_integer(cell) if is_integer else cell)
+
+
+def _with_point(whole: str, fraction: str) -> str:
+    """A number with a decimal comma as a schema's decimals are written; both numbers that it could be.
+
+    >>> _with_point("1.234", "50"), _with_point("1", "234")
+    ('1234.50', '1.234 or 1234')
+    """
+    is_unclear = len(fraction) == 3 and re.fullmatch("[+-]?[1-9][0-9]{0,2}", whole)
+    digits = whole.replace(".", "")
+    return f"{digits}.{fraction}{f' or {digits}{fraction}' if is_unclear else ''}"
 
 
 def parse_time_text_or_ms(field: Field, cell: str) -> Value:

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import IO
+from typing import IO, Any
 
 from lab.model.field import Field
 from lab.model.jsontext import DECIMAL_TEXT, BadRecord, LongLine, is_valid_unicode
@@ -127,6 +127,14 @@ class CsvTable(Format):
 
     def place(self, index: int) -> str:
         return str(self._starts[index])
+
+    def typed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Such as {"amount": "1234.50"} for {"amount": "1.234,50"}, where the column has decimal commas. Raises BadRecord."""
+        writers = {name: write for name, (_, write) in zip(self._names, self._columns)}
+        return {
+            name: json.loads(writers[name](value)) if name in writers and isinstance(value, str) else value
+            for name, value in record.items()
+        }
 
     def _object(self, cells: list[str]) -> str:
         if len(cells) != len(self._columns):

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lab.sources.csvcolumns import ColumnStyle
@@ -36,3 +36,7 @@ class Format(ABC):
     def count(self) -> int:
         """How many lines there are."""
         return sum(1 for _ in self.lines())
+
+    def typed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record that a person typed, with its texts read as cells of this file are. Raises BadRecord."""
+        return record

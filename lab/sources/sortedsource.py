@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 from lab.model.schema import Schema
 from lab.sources.order import TimeOrder, line_time
@@ -56,6 +56,9 @@ class SortedSource(EventSource):
 
     def place(self, index: int) -> str:
         return self._source.place(self._order[index])
+
+    def typed(self, record: dict[str, Any]) -> dict[str, Any]:
+        return self._source.typed(record)
 
     def _pieces(self) -> Iterator[list[Placed]]:
         """The lines with their times and places in the source, as many at once as fit into memory."""

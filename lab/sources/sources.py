@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
 from pathlib import Path
+from typing import Any
 
 from lab.engine.loop.ends import kind_of
 from lab.logs.config import Config
@@ -60,6 +61,10 @@ class EventSource(ABC):
     def for_schema(self, schema: Schema) -> "EventSource":
         """The same events, read for a schema."""
         return self
+
+    def typed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record that a person typed, with its texts read as those of these events are. Raises BadRecord."""
+        return record
 
 
 def source_at(where: Path | str, config: Config | None = None, schema: Schema | None = None) -> EventSource:
@@ -124,6 +129,9 @@ class Source(EventSource):
 
     def for_schema(self, schema: Schema) -> EventSource:
         return Source(self._path, schema)
+
+    def typed(self, record: dict[str, Any]) -> dict[str, Any]:
+        return self._files[0][0].typed(record) if self._files else record
 
 
 class TopicSource(EventSource):

@@ -80,6 +80,23 @@ def test_a_line_of_the_alerts_log_is_an_alert_too_and_json_has_everything(files,
     assert ALERT.split(".")[-1] and "holds at event 3" in capsys.readouterr().out
 
 
+def test_why_takes_an_event_and_the_rule_that_alerted_there_and_names_why_not_if_none_did(files, capsys):
+    assert main(["why", ALERT, *files]) == 0
+    by_id = capsys.readouterr().out
+    assert main(["why", "3", "1", *files]) == 0
+    assert capsys.readouterr().out == by_id
+    assert main(["why", '{"transactionId": 3, "eventTime": 1356999600000}', "1", *files]) == 0
+    assert capsys.readouterr().out == by_id
+    assert main(["why", "1", "1", *files]) == 1
+    assert "Rule 1 raised no alert at event 1: `lab why-not 1 1` says" in capsys.readouterr().err
+    assert main(["why", "10", "4", *files]) == 1, "at most"
+    assert "`lab why-not 10 4`" in capsys.readouterr().err
+    assert main(["why", "3", *files]) == 1
+    assert "`lab why EVENT RULE` asks about an event" in capsys.readouterr().err
+    assert main(["why", "3", "one", *files]) == 2
+    assert "one: expected the number of a rule" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("rule", ["1.2", "7.1"])
 def test_why_says_that_the_control_log_lacks_the_version_of_an_alert(files, capsys, rule):
     """As after compaction of its topic: the alert is real, and the rule was in force."""
@@ -136,6 +153,28 @@ def test_would_says_what_each_rule_would_make_of_the_next_event(files, capsys):
     assert main(would(11, 1357002723000, "1", *files, "--at", "2026-01-01T00:00:00Z")) == 2
     with pytest.raises(SystemExit, match="2"):
         main(would(11, 1357002723000, "1", *files, "--at", "noon"))
+
+
+def test_a_number_with_a_comma_is_read_where_the_file_has_such_numbers_and_elsewhere_the_right_one_is_said(
+    files, tmp_path, capsys
+):
+    assert main(would(11, 1357002723000, "900,00", *files)) == 1
+    assert '"900,00", expected a number with' in (refused := capsys.readouterr().err)
+    assert "2 after it: write 900.00\n" in refused
+    file = tmp_path / "germany.csv"
+    file.write_text(
+        "transactionId;eventTime;payeeId;beneficiaryId;paymentType;paymentAmount\n"
+        "1;1357002723000;25;12;CSH;30,5\n2;1357002723001;25;12;CSH;1.030,75\n"
+    )
+    (tmp_path / "rules.txt").write_text("1: SUM(paymentAmount) per payeeId over 1 h > 2000\n")
+    of_file = [str(file), "--rules", str(tmp_path / "rules.txt")]
+    assert main(would(11, 1357002724000, "1.900,00", *of_file)) == 0
+    assert "holds at event 11: the value is 2,961.25, 961.25 from" in capsys.readouterr().out
+    assert main(would(11, 1357002724000, "900.50", *of_file)) == 1
+    assert "900.50 in paymentAmount, expected a decimal comma" in capsys.readouterr().err
+    record = would(2, 1357002723001, "1.030,75")[1]
+    assert main(["why-not", record, "1", *of_file]) == 0
+    assert "is false at event 2: the value is 1,061.25" in capsys.readouterr().out
 
 
 def test_a_late_event_that_is_only_stored_says_so(files, capsys):

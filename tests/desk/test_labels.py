@@ -182,7 +182,7 @@ def test_why_takes_a_row_of_alerts_and_names_why_not_for_an_event(world, files):
     with pytest.warns(UserWarning, match="are left out"):
         rows = lab.alerts(files / "cards.jsonl", RULE, files / "cards.toml", bad_rows="warn")
     assert world.why(rows.iloc[0]).outcome == world.why(rows.iloc[0].to_dict()).outcome == "alerted"
-    with pytest.raises(NotFound, match="T1: not the id of an alert.*`lab why-not EVENT RULE`"):
+    with pytest.raises(NotFound, match="T1: not the id of an alert.*`lab why EVENT RULE`"):
         world.why("T1")
     for wrong in (5, {"id": 7}, rows):
         with pytest.raises(NotFound):
