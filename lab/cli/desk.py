@@ -15,6 +15,7 @@ from lab.cli.options import (
     add_config_option,
     add_engine_options,
     add_logs_options,
+    add_sort_option,
     at_least,
     parse_durations,
     parse_log_place,
@@ -39,8 +40,10 @@ from lab.model.schema import Schema
 from lab.past.replay import check_rules, read_rules_argument
 from lab.past.rulemessages import rule_messages
 from lab.running.outputfile import check_ending, check_output, write_output, write_table
-from lab.running.say import compile_window_loop
+from lab.running.say import compile_window_loop, print_warning
 from lab.running.target import Usage, schema_of_events
+from lab.sources.order import order_problem, sort_advice
+from lab.sources.sortedsource import SortedSource
 from lab.sources.sources import source_at
 
 FOLLOW_S = 0.5  # between two looks at an engine's cuts
@@ -255,6 +258,7 @@ def _add_world_options(command: argparse.ArgumentParser) -> None:
     )
     rules = "with EVENTS a file of rules, else the control log"
     add_logs_options(command, {"--rules": rules, "--events": "the events log", "--stats": "the stats log"})
+    add_sort_option(command)
     add_engine_options(command, live=False)
 
 
@@ -262,6 +266,7 @@ def _add_events(command: argparse.ArgumentParser) -> None:
     """Finished events, and how to reach them."""
     command.add_argument("file", type=parse_log_place, metavar="EVENTS", help=EVENTS)
     add_config_option(command)
+    add_sort_option(command)
 
 
 def _add_top(command: argparse.ArgumentParser) -> None:
@@ -272,6 +277,8 @@ def _add_top(command: argparse.ArgumentParser) -> None:
 def world_of_options(options: argparse.Namespace) -> World:
     """The world of a finished file and its rules, or of an engine's logs."""
     if not options.file:
+        if options.sort:
+            raise Usage("--sort is for EVENTS: an engine takes its logs in their own order")
         target = target_from_options(options)
         return World.of_logs(target.logs, target.required_schema, getattr(options, "at", None))
     if not options.rules or options.logs or options.events:
@@ -287,9 +294,16 @@ def _settings_of_file(options: argparse.Namespace) -> Settings:
     return settings_from_options(options)
 
 
-def _world_of_file(options: argparse.Namespace, rules: object) -> World:
+def _world_of_file(options: argparse.Namespace, rules: object, is_order_told: bool = False) -> World:
+    """The world of the finished events that the options name; a warning tells if they are in another order than that of time."""
     settings = _settings_of_file(options)
     source = source_at(options.file, load_config(options.config), settings.schema)
+    if options.sort:
+        source = SortedSource(source, settings.schema)
+    elif not is_order_told and (
+        problem := order_problem(source, settings.schema, settings.max_out_of_orderness_ms)
+    ):
+        print_warning(sort_advice(problem, settings.schema))
     return World(source, rules, settings=settings)
 
 
@@ -493,7 +507,7 @@ def _diff(options: argparse.Namespace) -> None:
 def print_scores(options: argparse.Namespace, rules: Sequence[str], labels: Mapping[str, Any]) -> None:
     """The scores of rules on the labels of `lab rules backtest`, as `labels_of_options` gives them."""
     options.file = options.events
-    world = _world_of_file(options, rules)
+    world = _world_of_file(options, rules, is_order_told=True)
     with _warnings_as_lines():
         print(world.scores(**labels).text())
 
@@ -505,7 +519,7 @@ def _warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for each in caught:
-        print(f"lab: warning: {escape_control_characters(str(each.message))}", file=sys.stderr)
+        print_warning(str(each.message))
 
 
 def add_labels_options(command: argparse.ArgumentParser, required: bool = False) -> None:

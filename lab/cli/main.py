@@ -34,6 +34,7 @@ from lab.cli.options import (
     add_logs_options,
     add_rule_id,
     add_signature,
+    add_sort_option,
     add_spark_and_metrics_options,
     at_least,
     parse_duration,
@@ -373,7 +374,7 @@ example:
         "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"
     )
     command.add_argument("--engine", choices=("local", "spark", "reference"), help=replaycli.ENGINE)
-    replaycli.add_sort_option(command)
+    add_sort_option(command)
     deskcli.add_labels_options(command)
     add_engine_options(command, live=False)
     deskcli.add_tune(group)

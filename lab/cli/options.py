@@ -268,6 +268,15 @@ def parse_log_place(text: str) -> str:
     return text
 
 
+def add_sort_option(command: argparse.ArgumentParser) -> None:
+    """Adds --sort, for commands that read finished events."""
+    command.add_argument(
+        "--sort",
+        action="store_true",
+        help="sort the events by their times first, for a file in another order",
+    )
+
+
 def target_from_options(options: argparse.Namespace) -> Target:
     """The engine that the options for logs name; `--checkpoint` and `--schema` too, where a command has them."""
     given = vars(options)

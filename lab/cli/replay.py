@@ -12,6 +12,7 @@ from lab.cli.options import (
     add_command,
     add_config_option,
     add_engine_options,
+    add_sort_option,
     at_least,
     parse_log_place,
     settings_from_options,
@@ -23,15 +24,6 @@ from lab.running.target import schema_of_events
 from lab.sources.sources import source_at
 
 ENGINE = "local: in this process, one task, no Java; spark: any number of tasks; reference: simple and slow (local, or spark for several tasks)"
-
-
-def add_sort_option(command: argparse.ArgumentParser) -> None:
-    """Adds --sort."""
-    command.add_argument(
-        "--sort",
-        action="store_true",
-        help="sort the events by their times first, for a file in another order",
-    )
 
 
 def add_command_to(commands: Subparsers) -> None:

@@ -7,7 +7,6 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from lab.past.replay import NothingRead, Replayed, check_rules, replay
 from lab.past.rulemessages import rule_messages, warn_of_hints
 from lab.sources.infer import infer
 from lab.sources.inferredfields import NO_ZONE
-from lab.sources.order import TimeOrder, line_time
+from lab.sources.order import order_problem
 from lab.sources.rows import is_table, source_of
 from lab.sources.sources import EventSource
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN = 3  # bad rows in an error
-LOOKED_AT = 1_000  # rows, whether they are in order
 BAD_ROWS = ("raise", "warn")
 
 
@@ -88,7 +86,7 @@ def alerts(
         warnings.simplefilter("ignore", NothingRead)  # `_tell_bad_rows` says it
         result = replay(source, messages, engine="local", settings=Settings(known))
     _tell_bad_rows(result, bad_rows)
-    if problem := _order_of(source, known).problem(sampled=len(source) > LOOKED_AT):
+    if problem := order_problem(source, known):
         warnings.warn(
             f"{problem}: the order of the rows counts, so sort them by {known.time_field} first", stacklevel=2
         )
@@ -151,13 +149,6 @@ def with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSo
             stacklevel=3,
         )
     return source.for_schema(schema), schema
-
-
-def _order_of(source: EventSource, schema: Schema) -> TimeOrder:
-    """The order of the times of at most about `LOOKED_AT` rows, all over the table."""
-    every = max(len(source) // LOOKED_AT, 1)
-    times = (line_time(line, schema) for line in islice(source, 0, None, every))
-    return TimeOrder().add_all(time for time in times if time is not None)
 
 
 def _warn_of_missing_columns(source: EventSource, rules: Iterable[Rule]) -> None:

@@ -36,16 +36,15 @@ from lab.running.outputfile import (
     write_output,
 )
 from lab.running.report import report_sentences
-from lab.running.say import compile_window_loop
+from lab.running.say import compile_window_loop, print_warning
 from lab.sources.infer import unmatched_field_warnings
-from lab.sources.order import TimeOrder, events_of_line
+from lab.sources.order import LOOKED_AT, TimeOrder, events_of_line, looked_at_every, sort_advice
 from lab.sources.sortedsource import SortedSource
 from lab.sources.sources import EventSource, Source, source_at
 
 ALERTS_SHOWN = 20
 FIRST_OF_RULE, RULES_SHOWN = 2, 20  # alerts of each of several rules, and how many rules
 AS_EVER = ("JSON lines", "CSV without a header", "a log")  # formats that need no word
-LOOKED_AT = 1_000  # lines, whether they have what the schema says
 
 
 def replay_to_files(
@@ -153,7 +152,7 @@ def replay_with_progress(
     """Replays events with a progress bar, and prints a summary for people, both to stderr. `sort`: by event time first. Other arguments as of `replay`."""
     source = source_at(events_place, load_config(config_file), settings.schema)
     for warning in _warnings_about(source, check_rules(rules, settings.schema).sorted(), settings, sort):
-        print(f"lab: warning: {escape_control_characters(warning)}", file=sys.stderr)
+        print_warning(warning)
     console = Console(stderr=True, highlight=False)
     if source.format not in AS_EVER:
         console.print(f"{events_place}: {source.format}", soft_wrap=True)
@@ -207,8 +206,7 @@ def _warnings_about(
     schema, wanted, lines = settings.schema, WantedValues(rules, settings.schema), iter(source)
     searched = isinstance(source, Source) and source.record_format == "json"
     lines = wanted.through(lines) if searched else lines
-    # of a file lines all over it: fields may appear late
-    every = max(len(source) // LOOKED_AT, 1) if isinstance(source, Source) else 1
+    every = looked_at_every(source)  # of a file lines all over it: fields may appear late
     order = TimeOrder(settings.max_out_of_orderness_ms)
 
     def looked_at() -> Iterator[bytes]:
@@ -225,7 +223,7 @@ def _warnings_about(
     while searched and wanted.searches and next(lines, None) is not None:
         pass
     if not sort and (problem := order.problem(sampled=len(source) > LOOKED_AT)):
-        yield f"{problem}: rules need the order of time, so windows miss events. --sort sorts the events by {schema.time_field} first"
+        yield sort_advice(problem, schema)
     yield from wanted.hints(searched)
 
 

@@ -21,6 +21,11 @@ def compile_window_loop(say: Callable[[str], None]) -> None:
         compile_kernels()
 
 
+def print_warning(text: str) -> None:
+    """Prints a warning of a command, whatever characters it has, to stderr."""
+    print(f"lab: warning: {escape_control_characters(text)}", file=sys.stderr)
+
+
 class OutputLost(RuntimeError):
     """The messages of a service cannot be written any more, because a disk is full or their reader has ended."""
 

@@ -217,8 +217,8 @@ def _doubt_times(time: Field, proposal: SchemaProposal, lines: Any) -> None:
             )
     if problem := TimeOrder().add_all(shown).problem():
         doubts.append(
-            f"{problem}: rules need the order of time, so sort by {time.name} first, or use the option --sort of `lab replay` and "
-            "`lab rules backtest`"
+            f"{problem}: rules need the order of time, so sort by {time.name} first, or use the option --sort of "
+            "the commands that read the file"
         )
 
 

@@ -63,6 +63,61 @@ def test_a_replay_and_a_backtest_say_it_and_sort_the_file_if_they_are_told_to(fo
     assert sorted_ == right != wrong
 
 
+FRAUD = "1: COUNT(events) per card over 3 h > 2"
+ASKED = {  # commands that ask about finished events
+    "tune": ["rules", "tune", FRAUD, "{file}", "--labels", "card"],
+    "suggest": ["rules", "suggest", "{file}", "--labels", "card", "--most", "3"],
+    "features": ["features", "{file}", "--rules", "rules.txt", "--out", "features.csv"],
+    "diff": ["rules", "diff", RULE, FRAUD, "{file}"],
+    "why-not": ["why-not", "7", "1", "{file}", "--rules", "rules.txt"],
+    "would": ["would", '{{"id": 7, "at": "2024-06-01 00:00:00"}}', "{file}", "--rules", "rules.txt"],
+}
+
+
+@pytest.mark.parametrize("command", ASKED)
+def test_whoever_asks_about_events_is_told_too_and_asks_about_sorted_ones(folder, command, capsys):
+    def asked(name: str, *more: str) -> tuple[str, str]:
+        words = [word.format(file=f"{name}.csv") for word in ASKED[command]]
+        assert main([*words, "--schema", "schema.toml", *more]) == OK
+        found = capsys.readouterr()
+        table = (folder / "features.csv").read_text() if command == "features" else ""
+        return table or found.out, " ".join(found.err.split())
+
+    right, said = asked("right")
+    assert "order of time" not in said
+    assert f"{BACKWARDS}: rules need the order of time, so windows" in asked("newest")[1]
+    assert "--sort sorts the events by at first" in asked("shuffled")[1]
+    sorted_, said = asked("newest", "--sort")
+    assert sorted_ == right and "order of time" not in said
+
+
+def test_scores_of_a_backtest_are_those_of_sorted_events_and_the_order_is_told_once(folder, capsys):
+    words = [
+        "rules",
+        "backtest",
+        FRAUD,
+        "{}.csv",
+        "--schema",
+        "schema.toml",
+        "--labels",
+        "card",
+        "--engine",
+        "reference",
+    ]
+    outputs = []
+    for name, more in (("right", []), ("newest", ["--sort"]), ("newest", [])):
+        assert main([*[word.format(name) for word in words], *more]) == OK
+        found = capsys.readouterr()
+        outputs.append(found.out)
+        assert found.err.count("order of time") == (name == "newest" and not more)
+    assert outputs[0] == outputs[1]
+
+
+def test_the_logs_of_an_engine_are_not_sorted(folder, capsys):
+    assert main(["why-not", "7", "1", "--logs", "logs", "--sort"]) == 2
+    assert "--sort is for EVENTS" in capsys.readouterr().err
+
+
 def test_alerts_of_a_table_say_it(folder):
     frame = pd.read_csv("right.csv", sep=";", parse_dates=["at"])
     with pytest.warns(
