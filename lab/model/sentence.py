@@ -412,6 +412,8 @@ class SentenceReader(WhenReader):
             return of
         expected = "expected over and a window, such as over 10 min"
         if with_route and "groupingKeyNames" not in of:
+            if self.upcoming_token.is_word("by"):
+                raise self.error_at(f"write per {self.token_ahead(1).text}")
             expected = "expected per and fields, or over and a window, such as over 10 min"
         self._words(expected, "over")
         of |= self.read_window()
@@ -479,6 +481,8 @@ class SentenceReader(WhenReader):
         if token.is_word("distinct"):
             (counts_values,) = aggregates_of("unique")
             raise self.error_at(f"distinct values are counted by {counts_values}(…)", token)
+        if token.text.upper() in AGGREGATES and self.token_ahead(1).is_sign("("):
+            raise self.error_at(f"{function} is of a field, not of another function", token)
         if AGGREGATES[function].argument_kind == "events" and (
             token.is_sign(")") or token.is_word("*", "event")
         ):

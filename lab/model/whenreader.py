@@ -35,6 +35,7 @@ from lab.model.operators import (
     parse_ip_address,
 )
 from lab.model.schema import Schema
+from lab.model.times import DURATION_UNITS, parse_duration_ms
 from lab.model.when import (
     SHOWS,
     AllOf,
@@ -54,6 +55,7 @@ from lab.model.when import (
 # comparisons of one condition; brackets in brackets; values of one list
 MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000
 LOCAL_TIME_FIELDS = {part: Field(part, "long") for part in SHOWS}  # what a clock shows, as fields of its name
+CALCULATES = ("+", "-", "*", "/", "%", "×", "÷")
 AFTER_CONDITION = (
     "and",
     "or",
@@ -288,6 +290,9 @@ class WhenReader(TokenReader):
         negated = self.upcoming_token.is_word("not")
         if negated:
             self.take_token()
+        if self.upcoming_token.is_word("in"):
+            within = "not in" if negated else "in"
+            raise self.error_at(f"write {name.text} {within} …")
         if not self.upcoming_token.is_word("null"):
             raise self.error_at(f"expected null: {name.text} is null, {name.text} is not null")
         self.take_token()
@@ -421,6 +426,8 @@ class WhenReader(TokenReader):
             raise self.error_at(f"write {name.text.lower()}({self.schema.time_field})", name)
         if name.is_word(*first_words()):
             self._refuse_comparison_without_name(name)
+        if self.upcoming_token.is_sign("("):
+            raise self._no_calculation(name)
         before = self.tokens[self.place - 2]
         if before.is_word("and", "or") and name.is_word(*AFTER_CONDITION, *self.clauses):
             raise self.error_at(f"expected a condition after {before.text}, not {name.text}", name)
@@ -440,6 +447,8 @@ class WhenReader(TokenReader):
 
     def refuse_sign(self, name: Token, sign: Token, negated: bool) -> NoReturn:
         """Refuses what compares nothing after the name of a field, and perhaps `not`."""
+        if sign.is_word(*CALCULATES):
+            raise self._no_calculation(sign)
         if sign.is_word("between"):
             raise self.error_at(f"write {self._between(name, negated)}", sign)
         if negated:
@@ -447,6 +456,12 @@ class WhenReader(TokenReader):
             raise self.error_at(f"expected {', '.join(most)} or {last} after {name.text} not", sign)
         *most, last = OPERATORS
         raise self.error_at(f"expected {', '.join(most)} or {last} after {name.text}", sign)
+
+    def _no_calculation(self, token: Token) -> BadConditions:
+        return self.error_at(
+            'a condition does not calculate: make it a derived field of the schema, such as rest = "amount % 100"',
+            token,
+        )
 
     def _between(self, name: Token, negated: bool) -> str:
         """What `between`, after which the reader stands, means; of a clock, 22 and 6 are the hours around midnight."""
@@ -497,12 +512,22 @@ class WhenReader(TokenReader):
             raise self.error_at(f"write and or or between two conditions; one of several values: {several}")
         is_clock = "(" in name.text
         if is_clock or (name.text in self.schema.names and self.schema.field(name.text).is_number_or_time):
-            raise self.error_at("expected and or or after a number, which has no unit")
+            self._refuse_after_number(value, sign, is_clock)
         both = short_json(self.text[value.start :].strip())
         such = f"{name.text} {self.texts_operator or '='} {both}"
         raise self.error_at(
             f"expected and or or; a value with blanks or signs goes in quotes, such as {such}"
         )
+
+    def _refuse_after_number(self, value: Token, sign: Token, is_clock: bool) -> NoReturn:
+        if sign.is_word(*CALCULATES):
+            raise self._no_calculation(sign)
+        if not is_clock and value.is_number(0, 999_999_999) and sign.is_word(*DURATION_UNITS):
+            ms = parse_duration_ms(f"{int(value.text)} {sign.text.lower()}")
+            raise self.error_at(
+                f"a number has no unit; the difference of two times is in ms: {value.text} {sign.text} is {ms}"
+            )
+        raise self.error_at("expected and or or after a number, which has no unit")
 
 
 def _kind(field: Field) -> str:
