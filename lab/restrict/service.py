@@ -47,6 +47,7 @@ JSON = [(b"content-type", b"application/json")]
 OWN_NAMES = {HOST.encode(), b"localhost"}
 SETTINGS: dict[str, Any] = {
     "lifespan": "off",
+    "ws": "none",
     "log_level": "warning",
     "access_log": False,
     "timeout_keep_alive": 60,

@@ -499,6 +499,9 @@ def test_only_reading_is_offered(log):
         ] * 3
         assert {ask(port, method, "/restrictions")[0] for method in ("POST", "PUT", "DELETE")} == {405}
         assert ask(port, "GET", "/docs")[0] == 404
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+        key = {"Sec-WebSocket-Key": "c2l4dGVlbiBieXRlcy4uLg=="}
+        assert ask(port, "GET", "/restrictions", **upgrade, **key)[0] == 200
 
 
 # -- the shop ----------------------------------------------------------------------------------------------------------
