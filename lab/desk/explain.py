@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
@@ -17,12 +17,14 @@ from lab.model.language import say
 from lab.model.messages import MAX_MULTIPLE
 from lab.model.referencestate import StoredEvent
 from lab.model.rule import Rule
+from lab.model.schema import Schema
 from lab.model.times import duration_words
 from lab.model.when import AllOf, When, condition_fields, is_true, when_text
 from lab.past.routehistory import PastEvent
 
-MOST_EVENTS = 1_000  # in a window: with more, only limits are tried, and the value builds up over the newest
-MOST_BUILT_UP = 200  # events at which what was measured until then is computed
+MOST_EVENTS = 1_000  # in a window: with more, only limits are tried
+MOST_POINTS = 100  # at which the value so far is computed
+MOST_MEASURED = 400_000  # events in all of these prefixes of a window together
 SECOND = 1_000  # ms
 SMALLEST = Decimal("0.000001")  # step of a multiple
 DOUBLINGS = 62  # of a change of an amount
@@ -37,11 +39,11 @@ def false_part(when: When, event: Mapping[str, Any]) -> When:
 
 def part_and_values(when: When, event: Mapping[str, Any]) -> tuple[str, str]:
     """A condition in words, and the values of an event that it looks at."""
-    values = (f"{name} = {_shown(event[name])}" for name in condition_fields(when))
+    values = (f"{name} = {_value_text(event[name])}" for name in condition_fields(when))
     return when_text(when), ", ".join(values)
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return "null" if value is None else plain_text(value)
 
 
@@ -58,7 +60,7 @@ def window_events(witness: Witness, moment: Moment) -> tuple[WindowEvent, ...]:
     """The records of the group in the widest window of the conditions, by event time, with what became of each."""
     rule, time = moment.rule, moment.current.time
     widest = max(each.reach_ms for each in rule.aggregations)
-    stored = {each.arrival: (n, each) for n, each in enumerate(moment.stored, 1)}
+    stored = {each.arrival: each for each in moment.stored}
     newest, found = None, list[WindowEvent]()
     told: list[tuple[PastEvent, str, int | None]] = []
     for event, fate in witness.fates:
@@ -67,28 +69,57 @@ def window_events(witness: Witness, moment: Moment) -> tuple[WindowEvent, ...]:
         told.append((event, fate, newest))
         newest = max(newest or event.event_time, event.event_time)
     inside = [each for each in told if time - widest <= each[0].event_time <= time and each[1] != "unrouted"]
-    inside.sort(key=lambda each: (each[0].event_time, stored.get(each[0].number, (0, None))[0]))
+    inside.sort(key=lambda each: each[0].event_time)
     there = [each for each in moment.stored if not each.taken_back]
-    windows = [
-        {id(each) for each in condition.aggregation.window_of(moment.current, there)}
-        for condition in rule.conditions
-    ]
-    for number, (event, fate, newest_before) in enumerate(inside):
-        at, held = stored.get(event.number, (0, None))
-        counts = tuple(
-            id(held) in window and moment.counts(each.aggregation, held)
-            for each, window in zip(rule.conditions, windows)
-            if held
-        )
-        so_far = None
-        if held and number >= len(inside) - MOST_BUILT_UP:
-            measured = zip(rule.conditions, moment.measures(at))
-            so_far = tuple(each.measured_condition(*pair).aggregate for each, pair in measured)
+    windows = [each.aggregation.window_of(moment.current, there) for each in rule.conditions]
+    so_far = [_builds_up(moment, *each) for each in zip(rule.conditions, windows)]
+    first = {id(each) for each in (*windows[0], moment.current)}
+    for event, fate, newest_before in inside:
+        held = stored.get(event.number)
         note = _note(moment, held, fate, witness, event, newest_before)
-        of = event.fields_if_own_group or {}
-        shown = {"id": event_id_text(witness.schema.id_of(of)), "time": event.event_time, "fields": of}
-        found.append(WindowEvent(shown, counts, so_far, note))
+        more: dict[str, Any] = {"note": note}
+        if held:
+            more["counts"] = tuple(id(held) in values for values in so_far)
+            more["so_far"] = tuple(values.get(id(held)) for values in so_far)
+            more["is_in_first"] = id(held) in first
+        found.append(_shown(event, witness.schema, **more))
     return tuple(found)
+
+
+def _builds_up(moment: Moment, condition: Condition, window: list[StoredEvent]) -> dict[int, Decimal | None]:
+    """Of each event that counts, by its `id()`, the value over those until then; None where it has none.
+
+    Of many events, it computes only about `MOST_POINTS` values, always including the last one; the others are None.
+    """
+    of = condition.aggregation
+    counted = [each for each in window if moment.counts(of, each)]
+    values, digits = _in_last_digits(of.arguments_of([each.fields for each in counted]), of)
+    count = len(counted)
+    step = max(-(-count // MOST_POINTS), -(-count * count // (2 * MOST_MEASURED)), 1)
+    so_far = dict.fromkeys(map(id, counted))
+    with localcontext(prec=100):
+        for n in range(count - 1, -1, -step):
+            measure = of.measure_of(values[: n + 1])
+            if digits and measure is not None:
+                if isinstance(measure, Fraction):
+                    measure /= 10**digits
+                else:
+                    measure = Decimal(measure).scaleb(-digits)
+            so_far[id(counted[n])] = _as_shown(of, measure)
+    return so_far
+
+
+def _in_last_digits(values: list, of: Aggregation) -> tuple[list, int]:
+    """Decimals that an aggregate takes as integers, which add up faster; what it measures has so many more digits before the point."""
+    if not values or not all(isinstance(value, Decimal) for value in values):
+        return values, 0
+    places = max(-_exponent(value) for value in values)
+    return [int(value.scaleb(places)) for value in values], places * AGGREGATES[of.function].unit_power
+
+
+def _shown(event: PastEvent, schema: Schema, **more: Any) -> WindowEvent:
+    fields = event.fields_if_own_group or {}
+    return WindowEvent(event_id_text(schema.id_of(fields)), event.event_time, fields, **more)
 
 
 def _note(
@@ -274,12 +305,7 @@ def events_after(witness: Witness, at: PastEvent) -> tuple[WindowEvent, ...]:
             note = say("this event")
         elif not (counts or note):
             note = say("not counted: {what}", what=when_text(of.where) if of.where else "")
-        shown = {
-            "id": event_id_text(witness.schema.id_of(fields)),
-            "time": event.event_time,
-            "fields": fields,
-        }
-        found.append(WindowEvent(shown, (counts,), None, note))
+        found.append(_shown(event, witness.schema, counts=(counts,), note=note))
         if witness.wait_ended_by and event.number == witness.wait_ended_by.number:
             break
     return tuple(found)

@@ -120,9 +120,9 @@ def _records(verdict: Verdict) -> list[list[Any]]:
     """The records of the group in the window, in order of time: id, time, and a digest of all fields, whatever the record's spelling."""
     return [
         [
-            each.event["id"],
-            each.event["time"],
-            _digest({name: _plain(of) for name, of in each.event["fields"].items()}),
+            each.id,
+            each.time,
+            _digest({name: _plain(of) for name, of in each.fields.items()}),
         ]
         for each in verdict.window
     ]

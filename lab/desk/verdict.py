@@ -64,14 +64,19 @@ class MeasuredAt:
 
 @dataclass(frozen=True)
 class WindowEvent:
-    """A record of the group in the window. `so_far`: what each condition measured over the events up to it; None: not computed.
+    """A record of the group in the window. `counts`: for each condition, whether it counts; empty if it is not stored.
 
-    `counts`: for each condition, whether it counts. `note`: what lateness, duplicates, resets and take-backs did to it.
+    `so_far`: for each condition, its value over the events that count up to this one; None where this one does not count, and where it
+    was not computed. `is_in_first`: whether the window of the first condition has it. `note`: what lateness, duplicates, resets and
+    take-backs did to it.
     """
 
-    event: dict[str, Any]
-    counts: tuple[bool, ...]
-    so_far: tuple[Decimal | None, ...] | None
+    id: str
+    time: int
+    fields: dict[str, Any]
+    counts: tuple[bool, ...] = ()
+    so_far: tuple[Decimal | None, ...] = ()
+    is_in_first: bool = False
     note: str = ""
 
 
@@ -137,9 +142,9 @@ class Verdict:
             "conditions": [each.to_dict() for each in self.conditions],
             "window": [
                 {
-                    "event": {name: _json(value) for name, value in each.event.items()},
+                    "event": {"id": each.id, "time": each.time, "fields": _json(each.fields)},
                     "counts": list(each.counts),
-                    "soFar": each.so_far and [None if n is None else plain_text(n) for n in each.so_far],
+                    "soFar": [None if n is None else plain_text(n) for n in each.so_far] or None,
                     "note": each.note,
                 }
                 for each in self.window
@@ -198,9 +203,9 @@ class Verdict:
         numbers = [f"({number})" for number, _ in enumerate(self.conditions, 1)]
         rows = [
             [
-                _cell(each.event["id"]),
-                utc_text(each.event["time"]),
-                *(_cell(each.event["fields"].get(name)) for name in names),
+                _cell(each.id),
+                utc_text(each.time),
+                *(_cell(each.fields.get(name)) for name in names),
                 *(map(_number, each.so_far) if each.so_far else [""] * len(numbers)),
                 each.note,
             ]
@@ -230,9 +235,9 @@ class Verdict:
         if not known or not self.conditions:
             return ""
         limit = self.conditions[0].measured.limit
-        values = [float(each.so_far[0] or 0) for each in known if each.so_far]
+        values = [float(each.so_far[0] or 0) for each in known]
         top = max([*values, float(limit or 0)], key=abs) or 1.0
-        first, last = known[0].event["time"], known[-1].event["time"]
+        first, last = known[0].time, known[-1].time
 
         def x(time: int) -> float:
             return 10 + (width - 20) * (time - first) / max(last - first, 1)
@@ -241,11 +246,11 @@ class Verdict:
             return height - 10 - (height - 20) * max(min(value / top, 1.0), 0.0)
 
         steps = " ".join(
-            f"{'H' if n else 'M'}{x(each.event['time']):.1f}{' ' if not n else 'V'}{y(value):.1f}"
+            f"{'H' if n else 'M'}{x(each.time):.1f}{' ' if not n else 'V'}{y(value):.1f}"
             for n, (each, value) in enumerate(zip(known, values))
         )
         bars = "".join(
-            f'<path d="M{x(each.event["time"]):.1f} {height - 10}v-8" stroke="{GREY}" stroke-width="3"/>'
+            f'<path d="M{x(each.time):.1f} {height - 10}v-8" stroke="{GREY}" stroke-width="3"/>'
             for each in known
         )
         line = (

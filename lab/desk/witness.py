@@ -57,12 +57,13 @@ class Moment:
 class Witness(Replay):
     """Keeps the `moment` of the event with number `at`, its alert and, of a rule with `absence`, its wait.
 
-    `fates`: what became of each record of the group. `wait_ended_by`: the event that came in time.
+    `known`: an alert that the event raised, which tells what the rule made of earlier events. `fates`: what became of each record of the group. `wait_ended_by`: the event that came in time.
     """
 
-    def __init__(self, past: EventsInMemory, rule: Rule, at: int):
+    def __init__(self, past: EventsInMemory, rule: Rule, at: int, known: Alert | None = None):
         super().__init__(past, rule.route, judged=rule.rule_id)
         self.rule = rule
+        self._known = known
         self._at, self._now = at, PastEvent(-1, 0, 0, 0, (), None)
         self.fates: list[tuple[PastEvent, str]] = []
         self.moment: Moment | None = None
@@ -99,12 +100,26 @@ class Witness(Replay):
             held = self.stored_events[self._route, group]
             copies = [replace(each, counted_alert_rules={*each.counted_alert_rules}) for each in held]
             own = next(copied for copied, each in zip(copies, held) if each is current)
+            if self._known and any(each.resets for each in rule.aggregations):
+                self.reset[rule.rule_id, group] = self._last_reset(self._known, rule, group, current)
             then = copy(self)
             then.reset = dict(self.reset)
             self.moment = Moment(then, rule, group, copies, own, self._now.fields_if_own_group or {})
         # what a rule made of earlier events matters only if it counts its alerts or resets at them
         has_memory = rule.at_most or any(each.resets for each in rule.aggregations)
-        return bool(has_memory or current.arrival == self._at) and super()._is_judged(rule, group, current)
+        is_asked = current.arrival == self._at or has_memory and self._known is None
+        return bool(is_asked) and super()._is_judged(rule, group, current)
+
+    def _last_reset(self, known: Alert, rule: Rule, group: tuple, current: StoredEvent) -> int:
+        """The arrival at which a rule was last reset before an alert, which tells how many events it has counted since."""
+        measured = known.conditions or (known.own_condition,)
+        place = next(n for n, each in enumerate(rule.conditions) if each.aggregation.resets)
+        since = int(measured[place].aggregate or 0) if place < len(measured) else 0
+        of, counts = rule.conditions[place].aggregation, []
+        for each in of.window_of(current, self.stored_events[self._route, group]):
+            if all(each.fields.get(name) is not None for name in of.needed_names) and not each.taken_back:
+                counts.append(each.arrival)
+        return -1 if len(counts) <= since else sorted(counts)[-since - 1]
 
     def _wait(self, event: dict[str, Any], rules: tuple[Rule, ...], live: bool, may_alert: bool) -> None:
         waited = self.wait in self.waits

@@ -22,22 +22,13 @@ from typing import Any
 from lab.desk.branch import Branch, branch_of, standing_alerts
 from lab.desk.compare import MOST_TELLING, Comparison, comparison_of
 from lab.desk.cost import Costs, costs_of
-from lab.desk.explain import (
-    events_after,
-    false_part,
-    measured_conditions,
-    part_and_values,
-    smallest_changes,
-    wait_changes,
-    window_events,
-)
+from lab.desk.judging import Judge
 from lab.desk.labels import Labelled, labelled_halves, labels_fields
 from lab.desk.logorder import engine_settings, ordered_records
 from lab.desk.scores import Scores, scores_of
 from lab.desk.suggest import MOST, SECONDS, Progress, Suggested, suggest
 from lab.desk.tuning import Tuning, tune
 from lab.desk.verdict import Verdict
-from lab.desk.witness import Moment, Witness
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.model.aggregates import AGGREGATES
@@ -50,15 +41,14 @@ from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import MAX_TIME, Schema
-from lab.model.times import duration_words, now_ms
-from lab.model.when import filter_text, is_true, passes_filter
-from lab.model.whenreader import takes_back
+from lab.model.times import now_ms
+from lab.model.when import filter_text
 from lab.past.alertframe import with_schema
 from lab.past.backtest import COMPILED, Past
 from lab.past.overlap import Overlap, overlap_of
 from lab.past.pastevents import lines_of
 from lab.past.replay import Replayed, check_rules, replay
-from lab.past.routehistory import PastEvent, RouteChange, RouteHistory, group_of
+from lab.past.routehistory import RouteHistory
 from lab.past.rulemessages import rule_messages, warn_of_hints
 from lab.past.typologies import LabelledPast
 from lab.stream.typologies import LabelledEvent
@@ -66,8 +56,6 @@ from lab.stream.typologies import LabelledEvent
 Records = Callable[[], Iterable[tuple[int, bytes]]]
 AT_ONCE = 50_000  # lines
 LABELS = "labels"  # the typology of events that are labelled by others
-WIDER = 10  # times the widest window, in which longer windows are looked for
-WIDER_RULE = -1  # the id of a rule that keeps events for so long
 
 
 class NotFound(ValueError):
@@ -185,6 +173,11 @@ class World:
             kept = [each for each in some if each[0].strip()]
             self.past.add([line for line, _ in kept], [log_time for _, log_time in kept])
 
+    @property
+    def judge(self) -> Judge:
+        """Judges single events of this world."""
+        return Judge(self.past, self.reached)
+
     # -- questions -----------------------------------------------------------------------------------------------------
 
     def why(self, alert: Any, rule_id: int | None = None) -> Verdict:
@@ -202,7 +195,7 @@ class World:
         rule_id, event_id, time = self._parts_of(alert_id)
         verdict = None
         for row in reversed(self.past.rows_of(event_id, time)):
-            verdict = self._judge(rule_id, self.past.event_in(row), row)
+            verdict = self.judge.of_event(rule_id, self.past.event_in(row), row)
             if verdict.alert and verdict.alert.alert_id == alert_id:
                 return verdict
         version = alert_id.split(".", 2)[1]
@@ -225,7 +218,9 @@ class World:
         rows = self.past.rows_of(event_id, event_time)
         if not rows:
             return self._bad_record_of(rule_id, event_id)
-        verdict, *before = (self._judge(rule_id, self.past.event_in(row), row) for row in reversed(rows))
+        verdict, *before = (
+            self.judge.of_event(rule_id, self.past.event_in(row), row) for row in reversed(rows)
+        )
         first = next((each for each in before if each.outcome != "duplicate"), None)
         if verdict.outcome != "duplicate" or first is None:
             return verdict
@@ -236,7 +231,7 @@ class World:
         last = list(self._events_of(event))[-1]
         if self.reached:
             self.schema.check_future(last, self.reached, self.settings.max_future_ms)
-        return [self._judge(rule.rule_id, last, None) for rule in self.history.book.sorted()]
+        return [self.judge.of_event(rule.rule_id, last, None) for rule in self.history.book.sorted()]
 
     # -- what rules are worth ------------------------------------------------------------------------------------------
 
@@ -498,132 +493,6 @@ class World:
         said = say("The record is a dead letter: {reason}", reason=f"{place}: {reason}" if place else reason)
         return Verdict("deadLetter", said, rule_id, None, {}, event_id, None)
 
-    # -- judging -------------------------------------------------------------------------------------------------------
-
-    def _judge(self, rule_id: int, event: dict[str, Any], row: int | None) -> Verdict:
-        """What a rule made of the event in a row, or would make of one that comes now: None."""
-        log_time, reached = self._now(event) if row is None else self.past.log_times_of(row)
-        event_id, time = self.schema.id_of(event), event[self.schema.time_field]
-        rule = self.history.rule_at(rule_id, log_time)
-        of = {"id": rule_id, "event": event_id_text(event_id)}
-
-        def verdict(outcome: str, said: str, **more: Any) -> Verdict:
-            return Verdict(outcome, said, rule_id, rule, event, event_id, time, **more)
-
-        if takes_back(event, self.schema):
-            return verdict("takesBack", say("Record {event} takes an event back.", **of))
-        if rule is None:
-            return verdict("notInForce", say("Rule {id} was not in force when event {event} came.", **of))
-        if not rule.is_judged:
-            return verdict("paused", say("Rule {id} was paused when event {event} came.", **of))
-        if not passes_filter(rule.filter, event) and rule.filter:
-            part, values = part_and_values(false_part(rule.filter, event), event)
-            return verdict("filter", say(FILTER, **of, part=part, values=values))
-        if nulls := [name for name in rule.keys if event[name] is None]:
-            said = say("Event {event} has no {field}, and rule {id} groups by it.", **of, field=nulls[0])
-            return verdict("nullKey", said)
-        witness, at, until = self._witness(rule, event, row, log_time, reached)
-        return self._decide(witness, at, until, verdict)
-
-    def _now(self, event: dict[str, Any]) -> tuple[int, int]:
-        if self.reached:
-            return self.reached, self.reached
-        newest = self.past.newest_event_times_before(sys.maxsize)
-        return 0, max([*newest, event[self.schema.time_field]])
-
-    def _witness(
-        self, rule: Rule, event: dict[str, Any], row: int | None, log_time: int, reached: int
-    ) -> tuple[Witness, PastEvent, list[PastEvent]]:
-        """A replay of the event's group for a rule, the event in it, and the events of the key-group until it."""
-        group, time = group_of(rule.route, event), event[self.schema.time_field]
-        events = self.past.events_of_key_group(rule.route, group, last=row)
-        if row is None:
-            events.append(PastEvent(len(events), log_time, reached, time, group, event))
-        at, until = events[-1], events
-        if row is not None and (rule.absence or self.schema.taken_back):  # what comes later counts, too
-            events = self.past.events_of_key_group(rule.route, group)
-            newest = self.past.newest_event_times_before(sys.maxsize)
-            reached = self.reached or (reached if log_time else newest[0])
-        witness = Witness(self.past, rule, at.number)
-        witness.run(events, reached)
-        return witness, at, until
-
-    def _decide(
-        self, witness: Witness, at: PastEvent, until: list[PastEvent], verdict: Callable[..., Verdict]
-    ) -> Verdict:
-        """The verdict on an event that has reached the rule's route."""
-        of, fate = {"event": event_id_text(self.schema.id_of(at.fields_if_own_group or {}))}, witness.fate
-        if fate == "droppedLate":
-            return verdict("tooLate", say("Event {event} came too late and was dropped.", **of))
-        if fate == "duplicates":
-            return verdict("duplicate", say(DUPLICATE, **of))
-        if fate == "storedLate":
-            return verdict("late", say(LATE, **of))
-        if witness.rule.absence:
-            return self._decide_absence(witness, at, verdict)
-        moment = witness.moment
-        assert moment, "an event that was evaluated is judged"
-        rule, fields = moment.rule, moment.current.fields
-        if rule.is_plain and not moment.counts(rule.aggregation, moment.current):
-            missing = next(name for name in rule.aggregation.needed_names if fields.get(name) is None)
-            return verdict(
-                "notCounted", say("Event {event} has no {field}, so it is not judged.", **of, field=missing)
-            )
-        more: dict[str, Any] = {"conditions": measured_conditions(moment), "alert": witness.alert}
-        more |= {"window": window_events(witness, moment), "withdrawn": witness.was_taken_back}
-        if rule.when and not is_true(rule.when, moment.event):
-            part, values = part_and_values(false_part(rule.when, moment.event), moment.event)
-            return verdict("when", say(WHEN, **of, part=part, values=values), **more)
-        if witness.was_suppressed:
-            return verdict("atMost", say(AT_MOST, **of, most=rule.describe_at_most()), **more)
-        if witness.was_muted:
-            return verdict("muted", say(IS_MUTED, **of, id=rule.rule_id), **more)
-        first = next(each for each in more["conditions"] if each.holds == bool(witness.alert))
-        shown = {"condition": first.condition.describe(), **of, **first.shown()}
-        said = say((HOLDS if first.holds else FAILS) if first.off_by is not None else NO_VALUE, **shown)
-        wider = None if witness.alert else self._wider(rule, at, until)
-        changes = smallest_changes(moment, wider)
-        outcome = "alerted" if witness.alert else "conditions"
-        return verdict(outcome, said, changes=changes, **more)
-
-    def _wider(self, rule: Rule, at: PastEvent, until: list[PastEvent]) -> Moment | None:
-        """The same moment, had the route kept events for longer."""
-        witness, keeps = Witness(self.past, rule, at.number), WIDER * rule.widest_ms
-        conditions = tuple(
-            replace(each, aggregation=replace(each.aggregation, window_ms=keeps)) for each in rule.conditions
-        )
-        witness.add_change(
-            RouteChange(0, WIDER_RULE, replace(rule, rule_id=WIDER_RULE, conditions=conditions))
-        )
-        witness.run(until, at.reached)
-        return witness.moment
-
-    def _decide_absence(self, witness: Witness, at: PastEvent, verdict: Callable[..., Verdict]) -> Verdict:
-        """The verdict on an event after which another one is awaited."""
-        rule, wait, event = witness.rule, witness.wait, at.fields_if_own_group or {}
-        of = {
-            "event": event_id_text(self.schema.id_of(event)),
-            "time": duration_words(rule.aggregation.window_ms),
-        }
-        if wait is None:
-            assert rule.when
-            part, values = part_and_values(false_part(rule.when, event), event)
-            return verdict("when", say(WHEN, **of, part=part, values=values))
-        more: dict[str, Any] = {"window": events_after(witness, at), "changes": wait_changes(witness, at)}
-        if witness.alert:
-            more |= {"alert": witness.alert, "withdrawn": witness.was_taken_back}
-            return verdict("alerted", say(ABSENT, **of), **more)
-        if witness.was_muted:
-            return verdict("muted", say(IS_MUTED, **of, id=rule.rule_id), **more)
-        if ended := witness.wait_ended_by:
-            other = event_id_text(self.schema.id_of(ended.fields_if_own_group or {}))
-            return verdict("fulfilled", say(FULFILLED, **of, other=other), **more)
-        if wait in witness.waits:
-            return verdict(
-                "waiting", say("The wait of {time} after event {event} is not over.", **of), **more
-            )
-        return verdict("ended", say(ENDED, **of), **more)
-
 
 NO_ALERT = (
     "{text}: not the id of an alert, nor a line of the alerts' log. `lab why EVENT RULE` asks about an event."
@@ -635,18 +504,6 @@ NO_VERSION = (
     "The control log has no version {version} of rule {id} that was in force when event {event} came. "
     "If its topic is compacted, it keeps only the newest version of a rule."
 )
-FILTER = "The filter of rule {id} is false of event {event}: {part}, and the event has {values}."
-WHEN = "`when` is false of event {event}: {part}, and the event has {values}."
-DUPLICATE = "Event {event} is a duplicate: its group had stored an event with this id and time."
-LATE = "Event {event} was late: it counts for later events, but raises no alert."
-AT_MOST = "All conditions hold at event {event}, but the rule may alert at most {most}."
-IS_MUTED = "Rule {id} would have alerted at event {event}, but it is muted there."
-HOLDS = "{condition} holds at event {event}: the value is {value}, {off} from the limit {limit}."
-FAILS = "{condition} is false at event {event}: the value is {value}, {off} from the limit {limit}."
-NO_VALUE = "{condition} is false at event {event}: there is no value."
-ABSENT = "No event that counts came within {time} after event {event}."
-FULFILLED = "Event {other} came within {time} after event {event}."
-ENDED = "The wait of {time} after event {event} ended without an alert: the rule changed, windows were cleared, or the event was taken back."
 
 
 def _as_it_is(record: dict[str, Any]) -> dict[str, Any]:

@@ -11,11 +11,11 @@ function openWindow(alert) {
 }
 
 /** Explains the picture and any difference from what the engine saw. */
-function explain(alert, { meaning, events, counted, window, aggregation, isPlain, first, condition, total, step, most }) {
+function explain(alert, { meaning, events, counted, window, aggregation, isPlain, resets, first, condition, total, step, most }) {
   const sentences = [say("{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}.",
     { rule: meaning, count: events, window, event: alert.eventId, group: alert.key, value: alert.aggregate === null ? say("no value") : thousands(alert.aggregate) })];
   if (condition) sentences.push(say("This is the value of {condition}. The picture shows the first condition's aggregate, {aggregation}: {value}.", { condition, aggregation, value: first.aggregate === null ? say("no value") : thousands(first.aggregate) }));
-  if (!isPlain) sentences.push(say("Of them {count} count for {aggregation}.", { count: counted, aggregation }));
+  if (!isPlain || counted < events && !resets) sentences.push(say("Of them {count} count for {aggregation}.", { count: counted, aggregation }));
   else if (counted < events) sentences.push(say("The first {count}, in grey, no longer count: the rule alerted on them and reset its count.", { count: events - counted }));
   if (step > 1) sentences.push(say("The picture shows of each {count} events the one with the highest bar.", { count: step }));
   if (total === first.aggregate) return sentences.join(" ");
@@ -37,14 +37,14 @@ function alone(alert, { meaning, absence, kept }) {
 }
 
 /** A bar for each event, the first condition's aggregate so far as a line, and its limit; what is what stands above. */
-function picture(alert, { bars, soFar, amount, isPlain, first: { limit: bound }, total }) {
+function picture(alert, { bars, soFar, amount, resets, first: { limit: bound }, total }) {
   const limit = Number(bound ?? 0), heights = [0, limit, ...bars.map((bar) => bar.height), ...soFar.map(({ value }) => value)], low = Math.min(...heights), high = Math.max(...heights);
   const [begin, last] = [bars[0].ms, bars.at(-1).ms], wide = Math.max(1.5, Math.min(10, (RIGHT - LEFT) / bars.length - 1)), inside = RIGHT - LEFT - wide;
   const x = (ms) => LEFT + wide / 2 + (last > begin ? (inside * (ms - begin)) / (last - begin) : inside / 2), y = (value) => BOTTOM - ((BOTTOM - TOP) * (value - low)) / (high - low || 1);
   const drawn = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": say("The events of the window, their aggregate and the limit. The table below has the events.") });
   const bar = ({ ms, height, counts, own }) => svg("rect", { class: own ? "own" : counts ? "each" : "faint", x: x(ms) - wide / 2, width: wide, y: y(Math.max(height, 0)), height: Math.max(Math.abs(y(height) - y(0)), 1) });
   const text = (x, y, inside, anchor = "start") => { const made = svg("text", { x, y, "text-anchor": anchor }); made.textContent = inside; return made; };
-  const time = utcTimes([begin, last]), reset = isPlain ? bars.filter((each) => !each.counts).at(-1) : null;
+  const time = utcTimes([begin, last]), reset = resets ? bars.filter((each) => !each.counts).at(-1) : null;
   drawn.append(...[...bars].sort((one, other) => one.own - other.own).map(bar), svg("path", { class: "axis", d: `M${LEFT} ${y(0)}H${RIGHT}` }));
   if (reset) drawn.append(svg("path", { class: "reset", d: `M${x(reset.ms)} ${TOP}V${BOTTOM}` }));
   drawn.append(svg("path", { class: "line", d: soFar.map(({ ms, value }, n) => (n ? `H${x(ms)}V${y(value)}` : `M${x(ms)} ${y(value)}`)).join("") }), ...soFar.map(({ ms, value }) => svg("circle", { cx: x(ms), cy: y(value), r: 2 })));

@@ -156,7 +156,7 @@ class Book:
         self.messages.clear()
         of, before = Alert.from_json(alert), [*map(int, memoryview(numbers.to_bytes()).cast("d"))]
         values = dict(zip(self.schema.names, columns_of(columns, texts), strict=True))
-        return json.dumps(self.windows.behind(self.book.rules[of.rule_id], of, before, values))
+        return json.dumps(self.windows.behind(of, before, values))
 
     def judged(self, text: str, values: str) -> str:
         """Of which values a comparison is true; if it is with a named list, until when each is there, ms.

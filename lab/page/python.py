@@ -35,7 +35,8 @@ OWN = (
         f"page/{name}.py"
         for name in ("__init__", "front", "reader", "derivation", "inference", "windows", "withoutnumpy")
     ),
-    *(f"past/{name}.py" for name in ("__init__", "alertwindow", "fastreference", "routehistory")),
+    *(f"past/{name}.py" for name in ("__init__", "fastreference", "routehistory")),
+    *(f"desk/{name}.py" for name in ("__init__", "explain", "judging", "picture", "verdict", "witness")),
 )
 # of the standard library: what neither Pyodide nor `lab.model` imports
 ABSENT = re.compile(

@@ -1,6 +1,6 @@
 """The window behind an alert of the page, found by the kit's Python among the events that JavaScript hands over.
 
-past.js ──► events of the alert's key-group ──► Replay of lab.past ──► WindowBehind ──► what alertwindow.js draws
+past.js ──► events of the alert's key-group ──► Judge of lab.desk ──► AlertPicture ──► what alertwindow.js draws
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,17 +8,18 @@ from decimal import Decimal
 from itertools import accumulate, compress, repeat
 from typing import Any, NamedTuple, cast
 
-from lab.model.alerts import Alert, event_id_text
+from lab.desk.judging import Judge
+from lab.desk.picture import AlertPicture, shown_value
+from lab.model.alerts import Alert
 from lab.model.derived import Stored
 from lab.model.field import Field, Id
 from lab.model.formatting import plain_text
 from lab.model.reference import LATE_POLICIES
-from lab.model.rule import Route, Rule
+from lab.model.rule import Route
 from lab.model.schema import Schema
 from lab.model.times import duration_words
 from lab.model.when import list_names, passes_filter
 from lab.page.derivation import Column
-from lab.past.alertwindow import WindowBehind, event_identity, shown_fields, shown_value, window_behind
 from lab.past.routehistory import EventsInMemory, PastEvent, RouteHistory
 
 MOST_BARS, MOST_LISTED = 500, 100
@@ -66,9 +67,7 @@ class HandedEvents(EventsInMemory):
         columns = (_values(self.schema.field(name), compress(self._columns[name], of)) for name in names)
         return (dict(zip(names, values)) for values in zip(*columns))
 
-    def events_of_key_group(
-        self, route: Route, group: tuple, since: int | None = None, last: int | None = None
-    ) -> list[PastEvent]:
+    def events_of_key_group(self, route: Route, group: tuple, last: int | None = None) -> list[PastEvent]:
         """Those that pass the route's filter, which saw named lists as they were when each event came."""
         groups = [*zip(*(self._columns[name] for name in route.keys))] or [()] * len(self._numbers)
         own = [each == groups[-1] for each in groups]
@@ -110,10 +109,10 @@ class Windows:
             self._history.apply(text, events + 1)
             self._newest[events + 1] = newest
 
-    def behind(self, rule: Rule, alert: Alert, numbers: list[int], columns: Columns) -> dict[str, Any]:
+    def behind(self, alert: Alert, numbers: list[int], columns: Columns) -> dict[str, Any]:
         """What the page shows of the window behind an alert; `numbers`, `columns`: of `HandedEvents`."""
         past = HandedEvents(self._schema, self._history, self._newest, numbers, columns)
-        return window_for_page(past, rule, alert)
+        return window_for_page(past, alert)
 
 
 def _values(field: Field, column: Iterable[Stored | None]) -> Iterable[Any]:
@@ -123,41 +122,37 @@ def _values(field: Field, column: Iterable[Stored | None]) -> Iterable[Any]:
     return (None if each is None else Decimal(each).scaleb(-field.scale) for each in column)
 
 
-def window_for_page(past: EventsInMemory, rule: Rule, alert: Alert) -> dict[str, Any]:
+def window_for_page(past: EventsInMemory, alert: Alert) -> dict[str, Any]:
     """What the page shows of the window behind an alert."""
-    window, schema = window_behind(past, rule, alert), past.schema
-    if not window.events:
+    verdict = Judge(past).of_alert(alert, with_changes=False)
+    window = AlertPicture(alert, verdict) if verdict else None
+    if window is None or not window.events:
         return {}
-    counted = {event_identity(event, schema) for event in window.counted}
-    bars = [
-        (each := event_identity(event, schema), window.height(event), each in counted)
-        for event in window.events
-    ]
-    step, own = -(-len(bars) // MOST_BARS), (alert.event_id, alert.event_time)
+    bars = [(window.is_own(event), window.height(event), event) for event in window.events]
+    step = -(-len(bars) // MOST_BARS)
     # of several bars the alert's own, else the highest
-    shown = (
-        max(bars[n : n + step], key=lambda bar: (bar[0] == own, bar[1])) for n in range(0, len(bars), step)
-    )
-    points = zip(window.counted, window.so_far)
-    so_far = [{"ms": of[schema.time_field], "value": float(each)} for of, each in points if each is not None]
-    first, other = window.first, window.other_condition
+    shown = (max(bars[n : n + step], key=lambda bar: bar[:2]) for n in range(0, len(bars), step))
+    points = ((each.time, each.so_far[0]) for each in window.counted)
+    so_far = [{"ms": ms, "value": float(value)} for ms, value in points if value is not None]
+    rule, first, other = window.rule, window.first, window.other_condition
     return {
         "events": len(window.events),
         "total": _plain(window.adds_up),
         "soFar": so_far,
         "step": step,
         "bars": [
-            {"ms": of[1], "height": height, "counts": counts, "own": of == own}
-            for of, height, counts in shown
+            {"ms": event.time, "height": height, "counts": event.counts[0], "own": is_own}
+            for is_own, height, event in shown
         ],
         "counted": len(window.counted),
         "isPlain": rule.is_plain,
+        "resets": rule.is_plain and rule.aggregation.resets,
         "first": {"aggregate": _plain(first.aggregate), "limit": _plain(first.limit)},
         "condition": other and other.describe(),
         "aggregation": rule.aggregation.describe(),
         "window": duration_words(rule.aggregation.window_ms),
         "amount": window.amount_field,
-        **_table(window, schema),
+        **_table(window, past.schema),
     }
 
 
@@ -165,12 +160,11 @@ def _plain(value: Decimal | None) -> str | None:
     return None if value is None else plain_text(value)
 
 
-def _table(window: WindowBehind, schema: Schema) -> dict[str, Any]:
+def _table(window: AlertPicture, schema: Schema) -> dict[str, Any]:
     """The newest events that count, with their fields in words."""
-    names = shown_fields(window.rule, schema)
+    names = window.shown_fields(schema)
     rows = [
-        [event_id_text(schema.id_of(event)), event[schema.time_field]]
-        + [shown_value(event[name]) for name in names]
+        [event.id, event.time, *(shown_value(event.fields[name]) for name in names)]
         for event in window.counted[-MOST_LISTED:][::-1]
     ]
     return {"names": names, "numeric": [schema.field(name).is_number_or_time for name in names], "rows": rows}

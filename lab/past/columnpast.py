@@ -135,8 +135,6 @@ class Past(PastEvents):
     >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
     >>> past.aggregates(rule).values.tolist()
     [30.0, 50.01]
-    >>> [event["paymentAmount"] for event in past.window(rule, event_id=2)]
-    [Decimal('30.00'), Decimal('20.01')]
     """
 
     def __init__(self, schema: Schema, at_most: int = 200_000, history: RouteHistory | None = None):
@@ -335,15 +333,12 @@ class Past(PastEvents):
     def event_in(self, row: int) -> dict[str, Any]:
         return {name: self._values(name, np.array([row]))[0] for name in self.schema.names}
 
-    def events_of_key_group(
-        self, route: Route, group: tuple, since: int | None = None, last: int | None = None
-    ) -> list[PastEvent]:
+    def events_of_key_group(self, route: Route, group: tuple, last: int | None = None) -> list[PastEvent]:
         if not self._parts:
             return []
         columns, schema = self._columns(), self.schema
         log_times, times = columns[LOG_TIME], np.asarray(columns[schema.time_field])
         rows = self._rows_on(route)
-        rows = rows if since is None else rows[times[rows] >= since]
         keyed = routed_columns(columns, rows, route, (), schema)
         keys = [values for name, values in keyed.items() if name.startswith("key:")]
         count = self.history.settings.key_groups

@@ -89,8 +89,6 @@ class Past(PastEvents):
     >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
     >>> past.aggregates(rule).values.tolist()
     [30.0, 50.01]
-    >>> [event["paymentAmount"] for event in past.window(rule, event_id=2)]
-    [Decimal('30.00'), Decimal('20.01')]
     """
 
     def __init__(self, schema: Schema, at_most: int = 5_000, history: RouteHistory | None = None):
@@ -201,9 +199,7 @@ class Past(PastEvents):
     def event_in(self, row: int) -> dict[str, Any]:
         return self._events[row]
 
-    def events_of_key_group(
-        self, route: Route, group: tuple, since: int | None = None, last: int | None = None
-    ) -> list[PastEvent]:
+    def events_of_key_group(self, route: Route, group: tuple, last: int | None = None) -> list[PastEvent]:
         key_groups, time_field = self.history.settings.key_groups, self.schema.time_field
         newest, events, log_times = self._newest_until(), list(self._events), list(self._log_times)
         key_group, found = key_group_of(group, key_groups), list[PastEvent]()
@@ -212,12 +208,7 @@ class Past(PastEvents):
             event, log_time = events[row], log_times[row]
             route = [each for since, each in versions if since <= log_time][-1]
             time, of_event = event[time_field], group_of(route, event)
-            in_time = since is None or time >= since
-            if (
-                in_time
-                and _is_on(event, route, self.schema)
-                and key_group_of(of_event, key_groups) == key_group
-            ):
+            if _is_on(event, route, self.schema) and key_group_of(of_event, key_groups) == key_group:
                 reached, own = log_time or newest[row], event if of_event == group else None
                 if own or not takes_back(event, self.schema):
                     found.append(PastEvent(len(found), log_time, reached, time, of_event, own))

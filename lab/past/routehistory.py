@@ -1,24 +1,22 @@
 """Finds the events that a route stored when an event was judged, by running the reference over the events and rule changes in memory.
 
 control messages ──► RouteHistory.apply ──► what changed on each route, and when
-events of a key-group ──► Replay ──► what became of each in its group, and, for a rule, its alerts
+events of a key-group ──► Replay ──► what became of each in its group, and the alerts of a rule
 """
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lab.model.alerts import event_id_text
-from lab.model.field import Id, Value
-from lab.model.group import Group, group_for_alert
+from lab.model.field import Id
 from lab.model.horizon import note_time
 from lab.model.lists import MUTED, NamedList
 from lab.model.referencestate import StoredEvent
 from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import MAX_TIME, Schema
-from lab.model.when import list_names, passes_filter, with_lists
+from lab.model.when import list_names, with_lists
 from lab.model.whenreader import takes_back
 from lab.past.fastreference import FastReference
 
@@ -138,15 +136,8 @@ class RouteHistory:
         return next((rule for found in last for rule in found if rule), None)
 
 
-def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> bool:
-    """Whether an event with these values of a rule's keys is in an alert's group; True if the group has other keys."""
-    if group is None or {name for name, _ in group} != {*rule.keys}:
-        return True
-    return dict(group) == dict(group_for_alert(rule.keys, values))
-
-
 class EventsInMemory(ABC):
-    """Events and the rules that judged them, of which it tells the windows."""
+    """Events and the rules that judged them."""
 
     schema: Schema
     history: RouteHistory
@@ -164,12 +155,10 @@ class EventsInMemory(ABC):
         """The event in a row, as {field: value}."""
 
     @abstractmethod
-    def events_of_key_group(
-        self, route: Route, group: tuple, since: int | None = None, last: int | None = None
-    ) -> list[PastEvent]:
+    def events_of_key_group(self, route: Route, group: tuple, last: int | None = None) -> list[PastEvent]:
         """The events of a route in the key-group of a group, whose values are in the order of the route's keys, in log order.
 
-        `since`: only those at this event time or later; `last`: none after this row.
+        `last`: none after this row.
         """
 
     @abstractmethod
@@ -180,64 +169,6 @@ class EventsInMemory(ABC):
         """What `Reference.log_time_reached` is at a log time: in a log that is not live, the newest event time before."""
         return log_time or max(self.newest_event_times_before(log_time), default=0)
 
-    def _arrived_in_window(
-        self, rule: Rule, event_id: Id, event_time: int | None, group: Group | None
-    ) -> list[tuple[dict, bool]]:
-        """All events in memory of the group in the rule's window, in the order of arrival, and whether each counts: see `window`."""
-        versions = self.history.as_lists_changed(rule)
-        for row in reversed(self.rows_of(event_id, event_time)):
-            event, logged = self.event_in(row), self.log_times_of(row)[0]
-            rule = [each for since, each in versions if since <= logged][-1]
-            values = [event[name] for name in rule.keys]
-            if None not in values and passes_filter(rule.filter, event) and is_of_group(group, rule, values):
-                break
-        else:
-            return []
-        of_group, since = (
-            group_of(rule.route, event),
-            event[self.schema.time_field] - rule.aggregation.reach_ms,
-        )
-        events = self.events_of_key_group(rule.route, of_group, since, row)
-        changes = (RouteChange(since, rule.rule_id, each) for since, each in versions)
-        replay = Replay(self, rule.route, changes)
-        found: list[tuple[int, bool]] = []
-        for each in events:
-            is_evaluated = replay.pass_on(each) == "evaluated"
-            own = each.fields_if_own_group
-            if own and each.event_time == events[-1].event_time and self.schema.id_of(own) == event_id:
-                # if an event was taken back and came again, its last arrival counts; duplicates of it are not evaluated
-                found = replay.window(rule, each) if is_evaluated or not found else found
-        return [(events[number].fields_if_own_group or {}, counts) for number, counts in found]
-
-    def window(
-        self,
-        rule: Rule,
-        event_id: Id,
-        event_time: int | None = None,
-        counted_since_reset: int | None = None,
-        group: Group | None = None,
-        all_events: bool = False,
-    ) -> list[dict]:
-        """The events over which the rule's first aggregate was computed at an event, as {field: value}, in order of event time.
-
-        These are the events that count in the window that ends with the event, which the engine stored at that time, as far as
-        they are in memory. Empty if the event is not. `event_time`, `group`: which event is meant if several have the id; by
-        default the newest. `counted_since_reset`: the value of a COUNT_WITH_RESET; returns only this many of the events that
-        count, those that arrived last. `all_events`: also those that do not count.
-        """
-        arrived, own = self._arrived_in_window(rule, event_id, event_time, group), rule.aggregations[0]
-        events, counted = [event for event, _ in arrived], {id(event) for event, counts in arrived if counts}
-        if counted_since_reset is not None:
-            counting = [event for event in events if id(event) in counted]
-            events = counting[max(len(counting) - counted_since_reset, 0) :]
-        events = sorted(events, key=lambda event: event[self.schema.time_field])
-        if all_events:
-            return events
-        text = event_id_text(event_id)
-        judged = [n for n, event in enumerate(events) if event_id_text(self.schema.id_of(event)) == text]
-        left_out = judged[-1:] if own.exclude_current else []
-        return [event for n, event in enumerate(events) if id(event) in counted and n not in left_out]
-
 
 def group_of(route: Route, event: dict[str, Any]) -> tuple:
     """The group of an event on a route."""
@@ -245,18 +176,9 @@ def group_of(route: Route, event: dict[str, Any]) -> tuple:
 
 
 class Replay(FastReference):
-    """Replays one group of a route over past events, and judges them for one rule, or for none, if only what is stored matters.
+    """Replays one group of a route over past events, and judges them for one rule."""
 
-    `unless_changed`: the changes of a route whose rules the history does not know.
-    """
-
-    def __init__(
-        self,
-        past: EventsInMemory,
-        route: Route,
-        unless_changed: Iterable[RouteChange] = (),
-        judged: int | None = None,
-    ):
+    def __init__(self, past: EventsInMemory, route: Route, judged: int):
         settings = past.history.settings
         super().__init__(
             settings.schema,
@@ -265,7 +187,7 @@ class Replay(FastReference):
             key_groups=1,
         )
         self._past, self._route, self._judged = past, route, judged
-        self._changes = deque(past.history.changes.get(route) or unless_changed)
+        self._changes = deque(past.history.changes.get(route, ()))
         self._mutes = deque((since, entries) for since, name, entries in past.history.lists if name == MUTED)
         self._changed_at = 0
         self._look_up()
@@ -275,6 +197,8 @@ class Replay(FastReference):
         self._near = self.newest[self._route, 0]
         self._of_group = dict[tuple, list[StoredEvent]]()
         self._rules_of_route = self.routes.get(self._route)
+        of_judged = (rule for rule in self._rules_of_route or () if rule.rule_id == self._judged)
+        self._awaiting = tuple(rule for rule in of_judged if rule.absence)
 
     def _newest_of_key_group(self, route: Route, group: tuple) -> dict[tuple, int]:
         return self._near
@@ -304,9 +228,8 @@ class Replay(FastReference):
             return self._take_back(fields, self._route, event.log_time)
         self.counts["records"] = event.number  # the arrival of what is held
         fate = self._on_route(fields, self._route, rules)[0]
-        if self._judged is not None and fate in ("evaluated", "storedLate"):
-            judged = tuple(rule for rule in rules if rule.rule_id == self._judged)
-            self._wait(fields, judged, bool(event.log_time), fate == "evaluated")
+        if self._awaiting and fate in ("evaluated", "storedLate"):
+            self._wait(fields, self._awaiting, bool(event.log_time), fate == "evaluated")
         return fate
 
     def finish(self, reached: int) -> None:
@@ -345,25 +268,6 @@ class Replay(FastReference):
         self.newest_of_log = self._past.newest_event_times_before(self._changed_at)
         self.advance_to(self._past.time_reached_at(self._changed_at))
         super()._forget_out_of_reach(route, widest_ms)
-
-    def window(self, rule: Rule, at: PastEvent) -> list[tuple[int, bool]]:
-        """The numbers of the stored events in a rule's window, without those from before the route stored the fields that it needs, and whether each counts.
-
-        The event itself is among them, also if it does not count.
-        """
-        group = group_of(self._route, at.fields_if_own_group or {})
-        stored = [event for event in self.stored_events[self._route, group] if not event.taken_back]
-        of = rule.aggregation
-        of_it = [event for event in stored if event.arrival == at.number]
-        current = of_it[0] if of_it else StoredEvent(at.number, at.event_time, -1, {})
-        found = [*rule.aggregation.window_of(current, stored), *of_it]
-        return sorted(
-            {
-                (event.arrival, all(event.fields[name] is not None for name in of.needed_names))
-                for event in found
-                if event.fields.keys() >= {*of.stored_field_names}
-            }
-        )
 
     def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:
         return rule.rule_id == self._judged and super()._is_judged(rule, group, current)

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 import ipywidgets as widgets
 
-from lab.desk.world import NotFound, World
+from lab.desk.judging import Judge
+from lab.desk.picture import AlertPicture, shown_value
+from lab.desk.verdict import Verdict
 from lab.model.alerts import Alert, event_id_text, utc_text
 from lab.model.colours import BLUE, FAINT, GREY, ORANGE, PURPLE
 from lab.model.group import sorted_group
@@ -12,13 +14,6 @@ from lab.model.language import say
 from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
 from lab.model.times import duration_words, now_ms
-from lab.past.alertwindow import (
-    WindowBehind,
-    event_identity,
-    shown_fields,
-    shown_value,
-    window_behind,
-)
 from lab.past.backtest import Past
 from lab.widgets.alertfacts import alert_facts_html, value_text
 from lab.widgets.look import figure, sentence_html, styled
@@ -68,13 +63,14 @@ class AlertWindow(widgets.VBox):
     def show(self, alert: Alert, rule: Rule | None, past: Past, alerts: Iterable[Alert]) -> None:
         """Shows the window of an alert, or, where there is none, those of `alerts` that are of the same rule and group."""
         self.facts.value = alert_facts_html(alert, rule)
-        self.why.value = _why_html(alert, past)
-        window = window_behind(past, rule, alert) if rule else None
+        verdict = Judge(past, now_ms()).of_alert(alert) if past.history.changes else None
+        self.why.value = _why_html(alert, verdict) if past.history.changes else ""
+        window = AlertPicture(alert, verdict) if verdict else None
         has_events = bool(window and window.events)
         self.picture.layout.display, self.events.layout.display = "" if has_events else "none", ""
         if window and has_events:
             self._say(explain(window))
-            self._show_picture(past.schema, window)
+            self._show_picture(window)
             self._show_events(past.schema, window)
         else:
             self._show_alone(alert, rule, len(past), alerts)
@@ -105,18 +101,14 @@ class AlertWindow(widgets.VBox):
                 for n, other in enumerate(reversed(of_group[-SHOWN_EVENTS:]))
             ]
 
-    def _show_picture(self, schema: Schema, window: WindowBehind) -> None:
+    def _show_picture(self, window: AlertPicture) -> None:
         events, measured = window.events, window.first
         limit = None if measured.limit is None else float(measured.limit)
-        place = {event_identity(event, schema): n for n, event in enumerate(events)}
-        counts = [place[event_identity(event, schema)] for event in window.counted]
-        times = [utc_text(event[schema.time_field]) for event in events]
-        so_far: list[float | None] = [None] * len(events)
-        for n, value in zip(counts, window.so_far):
-            so_far[n] = None if value is None else float(value)
+        times = [utc_text(event.time) for event in events]
+        so_far = [None if event.so_far[0] is None else float(event.so_far[0]) for event in events]
         each = [window.height(event) for event in events]
         same_day = times[0][:10] == times[-1][:10]
-        resets = sorted(set(range(len(events))) - set(counts))[-1:]
+        resets = [n for n, event in enumerate(events) if not event.counts[0]][-1:]
         with self.chart.batch_update():
             self.chart.layout.xaxis.tickformat = "%H:%M:%S" if same_day else None
             self.chart.layout.yaxis.title.text = window.amount_field or say("events")
@@ -124,19 +116,19 @@ class AlertWindow(widgets.VBox):
                 trace.update(x=times, y=y)
             if len(times) == 1:
                 self.chart.data[2].update(x=times * 2, y=[limit] * 2)
-            colours = [GREY if n in counts else FAINT for n in range(len(events))] if resets else GREY
+            colours = [GREY if event.counts[0] else FAINT for event in events] if resets else GREY
             self.chart.data[0].marker.color = colours
             top = max(limit or 0.0, float(measured.aggregate or 0), 1.0)
             self.chart.data[3].update(
                 x=[times[n] for n in resets * 2], y=[0, top][: 2 * len(resets)], showlegend=bool(resets)
             )
 
-    def _show_events(self, schema: Schema, window: WindowBehind) -> None:
+    def _show_events(self, schema: Schema, window: AlertPicture) -> None:
         """The newest events of a window, whole."""
-        names = shown_fields(window.rule, schema)
+        names = window.shown_fields(schema)
         numeric = [n for n, name in enumerate(names, 2) if schema.field(name).is_number_or_time]
         newest = window.counted[-SHOWN_EVENTS:][::-1]
-        same_day = len({utc_text(event[schema.time_field])[:10] for event in newest}) == 1
+        same_day = len({utc_text(event.time)[:10] for event in newest}) == 1
         with self.events.hold_sync():
             self.events.label = say("Events in the window, newest first")
             self.events.columns = [say("event"), say("time (UTC)"), *names]
@@ -144,9 +136,9 @@ class AlertWindow(widgets.VBox):
             self.events.rows = [
                 [
                     str(n),
-                    event_id_text(schema.id_of(event)),
-                    utc_text(event[schema.time_field])[11 if same_day else 0 :],
-                    *(shown_value(event[name]) for name in names),
+                    event.id,
+                    utc_text(event.time)[11 if same_day else 0 :],
+                    *(shown_value(event.fields[name]) for name in names),
                 ]
                 for n, event in enumerate(newest)
             ]
@@ -155,15 +147,9 @@ class AlertWindow(widgets.VBox):
         self.said.value = sentence_html(text)
 
 
-def _why_html(alert: Alert, past: Past) -> str:
-    """What `lab why` says of the alert, from the events in memory; empty if it is not known which rules judged them."""
-    if not past.history.changes:
-        return ""
-    try:
-        verdict = World.of_past(past, now_ms()).why(alert)
-    except NotFound:
-        return sentence_html(say(NOT_IN_MEMORY))
-    if verdict.alert is None or _measured_of(verdict.alert) != _measured_of(alert):
+def _why_html(alert: Alert, verdict: Verdict | None) -> str:
+    """What `lab why` says of the alert, if the events in memory still give it."""
+    if verdict is None or verdict.alert is None or _measured_of(verdict.alert) != _measured_of(alert):
         return sentence_html(say(NOT_IN_MEMORY))
     return sentence_html(verdict.said) + verdict.html(picture=False)
 
@@ -177,7 +163,7 @@ def _rule_and_group(alert: Alert) -> tuple:
     return alert.rule_id, sorted_group(alert.group)
 
 
-def explain(window: WindowBehind) -> str:
+def explain(window: AlertPicture) -> str:
     """Explains the picture and any difference from what the engine saw."""
     rule, alert, measured = window.rule, window.alert, window.first.aggregate
     of_window = {
@@ -190,10 +176,11 @@ def explain(window: WindowBehind) -> str:
     if other := window.other_condition:
         value = say("no value") if measured is None else f"{measured:,}"
         said.append(say(OTHER, condition=other.describe(), aggregation=own, value=value))
-    if not rule.is_plain:
+    before = len(window.events) - len(window.counted)
+    if not rule.is_plain or before and not rule.aggregation.resets:
         count = len(window.counted)
         said.append(say("Of them {count} count for {aggregation}.", count=count, aggregation=own))
-    elif before := len(window.events) - len(window.counted):
+    elif before:
         said.append(say(RESET, count=before))
     if window.adds_up != measured:
         value = "" if window.adds_up is None else f"{window.adds_up:,}"

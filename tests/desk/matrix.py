@@ -75,7 +75,7 @@ def why_not(log: Log) -> int:
         if takes_back(event, log.settings.schema):
             continue
         for rule_id in RULE_IDS:
-            verdict = log.world._judge(rule_id, event, row)
+            verdict = log.world.judge.of_event(rule_id, event, row)
             if verdict.rule is None or not verdict.rule.absence:
                 found = {verdict.alert.alert_id} if verdict.alert else set()
                 assert found == {each for each in alert_ids if each.startswith(f"{rule_id}.")}, verdict.said

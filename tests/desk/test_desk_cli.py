@@ -58,8 +58,8 @@ SUM(paymentAmount) over 20 min > 50 holds at event 3: the value is 60.01, 10.01 
 
 event               time (UTC)  paymentAmount    (1)
     1  2013-01-01 00:00:00.000          30.00  30.00
-    2  2013-01-01 00:10:00.000          10.00         duplicate, ignored
     2  2013-01-01 00:10:00.000          10.00  40.00
+    2  2013-01-01 00:10:00.000          10.00         duplicate, ignored
     3  2013-01-01 00:20:00.000          20.01  60.01          this event
 
 The smallest change of each kind that gives the other verdict:
@@ -74,7 +74,7 @@ def test_a_line_of_the_alerts_log_is_an_alert_too_and_json_has_everything(files,
     assert main(["why", ALERT, *files, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["alertId"] == ALERT and found["outcome"] == "alerted"
-    assert [each["soFar"] for each in found["window"]] == [["30.00"], None, ["40.00"], ["60.01"]]
+    assert [each["soFar"] for each in found["window"]] == [["30.00"], ["40.00"], None, ["60.01"]]
     line = '{"ruleId":1,"ruleVersion":1,"key":"","group":{"payeeId":25},"aggregate":"1","operator":">","limit":"1",'
     assert main(["why", line + '"eventId":3,"eventTime":1356999600000}', *files]) == 0
     assert ALERT.split(".")[-1] and "holds at event 3" in capsys.readouterr().out

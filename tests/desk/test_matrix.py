@@ -116,7 +116,7 @@ def test_each_verdict_is_that_of_the_reference(live, schema, policy, seeds):
             if takes_back(event, schema):
                 continue
             for rule_id in RULE_IDS:
-                verdict = world._judge(rule_id, event, row)
+                verdict = world.judge.of_event(rule_id, event, row)
                 outcomes.add(verdict.outcome)
                 if verdict.rule and verdict.rule.absence:
                     continue

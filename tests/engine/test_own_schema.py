@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -13,12 +12,12 @@ from hypothesis import strategies as st
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.inprocess import Entry, InProcessEngine
 from lab.model.field import Field
-from lab.model.group import group_for_alert
 from lab.model.reference import Reference, evaluate_log
 from lab.model.rules import parse_message
 from lab.model.schema import Schema
 from lab.past.backtest import Past
 from tests.engine.test_inprocess import CHECKED, MORE, Dated, assert_same, batches
+from tests.past.windows import window
 from tests.strategies import cuts, logs
 
 VISITS = Schema(
@@ -128,7 +127,8 @@ def test_an_alert_names_the_text_id_as_it_is_and_past_finds_its_window():
     past.add([line])
     parsed = parse_message(rule, VISITS).rule
     assert past.aggregates(parsed).ids.tolist() == [text]
-    assert [event["id"] for event in past.window(parsed, text)] == [text]
+    past.history.apply(rule)
+    assert [event["id"] for event in window(past, 1, text)] == [text]
 
 
 HEARTBEATS = Schema(
@@ -222,7 +222,8 @@ def test_past_finds_the_window_of_an_id_of_several_fields():
     past, rule = Past(HEARTBEATS), parse_message(PER_SITE, HEARTBEATS).rule
     past.add([heartbeat(device, 1) for device in (1, 2, 3)])
     assert past.aggregates(rule).ids.tolist() == ['["d-1",1]', '["d-2",1]', '["d-3",1]']
-    assert [event["device"] for event in past.window(rule, ("d-2", 1))] == ["d-1", "d-2"]
+    past.history.apply(PER_SITE)
+    assert [event["device"] for event in window(past, rule.rule_id, ("d-2", 1))] == ["d-1", "d-2"]
 
 
 PARCELS = Schema(
@@ -240,9 +241,8 @@ PARCELS = Schema(
 def test_past_finds_the_window_of_a_group_of_decimals_with_scale_0():
     past = Past(PARCELS)
     past.add([b'{"id": 1, "at": 5, "pieces": 7}', b'{"id": 2, "at": 6, "pieces": 7}'])
-    rule = parse_message("1: COUNT(events) per pieces over 1 min >= 2", PARCELS).rule
-    group = group_for_alert(rule.keys, [Decimal(7)])
-    assert [event["id"] for event in past.window(rule, 2, group=group)] == [1, 2]
+    past.history.apply("1: COUNT(events) per pieces over 1 min >= 2")
+    assert [event["id"] for event in window(past, 1, 2)] == [1, 2]
 
 
 def test_the_example_of_duplicates_shows_decimals_as_alerts_do():

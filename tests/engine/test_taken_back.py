@@ -30,6 +30,7 @@ from tests.engine.test_absence import Clocked
 from tests.engine.test_statefiles import rescaled
 from tests.model.test_absence import ORDER
 from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row, standing, withdrawn
+from tests.past.windows import window
 
 RULES = (
     SUM,
@@ -225,10 +226,10 @@ def test_past_events_are_taken_back_when_rules_are_tried():
 
 @pytest.mark.parametrize("kind", [Past, plainpast.Past])
 def test_a_window_is_shown_without_what_was_taken_back(kind):
-    past, rule = kind(RETURNS), parse_message(SUM, RETURNS).rule
-    assert rule is not None
+    past = kind(RETURNS)
+    past.history.apply(SUM)
     past.add([event(1, "4"), event(2, "3"), event(1, "4", "returned"), event(3, "4")])
-    assert [each["eventId"] for each in past.window(rule, 3)] == [2, 3]
+    assert [each["eventId"] for each in window(past, 1, 3)] == [2, 3]
 
 
 @pytest.mark.parametrize("kind", [Past, plainpast.Past])

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lab.desk.judging import Judge
+from lab.desk.picture import AlertPicture
 from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import event_id_text
 from lab.model.reference import LATE_POLICIES, Reference
@@ -34,6 +36,7 @@ from tests.engine.randomlogs import (
     with_lists,
     with_returns,
 )
+from tests.past.windows import window
 from tests.strategies import DERIVED, LEGS, RETURNS
 
 
@@ -101,7 +104,8 @@ def test_only_events_that_pass_any_filter_count(Past):
     alerting = compress(found.ids.tolist(), found.alert_mask(rule, 2))
     assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
     last = reference.alerts[-1]
-    assert len(past.window(rule, last.event_id, last.event_time)) == last.aggregate
+    past.history.apply(text)
+    assert len(window(past, 1, last.event_id)) == last.aggregate
     assert past.absent_filter_values(rule.filter) == []
 
 
@@ -117,12 +121,13 @@ def payments_in_reference(lines: int) -> Reference:
 
 def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):
     past, reference = Past(PAYMENTS, at_most=28_000), payments_in_reference(28_000)
+    past.history.apply(read_rules(dataset("payments") / "rules.json")[0])
     past.add(lines_of("payments", 28_000))
     assert reference.alerts
     for alert in reference.alerts:
-        window = past.window(reference.book.rules[alert.rule_id], alert.event_id)
-        assert sum(event["paymentAmount"] for event in window) == alert.aggregate
-        assert window[-1]["transactionId"] == alert.event_id
+        shown = window(past, alert.rule_id, alert.event_id)
+        assert sum(event["paymentAmount"] for event in shown) == alert.aggregate
+        assert shown[-1]["transactionId"] == alert.event_id
 
 
 def test_only_the_newest_events_are_kept(Past):
@@ -142,10 +147,10 @@ def test_bad_records_are_left_out_and_nothing_else(Past):
 
 def test_an_event_that_is_gone_has_no_window(Past):
     past = Past(PAYMENTS)
-    rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
-    assert past.window(rule, 1) == []
+    past.history.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")
+    assert window(past, 1, 1) == []
     past.add(lines_of("payments", 10))
-    assert past.window(rule, 10**9) == []
+    assert window(past, 1, 10**9) == []
 
 
 @pytest.mark.parametrize("key", ["payeeId", "paymentType", "paymentAmount"])
@@ -154,9 +159,10 @@ def test_a_rule_whose_key_or_value_is_null_in_all_events_has_no_aggregates(Past,
     past = Past(PAYMENTS)
     lines = [b'{"transactionId": %d, "eventTime": %d}' % (number, number) for number in range(3)]
     past.add(lines)
-    rule = parse_message(f"1,(active),({key}),,{of},(>),(50),(20)", PAYMENTS).rule
+    rule = parse_message(text := f"1,(active),({key}),,{of},(>),(50),(20)", PAYMENTS).rule
     assert len(past.aggregates(rule).values) == 0
-    assert past.window(rule, 1) == []
+    past.history.apply(text)
+    assert window(past, 1, 1) == []
     past.add(
         [b'{"transactionId": 9, "eventTime": 9, "payeeId": 1, "paymentType": "CSH", "paymentAmount": 51}']
     )
@@ -231,32 +237,24 @@ def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate
                 if kind == "event" and log_time % partitions == partition:
                     past.add([text], [log_time])
         for alert, rule, ids in reference.windows.values():
-            own, newest = rule.aggregations[0], None
-            if own.function == "COUNT_WITH_RESET" and rule.is_plain:
-                newest = int(alert.aggregate)
-            elif own.function == "COUNT_WITH_RESET":
-                continue  # its alert need not tell how many it has counted
-            window = past.window(rule, alert.event_id, alert.event_time, newest, alert.group)
-            at = alert.event_id, alert.event_time
-            found = [
-                event["eventId"]
-                for event in window
-                if own.is_counted(event)
-                and not (own.exclude_current and (event["eventId"], event["eventTime"]) == at)
-            ]
+            if rule.absence:
+                continue
+            verdict = Judge(past).of_alert(alert, with_changes=False)
+            found = [each.fields["eventId"] for each in AlertPicture(alert, verdict).counted]
             assert sorted(found) == ids, (seed, alert)
+            assert replace(verdict.alert, log_time=None, alert_time=None) == replace(alert, log_time=None)
             shown += 1
     assert shown > 3 * len(seeds)
 
 
 def test_a_window_may_be_of_all_events_though_they_were_read_in_another_order_than_logged(Past):
     """Among 128 key-groups, events of other groups would take the place of those of the last one's."""
-    rule = parse_message("1: COUNT(events) per payeeId over 1 d > 1", PAYMENTS).rule
     past, now = Past(PAYMENTS, history=RouteHistory(Settings(PAYMENTS, key_groups=128))), 1_400_000_000_000
+    past.history.apply("1: COUNT(events) per payeeId over 1 d > 1")
     lines = [b"%d,2013-01-01 00:00:%02d,%d,12,CSH,30" % (n, n, n % 3) for n in range(9)]
     for read in (2, 0, 1):
         past.add(lines[read::3], range(now + read, now + 9, 3))
-    assert [event["transactionId"] for event in past.window(rule, 8)] == [2, 5, 8]
+    assert [event["transactionId"] for event in window(past, 1, 8)] == [2, 5, 8]
 
 
 @some_and_more
@@ -276,8 +274,8 @@ def test_a_window_needs_no_changes_from_before_the_oldest_event(Past, monkeypatc
             changes = [sum(map(len, past.history.changes.values())) for past in pasts]
             assert changes[0] <= changes[1]
             if kind == "event" and at % 5 == 0:
-                for rule in pasts[0].history.book.rules.values():
-                    one, other = (past.window(rule, json.loads(text).get("eventId")) for past in pasts)
+                for rule_id in pasts[0].history.book.rules:
+                    one, other = (window(past, rule_id, json.loads(text).get("eventId")) for past in pasts)
                     assert one == other, (seed, at)
                     windows += bool(one)
     assert windows > 2 * len(seeds)
@@ -310,7 +308,7 @@ def test_an_event_that_comes_after_changes_were_folded_though_it_was_logged_befo
     past.add([b"%d,2013-01-01 00:00:00,25,12,CSH,30" % number for number in range(8)], [now + 100] * 8)
     assert sum(map(len, past.history.changes.values())) == 1
     past.add([b"8,2013-01-01 00:00:01,25,12,CSH,30"], [now + 55])
-    (event,) = past.window(past.history.book.rules[1], 8)
+    (event,) = window(past, 1, 8)
     assert event["transactionId"] == 8
 
 

@@ -11,12 +11,13 @@ import pytest
 import lab
 from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
-from lab.model.rules import BadRule, parse_message
+from lab.model.rules import BadRule
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.past import plainpast
 from lab.past.columnpast import Past
 from lab.past.replay import NothingRead, replay
 from lab.sources.sources import source_at
+from tests.past.windows import window
 
 LOGINS_OF_TWO = [
     '{"eventId": 1, "eventTime": 1000, "userId": 7, "action": "login", "amount": 1}',
@@ -59,11 +60,11 @@ def test_a_past_refuses_what_is_no_lines(kind, tmp_path):
 def test_a_past_and_a_replay_take_rows_as_well_as_lines(kind, tmp_path):
     rows, file = [json.loads(line) for line in LOGINS_OF_TWO], tmp_path / "events.jsonl"
     file.write_text("\n".join(LOGINS_OF_TWO))
-    rule = parse_message(RULE, LOGINS).rule
     for given in (rows, pd.DataFrame(rows), pa.Table.from_pylist(rows), file):
         past = kind(LOGINS)
         assert past.add(given) == 3
-        assert [event["eventId"] for event in past.window(rule, 3)] == [1, 2, 3]
+        past.history.apply(RULE)
+        assert [event["eventId"] for event in window(past, 1, 3)] == [1, 2, 3]
         found = replay(given, [RULE], engine="reference", settings=Settings(LOGINS))
         assert found.alert_count == 3 and not found.dead_letters
 
@@ -127,12 +128,11 @@ def test_a_window_has_only_the_events_that_count(kind):
     past = kind(LOGINS)
     past.add(LOGINS_OF_TWO)
     own = '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": 1, "window": "1h", "where": "action = \\"login\\""}'
-    rule = parse_message(own, LOGINS).rule
-    assert [event["eventId"] for event in past.window(rule, 3)] == [1, 3]
-    assert [event["eventId"] for event in past.window(rule, 3, all_events=True)] == [1, 2, 3]
-    without = parse_message(json.dumps(json.loads(own) | {"excludeCurrent": True}), LOGINS).rule
-    assert [event["eventId"] for event in past.window(without, 3)] == [1]
-    assert len(past.window(rule, 3)) == past.aggregates(rule).values.tolist()[-1]
+    past.history.apply(own)
+    assert [event["eventId"] for event in window(past, 1, 3)] == [1, 3]
+    assert len(window(past, 1, 3)) == past.aggregates(past.history.book.rules[1]).values.tolist()[-1]
+    past.history.apply(json.dumps(json.loads(own) | {"excludeCurrent": True}))
+    assert [event["eventId"] for event in window(past, 1, 3)] == [1]
 
 
 def test_a_backtest_of_several_rules_counts_the_alerts_of_each(tmp_path, monkeypatch, capsys):

@@ -32,6 +32,7 @@ from lab.studio.studio import Studio
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.controlroom import ControlRoom
 from tests import waiting
+from tests.past.windows import window
 
 AT = 1_356_998_400_000
 RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(100),(1)"
@@ -66,9 +67,8 @@ def test_the_window_behind_an_alert_has_no_event_from_before_its_rule():
         assert studio.ask(RULE.replace("(100),(1)", "(0),(60)"))["status"] == "accepted"
         wait_until(studio, lambda: len(studio.alerts) > 100)
         for alert in studio.alerts:
-            at = {"event_id": alert.event_id, "event_time": alert.event_time, "group": alert.group}
-            window = studio.past.window(studio.book.rules[1], **at)
-            assert sum(event["paymentAmount"] for event in window) == alert.aggregate
+            shown = window(studio.past, 1, alert.event_id)
+            assert sum(event["paymentAmount"] for event in shown) == alert.aggregate
 
 
 def test_an_engine_elsewhere_tells_the_settings_under_which_events_are_held(logs):

@@ -18,7 +18,6 @@ from lab.model.horizon import WITNESSES
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
-from lab.past.alertwindow import running_aggregates
 from lab.past.backtest import Past
 from lab.widgets.alertfeed import BINS, DRAWN, KEPT, NAMED, SHOWN, AlertFeed
 
@@ -98,14 +97,9 @@ def test_alerts_of_a_thousand_rules_stay_small_and_every_one_is_drawn():
 
 
 def test_the_window_behind_an_alert_is_shown_building_up_to_it():
-    reference, past = Reference(PAYMENTS), Past(PAYMENTS)
-    reference.control(RULE)
     lines = [f"{n},2013-01-01 00:0{n}:00,25,12,CSH,{20 * n}".encode() for n in (1, 2, 3)]
-    for line in lines:
-        reference.event(line)
-    past.add(lines)
-    feed = AlertFeed(reference.alerts, past=past, rules=reference.book.rules)
-    feed.table.selected = reference.alerts[-1].alert_id
+    feed, alerts = shown_alerts(RULE, lines)
+    feed.table.selected = alerts[-1].alert_id
     assert "3 events in the window of 20 min" in feed.window.said.value
     assert feed.window.chart.data[1].y == (20.0, 60.0, 120.0)
     assert feed.window.picture.layout.display == ""
@@ -137,7 +131,7 @@ def test_the_events_of_a_window_of_several_days_have_dates():
 def shown_alerts(rule: str, lines: list[bytes]) -> tuple[AlertFeed, list[Alert]]:
     """A feed with the alerts of a rule over lines, whose events are in memory."""
     reference, past = Reference(PAYMENTS), Past(PAYMENTS)
-    reference.control(rule)
+    assert reference.control(rule)["status"] == past.history.apply(rule)["status"] == "accepted"
     for line in lines:
         reference.event(line)
     past.add(lines)
@@ -217,7 +211,7 @@ def test_that_the_events_no_longer_give_what_the_alert_said_is_said():
     feed, alerts = shown_alerts(
         RULE, [f"{n},2013-01-01 00:0{n}:00,25,12,CSH,{20 * n}".encode() for n in (1, 2, 3)]
     )
-    feed.past = Past(PAYMENTS)
+    feed.past = Past(PAYMENTS, history=feed.past.history)
     feed.past.add([b"3,2013-01-01 00:03:00,25,12,CSH,60"])
     feed.table.selected = alerts[-1].alert_id
     assert (
@@ -261,10 +255,9 @@ def test_csv_gives_a_spreadsheet_no_formula():
 
 
 def test_of_a_large_window_only_some_sums_are_computed_the_last_one_always():
-    reference = Reference(PAYMENTS)
-    reference.control(RULE)
-    events = [{"paymentAmount": Decimal(1)} for _ in range(1000)]
-    so_far = running_aggregates(reference.book.rules[1], events)
+    feed, alerts = shown_alerts(RULE, [f"{n},2013-01-01 00:00:00,25,12,CSH,1".encode() for n in range(1000)])
+    feed.table.selected = alerts[-1].alert_id
+    so_far = feed.window.chart.data[1].y
     assert so_far[-1] == 1000.0 and 90 <= sum(value is not None for value in so_far) <= 100
 
 
@@ -283,14 +276,9 @@ MORE = (
 
 @pytest.mark.parametrize("rule", MORE)
 def test_the_window_of_a_rule_that_says_more_adds_up_too(rule):
-    reference, past = Reference(PAYMENTS), Past(PAYMENTS)
-    assert reference.control(rule)["status"] == "accepted"
     lines = [f"{n},2013-01-01 00:0{n}:00,25,12,CSH,{10 * n}".encode() for n in (1, 2, 3, 4)]
-    for line in lines:
-        reference.event(line)
-    past.add(lines)
-    feed = AlertFeed(reference.alerts, past=past, rules=reference.book.rules)
-    feed.table.selected = reference.alerts[-1].alert_id
+    feed, alerts = shown_alerts(rule, lines)
+    feed.table.selected = alerts[-1].alert_id
     assert "in the window of 20 min" in feed.window.said.value
     assert "has changed since" not in feed.window.said.value
     assert feed.window.events.rows
