@@ -10,7 +10,7 @@ from typing import Any
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
-from lab.engine.loop.follower import Follower
+from lab.engine.loop.follower import Follower, Judged
 from lab.model.enginelogs import READ
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, decode_text
 from lab.model.schema import Schema
@@ -21,6 +21,7 @@ from lab.stream.background import BackgroundTask
 
 POLL_S = 0.02
 WAIT_S = 0.5  # for cuts that are being taken over
+TOGETHER = 16  # questions that are judged at once
 JUDGE_S = 0.5  # of CPU, after which the other questions of a request are refused
 AT_ONCE = 50_000  # records, about: cuts are taken over together up to so many
 LINES = 1_000  # of the stats log, about, that are in memory at a time
@@ -142,16 +143,12 @@ class LiveWorld(BackgroundTask):
             raise TimeoutError("the world is taking over a large cut")
         try:
             now, answers, began = self._check_age(max_age_ms), list[dict[str, Any]](), thread_time()
-            for number, line in enumerate(lines):
-                try:
-                    if number and thread_time() - began > JUDGE_S:
-                        raise BadRecord(
-                            f"not judged: the {number} questions before it took more than {JUDGE_S:g} s; ask fewer at a time"
-                        )
-                    alerts = self._judge(line, now)
-                    answers.append({"clear": not alerts, "alerts": alerts})
-                except BadRecord as error:
-                    answers.append({"clear": False, "refused": str(error)})
+            for number in range(0, len(lines), TOGETHER):
+                if number and thread_time() - began > JUDGE_S:
+                    reason = f"not judged: the {number} questions before it took more than {JUDGE_S:g} s; ask fewer at a time"
+                    answers += [refused(reason)] * (len(lines) - number)
+                    break
+                answers += self._judge(lines[number : number + TOGETHER], now)
             return {"answers": answers, "asOf": self.as_of()}
         finally:
             self._lock.release()
@@ -171,8 +168,20 @@ class LiveWorld(BackgroundTask):
             raise TimeoutError(f"the state is {age:,} ms old, expected at most {max_age_ms:,}{self._told}")
         return now
 
-    def _judge(self, line: bytes, now: int) -> list[dict[str, Any]]:
-        """The alerts that a record would raise now. Raises BadRecord."""
+    def _judge(self, lines: Sequence[bytes], now: int) -> list[dict[str, Any]]:
+        """The answers to records that could come now."""
+        read = list[list[dict[str, Any]] | BadRecord]()
+        for line in lines:
+            try:
+                read.append(self._events(line, now))
+            except BadRecord as error:
+                read.append(error)
+        questions = [each for each in read if not isinstance(each, BadRecord)]
+        judged = iter(self._follower.would(questions, now))
+        return [refused(str(each)) if isinstance(each, BadRecord) else answer(next(judged)) for each in read]
+
+    def _events(self, line: bytes, now: int) -> list[dict[str, Any]]:
+        """The events of a record that can be asked about. Raises BadRecord."""
         settings = self._follower.settings
         events = settings.schema.events(line)
         for event in events:
@@ -180,15 +189,7 @@ class LiveWorld(BackgroundTask):
             if takes_back(event, settings.schema):
                 raise BadRecord("the record takes an event back, expected an event")
         self._check_says_all(line, events[0])  # its legs have the same fields of the record
-        alerts, fates = self._follower.would(events, now)
-        for fate, reason in LOST.items():
-            if fates[fate] and not alerts:  # those of other routes are told
-                raise BadRecord(reason)
-        # as it has not been logged, it has no log time
-        return [
-            {name: value for name, value in json.loads(each).items() if name not in ("logTime", "alertTime")}
-            for each in alerts
-        ]
+        return events
 
     def _check_says_all(self, line: bytes, event: dict[str, Any]) -> None:
         """Raises BadRecord if the record leaves out a field that decides whether a rule in force alerts."""
@@ -200,6 +201,28 @@ class LiveWorld(BackgroundTask):
                     raise BadRecord(
                         f"{field.label}: missing, expected its value, or null if the event has none: a rule in force asks for it"
                     )
+
+
+def refused(reason: str) -> dict[str, Any]:
+    """The answer to a question that is not judged."""
+    return {"clear": False, "refused": reason}
+
+
+def answer(judged: Judged) -> dict[str, Any]:
+    """The answer to a question about a record."""
+    if judged.too_long:
+        return refused(
+            f"not judged: it takes a look at {judged.too_long}; ask about an event as new as the newest of its group, or ask `lab would`"
+        )
+    for fate, reason in LOST.items():
+        if judged.fates[fate] and not judged.alerts:  # those of other routes are told
+            return refused(reason)
+    # as it has not been logged, it has no log time
+    alerts = [
+        {name: value for name, value in json.loads(each).items() if name not in ("logTime", "alertTime")}
+        for each in judged.alerts
+    ]
+    return {"clear": not alerts, "alerts": alerts}
 
 
 def _id_of(cut: Cut) -> str:

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from decimal import Decimal
 from threading import Event, Thread
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs
 
 import uvicorn
@@ -34,7 +34,8 @@ from lab.model.jsontext import BadRecord
 from lab.model.times import now_ms
 from lab.restrict.client import HOST, MAX_BODY
 from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
-from lab.restrict.questions import check_question, event_line, read_events, read_questions
+from lab.restrict.judging import Judge, Judging
+from lab.restrict.questions import check_question, read_events, read_questions
 from lab.restrict.restrictions import FORBIDS, Restriction
 from lab.restrict.standing import BadQuestion, Restrictions, apply_messages, apply_new_messages, end_of
 from lab.restrict.tokens import read_tokens
@@ -58,13 +59,6 @@ SETTINGS: dict[str, Any] = {
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
-
-
-class Judge(Protocol):
-    """Knows the windows of an engine (`lab.desk.live.LiveWorld`)."""
-
-    def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
-        """The "answers" to records that have not been logged, in their order, and "asOf". Raises TimeoutError if its state is older."""
 
 
 class Enforcer(Thread, Sink):
@@ -157,7 +151,7 @@ class WebService:
         connections: Connections | None = None,
         judge: Judge | None = None,
     ):
-        self._enforcer, self._rate, self._judge = enforcer, rate, judge
+        self._enforcer, self._rate, self._judging = enforcer, rate, Judging(judge) if judge else None
         self._connections = connections or Connections()
         self._clients = {f"Bearer {token}".encode(): RateLimiter(rate) for token in tokens}
         self._answers: dict[str, tuple[str, Callable[[Scope, bytes], Awaitable[Any]]]] = {
@@ -166,8 +160,8 @@ class WebService:
             "/restrictions": ("GET", self._list),
             "/health": ("GET", self._health),
         }
-        # events, and lists of very many restrictions: one request at a time, and beside the questions
-        self._judging, self._listing = (ThreadPoolExecutor(1, name) for name in ("judge", "list"))
+        # lists of very many restrictions: one at a time, and beside the questions
+        self._listing = ThreadPoolExecutor(1, "list")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -214,12 +208,10 @@ class WebService:
         return {"answers": [self._enforcer.answer(question) for question in read_questions(body)]}
 
     async def _would(self, scope: Scope, body: bytes) -> dict[str, Any]:
-        if self._judge is None:
+        if self._judging is None:
             raise Refusal(404, "this service judges no events: start it with --would")
-        questions, max_age_ms = read_events(body)
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._judging, _judged, self._judge, questions, max_age_ms)
+            return await self._judging.would(*read_events(body))
         except TimeoutError as error:
             raise Refusal(503, str(error)) from None
 
@@ -239,21 +231,6 @@ class WebService:
             "error": self._enforcer.error,
             "forbids": FORBIDS,
         }
-
-
-def _judged(judge: Judge, questions: Sequence[Any], max_age_ms: int) -> dict[str, Any]:
-    """The judge's answer, with refusals in place of what is no record. Raises TimeoutError."""
-    lines: list[bytes] = []
-    answers: list[dict[str, Any] | None] = []
-    for question in questions:
-        try:
-            lines.append(event_line(question))
-            answers.append(None)
-        except BadQuestion as error:
-            answers.append({"clear": False, "refused": str(error)})
-    found = judge.would(lines, max_age_ms)
-    judged = iter(found["answers"])
-    return found | {"answers": [each or next(judged) for each in answers]}
 
 
 class RateLimiter:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from datetime import date
 from decimal import Decimal
@@ -330,6 +331,33 @@ def test_a_judge_that_takes_long_keeps_no_question_waiting(log):
         assert asked.wait(PATIENCE_S) and may(port, action="login")[0] == 200
         free.set()
         waiting.join()
+
+
+def test_requests_that_wait_are_judged_together_and_each_gets_its_own_answers(log):
+    asked, free, called = Event(), Event(), list[list[bytes]]()
+
+    class Slow(Judge):
+        def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+            called.append([*lines])
+            asked.set()
+            assert free.wait(PATIENCE_S)
+            return super().would(lines, max_age_ms)
+
+    with serving(log, judge=Slow()) as port, ThreadPoolExecutor(9) as clients:
+        first = clients.submit(would, port, '{"id": 0}')
+        assert asked.wait(PATIENCE_S)
+        others = [clients.submit(would, port, f'{{"id": {n}}}, {n}, {{"id": -{n}}}') for n in range(1, 8)]
+        old = clients.submit(would, port, '{"id": 9}', ', "maxAgeMs": 99')
+        with closing(http.client.HTTPConnection(HOST, port)) as gone:  # its answer is wanted by nobody
+            gone.request("POST", "/would", '{"questions": [{"id": 8}]}', {"Authorization": f"Bearer {OTHER}"})
+            time.sleep(0.2)
+        free.set()
+        assert first.result()[1]["answers"][0]["line"] == '{"id": 0}' and old.result()[0] == 503
+        for n, each in enumerate(others, 1):
+            told, refused, last = each.result()[1]["answers"]
+            assert (told["line"], last["line"]) == (f'{{"id": {n}}}', f'{{"id": -{n}}}')
+            assert refused["clear"] is False and each.result()[1]["asOf"] == {"cut": 7}
+    assert len(called) < 6 and max(map(len, called)) > 2
 
 
 def test_members_that_come_twice_in_a_request_are_refused(log):

@@ -3,7 +3,6 @@
 stats ──cuts──► events, control up to their ends ──► Windows ◄── would: evaluates in a private mapping, nothing is stored
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -18,10 +17,9 @@ from lab.engine.records.decode import decode, decode_events
 from lab.engine.records.feeds import Feed, Records
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import Windows
-from lab.engine.windows.questionsteps import TooManySteps
+from lab.engine.windows.questions import Judged
 from lab.model.enginelogs import READ
 from lab.model.field import Field
-from lab.model.jsontext import BadRecord
 from lab.model.statuslines import Cut, Ends, ends_of, engine_of
 
 
@@ -103,12 +101,10 @@ class Follower:
             self._asked = self.settings.schema.fields_behind(names)
         return self._asked
 
-    def would(self, events: Sequence[dict[str, Any]], log_time: int) -> tuple[list[str], Counter[str]]:
-        """See `Windows.would`: of a record's events, if it came next, logged at a time, ms. Raises BadRecord if that would take too long."""
-        batch = decode_events(events, self.settings.schema, log_time)
-        try:
-            return self._windows.would(route_events(batch, self._windows.ledger, [], self.settings).envelopes)
-        except TooManySteps as error:
-            raise BadRecord(
-                f"not judged: it takes a look at {error}; ask about an event as new as the newest of its group, or ask `lab would`"
-            ) from None
+    def would(self, questions: Sequence[Sequence[dict[str, Any]]], log_time: int) -> list[Judged]:
+        """See `Windows.would`: of the events of some records, if each came next, logged at a time, ms."""
+        if not questions:
+            return []
+        batch = decode_events(questions, self.settings.schema, log_time)
+        routed = route_events(batch, self._windows.ledger, [], self.settings)
+        return self._windows.would(routed.envelopes, len(questions))

@@ -128,8 +128,9 @@ def decode_records(
     return DecodedRecords(columns, numbers, bad_lines)
 
 
-def decode_events(events: Sequence[dict[str, Value]], schema: Schema, log_time: int) -> DecodedBatch:
-    """Events that have been read one by one, as columns."""
+def decode_events(runs: Sequence[Sequence[dict[str, Value]]], schema: Schema, log_time: int) -> DecodedBatch:
+    """Events that have been read one by one, as columns; SOURCE is the number of their run."""
+    events = [event for run in runs for event in run]
     columns: Columns = {
         name: pa.array(
             [stored_form(event[name]) for event in events],
@@ -138,7 +139,8 @@ def decode_events(events: Sequence[dict[str, Value]], schema: Schema, log_time: 
         for name in schema.names
     }
     _add_ids(columns, schema)
-    of_log = {LOG_TIME: np.full(len(events), log_time), SOURCE: np.zeros(len(events), np.int64)}
+    sources = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
+    of_log = {LOG_TIME: np.full(len(events), log_time), SOURCE: sources}
     return DecodedBatch([columns | of_log], records=len(events))
 
 

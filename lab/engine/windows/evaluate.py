@@ -4,7 +4,6 @@ The counterpart of the Flink demo's `DynamicAlertFunction`. What the windows hol
 `lab.engine.windows.windowstate`.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
@@ -16,7 +15,7 @@ import numpy as np
 from lab.engine.checkpoint.ledger import CutRecord, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout
-from lab.engine.compiled.layout import ROW, code_stamp
+from lab.engine.compiled.layout import ROW, Batch, code_stamp
 from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import (
     BEFORE_ALL,
@@ -27,6 +26,7 @@ from lab.engine.records.columns import (
     Columns,
     in_log_order,
     log_time_or_event_time,
+    take_rows_in_order,
 )
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import Steps, parallel_steps
@@ -39,7 +39,8 @@ from lab.engine.windows.alertlines import (
     without_muted,
 )
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
-from lab.engine.windows.questionsteps import MOST_STEPS, TooManySteps, steps_of_question
+from lab.engine.windows.questions import Judged, Questions
+from lab.engine.windows.questionsteps import MOST_STEPS, steps_of_question
 from lab.engine.windows.store import DueAlert, RouteStore
 from lab.engine.windows.waits import Waits
 from lab.model.alerts import Alert
@@ -89,6 +90,7 @@ class Windows:
         # alerts of what has not come, in the batch that is evaluated
         self._muted: list[Alert] = []
         self._in_shadow: list[Alert] = []
+        self._questions: dict[int, Questions] = {}  # since the last evaluation, by store
         self.begin_epoch(0, ())
 
     def begin_epoch(
@@ -150,6 +152,7 @@ class Windows:
         `newest_times_ms`: the newest event times of this part of the whole log, before each change and at the end. `reached_log_ms`: all records
         logged before this time have been read.
         """
+        self._questions.clear()
         before = self.newest_times
         *times, self.newest_times = [newest_times([*before, *part]) for part in newest_times_ms]
         self.reached = max(self.reached, reached_log_ms)
@@ -197,39 +200,53 @@ class Windows:
         any(store.make_room_ahead(stats.stored_events) for store in self.stores.values())
         return BatchResult(alerts, shadow, acks, stats)
 
-    def would(self, envelopes: Iterable[Envelope]) -> tuple[list[str], Counter[str]]:
-        """The lines of the alerts that events would raise if they came next, and how many would have which fate. Nothing is stored.
+    def would(self, envelopes: Iterable[Envelope], count: int) -> list[Judged]:
+        """What the events of some questions would give if they came next, each question without the others. Nothing is stored.
 
-        The alerts of `absence`, which come later, are left out. Raises TooManySteps.
+        SOURCE says which question an event is of, from 0 to `count` - 1, in this order. The alerts of `absence`, which come later, are left
+        out.
         """
-        lines, fates = list[str](), Counter[str]()
+        judged = [Judged() for _ in range(count)]
         policy = LATE_POLICIES.index(self.settings.late_policy)
         for each in envelopes:
-            own, columns = self.stores[each.store_number], each.columns
-            self._check_steps(own, columns)
-            store = own.copy_on_write(len(columns["time"]))
-            became, fired = store.evaluate(columns, self.seq, policy)
-            fates.update(FATES[fate] for fate in became.tolist())
-            if len(fired):
-                fired, _ = split_shadow(store, without_muted(store, columns, fired, self.ledger.book)[0])
-                first = first_row_of_each_alert(store, fired)
-                lines += alert_lines(store, columns, fired, first, now_ms()).lines
-        return lines, fates
+            store = self.stores[each.store_number]
+            columns = self._with_few_steps(store, each.columns, judged)
+            questions = self._questions.setdefault(each.store_number, Questions(store))
+            for copy, part, (became, fired) in questions.evaluate(columns, self.seq, policy):
+                asked = [judged[number] for number in part[SOURCE].tolist()]
+                for question, fate in zip(asked, became.tolist(), strict=True):
+                    question.fates[FATES[fate]] += 1
+                if not len(fired):
+                    continue
+                fired, _ = split_shadow(copy, without_muted(copy, part, fired, self.ledger.book)[0])
+                first = first_row_of_each_alert(copy, fired)
+                lines = alert_lines(copy, part, fired, first, now_ms()).lines
+                for row, line in zip(fired[first, ROW].tolist(), lines, strict=True):
+                    asked[row].alerts.append(line)
+        return judged
 
-    def _check_steps(self, store: RouteStore, columns: Columns) -> None:
-        """Raises TooManySteps if the store has so many events that to judge others would take too long."""
-        if store.event_count <= MOST_STEPS:
-            return
-        of, left = store.store, MOST_STEPS
-        for row in range(len(columns["time"])):
-            batch = store.to_batch({name: values[row : row + 1] for name, values in columns.items()})
-            left -= steps_of_question(of, store.numbers, batch, store.widest_ms, store.late_ms, left)
-            if left < 0:
-                raise TooManySteps(f"more than {MOST_STEPS:,} stored events by {', '.join(store.route.keys)}")
+    def _with_few_steps(self, store: RouteStore, columns: Columns, judged: Sequence[Judged]) -> Columns:
+        """The events of questions that it does not take too long to judge; notes of the others that it does."""
+        asked = [judged[number] for number in columns[SOURCE].tolist()]
+        if store.event_count > MOST_STEPS:
+            batch, left = store.to_batch(columns), dict.fromkeys(map(id, asked), MOST_STEPS)
+            for row, question in enumerate(asked):
+                one = Batch(*(values[row : row + 1] for values in batch))
+                most = left[id(question)]
+                if most >= 0:
+                    left[id(question)] -= steps_of_question(
+                        store.store, store.numbers, one, store.widest_ms, store.late_ms, most
+                    )
+                if left[id(question)] < 0:
+                    keys = ", ".join(store.route.keys)
+                    question.too_long = f"more than {MOST_STEPS:,} stored events by {keys}"
+        kept = np.flatnonzero([not question.too_long for question in asked])
+        return {name: take_rows_in_order(values, kept) for name, values in columns.items()}
 
     def use(self, settings: Settings) -> None:
         """Goes on with other settings, as an engine that was stopped may; schema and key-groups stay."""
         self.settings, self.late_ms = settings, settings.max_out_of_orderness_ms
+        self._questions.clear()
         for store in self.stores.values():
             store.late_ms = self.late_ms
 

@@ -32,10 +32,6 @@ MOST_STEPS = 100_000
 TABLE_STEPS = 4  # an event that enters or leaves a table or a tree of values takes as long as so many others
 
 
-class TooManySteps(ValueError):
-    """A question would look at more than MOST_STEPS stored events; the message says of which groups."""
-
-
 def _compiled(function):
     compiled = njit(cache=True, _nrt=False, nogil=True)(function)
     if not config.DISABLE_JIT:  # what it calls is the loop's
