@@ -19,29 +19,43 @@ RECORD_KINDS = {  # beginning of a reason -> kind
     "Schema Registry": "Schema Registry",
 }
 END_OF_NAME = re.compile("[ :]")
+SHOWN_KEY = 200  # bytes of a record's key
 SHOWN = 2_000  # bytes of a record, or characters of a message; JSON makes six times as many of some
 BEGINNING = 4 * (SHOWN + 1)  # bytes; they contain more characters than are shown
 
 
-def dead_letter(reason: str, place: str, raw: bytes) -> str:
+def dead_letter(reason: str, place: str, raw: bytes, log_time_ms: int = 0, key: bytes | None = None) -> str:
     """One line of the dead-letter log, always below 64 kB: a log takes 1 MiB, and quoting could make a record longer than that.
 
     `raw` is the record as text, or `rawBase64` if that is not UTF-8; of more than 2,000 bytes only the beginning, beside
-    the number of all its `bytes` and their `sha256`.
+    the number of all its `bytes` and their `sha256`. The log time (0: not known) is `logTime`, the key of a record of Kafka `key`
+    or `keyBase64`; of more than 200 bytes only the beginning, beside their number, `keyBytes`.
 
     >>> dead_letter("not one JSON object", "events/a:3", b"{")
     '{"reason": "not one JSON object", "place": "events/a:3", "raw": "{"}'
+    >>> dead_letter("no value", "events/0:3", b"", 1714525200000, b"order-7")
+    '{"reason": "no value", "place": "events/0:3", "logTime": 1714525200000, "key": "order-7", "raw": ""}'
     """
-    beginning, is_long = beginning_of(raw)[:SHOWN], isinstance(raw, LongLine) or len(raw) > SHOWN
+    letter: dict[str, int | str] = {"reason": reason, "place": place}
+    if log_time_ms:
+        letter["logTime"] = log_time_ms
+    if key is not None:
+        letter |= _shown("key", key, SHOWN_KEY)
+        if len(key) > SHOWN_KEY:
+            letter["keyBytes"] = len(key)
+    letter |= _shown("raw", raw, SHOWN)
+    if isinstance(raw, LongLine) or len(raw) > SHOWN:
+        letter |= length_and_sha256(raw)
+    return json.dumps(letter)
+
+
+def _shown(name: str, data: bytes, most: int) -> dict[str, int | str]:
+    """The first bytes as a text, without half a character at its end; in base64 if that is not UTF-8."""
+    beginning, is_long = beginning_of(data)[:most], isinstance(data, LongLine) or len(data) > most
     try:
-        # without half a character at its end
-        text = codecs.getincrementaldecoder("utf-8")().decode(beginning, final=not is_long)
-        shown: dict[str, int | str] = {"raw": text}
+        return {name: codecs.getincrementaldecoder("utf-8")().decode(beginning, final=not is_long)}
     except UnicodeDecodeError:
-        shown = {"rawBase64": base64.b64encode(beginning).decode()}
-    if is_long:
-        shown |= length_and_sha256(raw)
-    return json.dumps({"reason": reason, "place": place, **shown})
+        return {f"{name}Base64": base64.b64encode(beginning).decode()}
 
 
 def beginning_of(raw: bytes) -> bytes:

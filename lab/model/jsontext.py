@@ -86,7 +86,7 @@ def decode_text(raw: bytes, what: str, max_bytes: int) -> str:
 def refuse_no_value(text: str) -> None:
     """Raises BadRecord for a tombstone, a record without a value; `lab.sources.sources.TopicSource` returns it as null."""
     if text.strip() in ("", "null"):
-        raise BadRecord("no value, expected an event: it is a tombstone, as compacted topics have them")
+        raise BadRecord("no value (a tombstone, as compacted topics have them), expected an event")
 
 
 def looks_like_json_object(text: str) -> bool:

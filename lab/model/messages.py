@@ -614,6 +614,11 @@ def line_attributes(text: str) -> dict[str, Any]:
     >>> line_attributes("1,(pause)")
     {'ruleId': 1, 'ruleState': 'pause'}
     """
+    if not text.strip():
+        raise BadRule(
+            "an empty message, such as a tombstone (a record without a value), which deletes nothing: "
+            'send {"ruleId": 7, "ruleState": "DELETE"} to delete rule 7'
+        )
     cells = [re.sub(r"^\((.*)\)$", r"\1", cell.strip()).strip() for cell in text.split(",")]
     if len(cells) > len(LINE_ATTRIBUTES) or not re.fullmatch("[+-]?[0-9]{1,30}", cells[0]):
         raise BadRule(

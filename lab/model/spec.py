@@ -292,13 +292,15 @@ def acknowledgement_json_schema() -> Json:
 
 
 def dead_letter() -> Json:
-    always, long = {"reason": TEXT, "place": TEXT}, {"bytes": COUNT, "sha256": TEXT}
     base64 = TEXT | {"contentEncoding": "base64"}
+    always = {"reason": TEXT, "place": TEXT}
+    known = {"logTime": MS, "bytes": COUNT, "sha256": TEXT}
+    known |= {"key": TEXT, "keyBase64": base64, "keyBytes": COUNT}  # of a record of Kafka
     return {
         "type": "object",
         "oneOf": [
-            closed_object(always | {"raw": TEXT}, long),
-            closed_object(always | {"rawBase64": base64}, long),
+            closed_object(always | {"raw": TEXT}, known),
+            closed_object(always | {"rawBase64": base64}, known),
         ],
     }
 

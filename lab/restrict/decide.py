@@ -129,7 +129,9 @@ class Decider:
 
     def _bad(self, record: Record, reason: str) -> None:
         if record.place not in self._lettered:
-            self._letters[record.place] = dead_letter(reason, record.place, record.line.encode())
+            key = record.key.encode() if record.key else None
+            letter = dead_letter(reason, record.place, record.line.encode(), record.log_time_ms, key)
+            self._letters[record.place] = letter
 
     def _wait_no_longer(self) -> None:
         """Makes dead letters of the alerts that have waited longest, if too many wait."""

@@ -76,7 +76,8 @@ class ReferenceEngine(BackgroundTask):
             raw = record.line.encode()
             reference.event(raw, record.place, record.log_time_ms)
             for letter in reference.dead_letters:
-                out["deadLetters"].append(dead_letter(letter["reason"], record.place, raw))
+                line = dead_letter(letter["reason"], record.place, raw, record.log_time_ms)
+                out["deadLetters"].append(line)
             self._append_alerts(out, fired, record.log_time_ms)
             reference.dead_letters.clear()
         if not self._waiting or self._waiting[0][1].log_time_ms >= start:

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from lab.engine.records import decode
 from lab.engine.records.columns import LOG_TIME
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import LooseLines, PartitionRecords
+from lab.engine.records.feeds import FileFeed, LooseLines, PartitionRecords
+from lab.logs.files import FileLog
+from lab.model.deadletters import reason_without_value
 from lab.model.field import Field
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.reference import Reference
@@ -243,7 +245,7 @@ def test_a_bad_record_names_reason_and_place_and_its_neighbours_are_read(line, r
     good = b'{"transactionId": 1, "eventTime": 5}'
     columns, _, bad = decode_records(LooseLines(b"\n".join([good, b"", line, good])), PAYMENTS)
     assert len(columns["transactionId"]) == 2
-    ((why, place, raw),) = bad
+    ((why, place, raw, *_),) = bad
     assert reason in why
     assert (place, raw) == ("3", line)
 
@@ -283,7 +285,7 @@ def test_only_the_neighbourhood_of_a_bad_line_is_read_line_by_line(bad, monkeypa
     )
     lines = [b'{"transactionId": %d, "eventTime": 5}' % n for n in range(10_000)]
     lines[7_777] = bad
-    columns, kept, ((_, place, raw),) = decode_records(LooseLines(b"\n".join(lines)), PAYMENTS)
+    columns, kept, ((_, place, raw, *_),) = decode_records(LooseLines(b"\n".join(lines)), PAYMENTS)
     assert (place, raw) == ("7778", bad) and len(read) < 64
     assert columns["transactionId"].to_pylist() == kept.tolist() == [n for n in range(10_000) if n != 7_777]
 
@@ -309,6 +311,7 @@ def test_each_value_of_a_topic_is_a_record_with_its_own_log_time(values):
     """Empty ones, and those with line ends inside, too."""
 
     class Records:
+        keys = ()
         data = b"\n".join(values) if not any(b"\n" in value for value in values) else b""
         log_time, source = np.arange(len(values)) + 1_000, 0
 
@@ -337,6 +340,7 @@ def test_values_of_a_topic_that_end_in_a_line_end_are_read_at_once(monkeypatch):
     values = [b'{"transactionId": %d, "eventTime": 5}\n' % number for number in range(1_000)]
 
     class Records:
+        keys = ()
         data, log_time, source = b"", np.full(len(values), 1_000), 0
 
         def lines(self):
@@ -424,3 +428,39 @@ def test_tombstones_and_records_of_a_schema_registry_are_dead_letters_of_a_kind_
         assert batch.dead_letters_by_kind == kinds and batch.records == len(values)
         places = [json.loads(letter)["place"] for letter in batch.dead_letters]
         assert places == [f"t/3:{offset}" for offset in offsets]
+        reasons = [reason_without_value(json.loads(letter)["reason"]) for letter in batch.dead_letters]
+        assert ["tombstone" in reason for reason in reasons] == [value == b"" for value in values]
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_the_dead_letter_of_a_record_of_a_topic_has_its_key_and_log_time(joined):
+    values = [b'{"transactionId": 1, "eventTime": 5}', b"{", b"" if joined else b"{\n", b"{"]
+    keys = [b"a", b"order-7", None, b"b"]
+    run = PartitionRecords("t", 3, range(4), values, np.arange(60, 64), keys)
+    letters = [json.loads(line) for line in decode.decode([run], PAYMENTS, 10**15).dead_letters]
+    assert [(each["place"], each["logTime"], each.get("key")) for each in letters] == [
+        ("t/3:1", 61, "order-7"),
+        ("t/3:2", 62, None),
+        ("t/3:3", 63, "b"),
+    ]
+
+
+@given(st.binary(max_size=300) | st.integers(0, 1 << 20).map(lambda size: "é\x1b\n".encode() * (size // 4)))
+def test_a_key_of_a_dead_letter_is_bounded_and_escaped_whatever_it_is(key):
+    line = decode.dead_letter("why", "t/0:1", b"\xff" * 5_000, 7, key)
+    letter = json.loads(line)
+    assert len(line) < 10_000 and line.isascii() and line.isprintable()
+    shown = letter["key"].encode() if "key" in letter else b64decode(letter["keyBase64"])
+    assert key.startswith(shown)
+    assert letter.get("keyBytes") == (len(key) if len(key) > 200 else None)
+    assert shown == key or len(key) > 200 >= len(shown) > 195
+
+
+def test_the_dead_letter_of_a_file_log_has_its_log_time(tmp_path):
+    log = FileLog(tmp_path / "events")
+    log.append(["{", '{"transactionId": 1, "eventTime": 5}'], log_time_ms=60)
+    log.append(["}"], log_time_ms=61)
+    runs = FileFeed(log.folder).read({0: (0, log.end())}, 0)
+    letters = [json.loads(line) for line in decode.decode(runs, PAYMENTS, 10**15).dead_letters]
+    assert [(each["logTime"], each["raw"]) for each in letters] == [(60, "{"), (61, "}")]
+    assert not any("key" in each for each in letters)

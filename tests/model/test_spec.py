@@ -82,6 +82,8 @@ def test_each_answer_is_as_its_schema_says_and_a_message_is_valid_if_it_can_be_a
 @pytest.mark.parametrize("raw", [b"{", b"\xff", b"x" * 5000, b"\xff" * 5000])
 def test_a_dead_letter_is_as_its_schema_says(raw):
     valid = validators(PAYMENTS)["deadLetters"]
+    for key in (None, b"", b"order-7", b"\xff", b"k" * 500):
+        valid.validate(json.loads(dead_letter("why", "events/0:1", raw, 1714525200000, key)))
     valid.validate(letter := json.loads(dead_letter("why", "events:1", raw)))
     assert not valid.is_valid({name: value for name, value in letter.items() if not name.startswith("raw")})
 

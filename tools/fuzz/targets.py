@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.route import matching_rows
-from lab.engine.records.decode import decode_records
+from lab.engine.records.decode import BadLine, decode_records
 from lab.engine.records.feeds import LooseLines
 from lab.engine.windows import statefiles
 from lab.engine.windows.statefiles import StateFiles, stores_to_table
@@ -74,7 +74,7 @@ def lines(schema: Schema) -> Callable[[Sequence[bytes]], None]:
                 schema.check_future(event, LOG_TIME, 1000)
                 good.append(event)
             except BadRecord as error:
-                bad.append((str(error), place, line))
+                bad.append(BadLine(str(error), place, line, LOG_TIME, None))
         columns, kept, letters = decode_records(LooseLines(data, LOG_TIME), schema, 1000)
         assert letters == bad, (letters[:3], bad[:3])
         assert len(kept) == len(good)
@@ -85,8 +85,8 @@ def lines(schema: Schema) -> Callable[[Sequence[bytes]], None]:
             if scale:
                 wanted = [None if value is None else int(value.scaleb(scale)) for value in wanted]
             assert values == wanted, (name, values[:3], wanted[:3])
-        for reason, place, line in bad:
-            letter = dead_letter(reason, place, line)
+        for each in bad:
+            reason, letter = each.reason, dead_letter(*each)
             assert len(letter) < 1 << 16 and json.loads(letter)["reason"] == reason
             assert letter.isascii() and len(error_kind(reason)) < 200
 

@@ -38,6 +38,16 @@ class DecodedBatch:
     dated_like_seconds: int = 0
 
 
+class BadLine(NamedTuple):
+    """A record that is not an event."""
+
+    reason: str
+    place: str
+    data: bytes
+    log_time_ms: int  # 0: not known
+    key: bytes | None  # of a topic's record
+
+
 def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> DecodedBatch:
     """Decodes runs of records of the events' log."""
     batch = DecodedBatch()
@@ -48,14 +58,16 @@ def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> Decod
         batch.records += events + len(bad)
         batch.dead_letters += [dead_letter(*record) for record in bad]
         batch.nan_as_null += nan_as_null
-        batch.dead_letters_by_kind.update(error_kind(reason) for reason, _, _ in bad)
+        batch.dead_letters_by_kind.update(error_kind(record.reason) for record in bad)
         if events:
             batch.dated_like_seconds += _like_seconds(columns[schema.time_field], columns[LOG_TIME])
             batch.events.append(columns)
     return batch
 
 
-def _decode_run(records: Records, schema: Schema, max_future_ms: int) -> tuple[Columns, list, Counter[str]]:
+def _decode_run(
+    records: Records, schema: Schema, max_future_ms: int
+) -> tuple[Columns, list[BadLine], Counter[str]]:
     """The good records of a run with log time and source, the bad ones, NaN by field; the run itself may go."""
     nan_as_null: Counter[str] = Counter()
     columns, kept, bad = decode_records(records, schema, max_future_ms, nan_as_null)
@@ -65,14 +77,6 @@ def _decode_run(records: Records, schema: Schema, max_future_ms: int) -> tuple[C
 
 def _like_seconds(times: pa.Array, log_times: np.ndarray) -> int:
     return int(np.count_nonzero((times.to_numpy() < LIKE_SECONDS) & (log_times > 10 * LIKE_SECONDS)))
-
-
-class BadLine(NamedTuple):
-    """A record that is not an event."""
-
-    reason: str
-    place: str
-    data: bytes
 
 
 class DecodedRecords(NamedTuple):
@@ -103,7 +107,7 @@ def decode_records(
         read, columns, nans = _with_derived(ScannedLines(read, columns, nans), lines, schema)
     numbers, others = np.repeat(np.flatnonzero(read), max(len(schema.legs), 1)), list[int]()
     events: list[dict] = []
-    bad: list[tuple[str, int]] = []
+    bad: list[tuple[str, int, int]] = []  # reason, row, log time
     for number in np.flatnonzero(~read).tolist():
         row, more_nans = lines.records[number], Counter[str]()
         try:
@@ -111,7 +115,7 @@ def decode_records(
             for event in found:
                 schema.check_future(event, int(log_times[number]), max_future_ms)
         except BadRecord as error:
-            bad.append((str(error), row))
+            bad.append((str(error), row, int(log_times[number])))
             continue
         events += found
         others += [number] * len(found)
@@ -123,8 +127,11 @@ def decode_records(
     if nan_as_null is not None:
         nan_as_null.update(nans)
     _add_ids(columns, schema)
-    places = records.places([row for _, row in bad])
-    bad_lines = [BadLine(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
+    places, keys = records.places([row for _, row, _ in bad]), records.keys
+    bad_lines = [
+        BadLine(reason, place, lines[row], log_time, keys[row] if keys else None)
+        for (reason, row, log_time), place in zip(bad, places, strict=True)
+    ]
     return DecodedRecords(columns, numbers, bad_lines)
 
 

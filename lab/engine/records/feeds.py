@@ -46,6 +46,10 @@ class Records(Protocol):
     def data(self) -> bytes:
         """The records, one a line; empty if that is impossible, so that only `lines` has them."""
 
+    @property
+    def keys(self) -> Sequence[bytes | None]:
+        """The key of each record, as a topic has them; empty if the log has none."""
+
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(place, record) for each record."""
 
@@ -133,6 +137,7 @@ class LooseLines:
     data: bytes
     log_time: int | np.ndarray = 0  # ms; 0: not known
     source: int = 0
+    keys: Sequence[bytes | None] = ()
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(number, line) of each line that is not blank, without its end."""
@@ -154,6 +159,7 @@ class FileRecords:
     data: bytes
     log_time: np.ndarray
     source: int = 0
+    keys: Sequence[bytes | None] = ()
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(place, line) of each line that is not blank, without its end."""
@@ -179,6 +185,7 @@ class LongRecord:
     log_time: np.ndarray
     source: int = 0
     data: bytes = b""
+    keys: Sequence[bytes | None] = ()
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """The place of the line, and the `LongLine` that stands for it."""
@@ -198,6 +205,7 @@ class PartitionRecords:
     offsets: Sequence[int]
     values: Sequence[bytes]
     log_time: np.ndarray
+    keys: Sequence[bytes | None] = ()
 
     @property
     def data(self) -> bytes:

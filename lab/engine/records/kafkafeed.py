@@ -80,26 +80,27 @@ class KafkaFeed(Feed):
 
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         newest = dict.fromkeys(ranges, floor)
-        came: defaultdict[int, tuple[list, list, list]] = defaultdict(lambda: ([], [], []))
+        came: defaultdict[int, tuple[list, list, list, list]] = defaultdict(lambda: ([], [], [], []))
         sizes: Counter[int] = Counter()  # bytes
 
         def polled(source: int) -> PartitionRecords:
-            offsets, values, logged = came.pop(source)
+            offsets, values, keys, logged = came.pop(source)
             del sizes[source]
             times = np.minimum(np.concatenate(logged), LATEST_LOG_TIME)
             times = np.maximum.accumulate(np.maximum(times, newest[source]))
             newest[source] = int(times[-1])
             if None in values:  # as deletes in compacted topics
                 values = [value or b"" for value in values]
-            return PartitionRecords(self.topic, source, np.concatenate(offsets), values, times)
+            return PartitionRecords(self.topic, source, np.concatenate(offsets), values, times, keys)
 
         for source, messages in self._messages(ranges):
-            offsets, values, logged = came[source]
+            offsets, values, keys, logged = came[source]
             # in arrays at once: millions of Python's numbers that live for a while take longer than all else here
             offsets.append(_offsets(messages))
-            some = list(map(Message.value, messages))
+            some, named = list(map(Message.value, messages)), list(map(Message.key, messages))
             values += some
-            sizes[source] += sum(map(len, filter(None, some)))
+            keys += named
+            sizes[source] += sum(map(len, filter(None, some))) + sum(map(len, filter(None, named)))
             logged.append(np.array([time for _, time in map(Message.timestamp, messages)], np.int64))
             if len(values) >= AT_ONCE or sizes[source] >= AT_ONCE_BYTES:
                 yield polled(source)
