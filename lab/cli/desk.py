@@ -25,7 +25,7 @@ from lab.cli.options import (
 )
 from lab.desk.branch import LiveBranch
 from lab.desk.compare import MOST_TELLING
-from lab.desk.labels import check_fields, labels_condition, labels_of_file
+from lab.desk.labels import check_fields, labels_condition, labels_of_file, own_names
 from lab.desk.proof import findings, sealed
 from lab.desk.suggest import MOST, SECONDS
 from lab.desk.verdict import Verdict
@@ -543,7 +543,9 @@ def add_labels_options(command: argparse.ArgumentParser, required: bool = False)
 
 def labels_of_options(options: argparse.Namespace, schema: Schema) -> dict[str, Any]:
     """The arguments of `World.scores`; what is wrong with them is found before any event is read."""
-    labels: Any = options.labels
+    labels, amount, by, case = own_names(
+        schema, options.labels, options.amount, options.held_out_by, options.case
+    )
     if labels not in schema.names and Path(labels).exists():
         labels = labels_of_file(Path(labels), schema)
     elif labels not in schema.names:
@@ -551,8 +553,8 @@ def labels_of_options(options: argparse.Namespace, schema: Schema) -> dict[str, 
             labels_condition(labels, schema)
         except ValueError as error:
             raise Usage(f"--labels {labels}: no such file, and {error}") from None
-    check_fields(schema, options.amount, options.held_out_by, options.case)
-    return {"labels": labels, "amount": options.amount, "by": options.held_out_by, "case": options.case}
+    check_fields(schema, amount, by, case)
+    return {"labels": labels, "amount": amount, "by": by, "case": case}
 
 
 def _tune(options: argparse.Namespace) -> None:

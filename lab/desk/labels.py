@@ -249,6 +249,7 @@ def labelled_halves(
     field are one case. `dead_letters`: how many of some ids are of dead letters. Labels of no event are left out with a LabelWarning.
     Raises ValueError, also if no label is of an event.
     """
+    amount, by, case = own_names(schema, amount, by, case)
     check_fields(schema, amount, by, case)
     labels = _of_known_events(read_labels(given, events, schema), events, dead_letters)
     if 2 * len(labels.cases) > len(events):
@@ -286,6 +287,25 @@ def _few_cases(first: Labelled, held_out: Labelled) -> list[str]:
     return [say("Cases to choose by: {some}, held out: {other}. Fewer than {few} say little.", **of)]
 
 
+def own_names(schema: Schema, *given: Any) -> tuple[Any, ...]:
+    """The names of fields in the schema, which may be given as the records have them; whatever else is given stays as it is.
+
+    >>> from lab.model.field import Field
+    >>> fields = Field("id", "long"), Field("at", "time", unit="ms"), Field("is_fraud", "string", path=("verdict", "Is Fraud"))
+    >>> own_names(Schema("cards", fields, ("id",), "at"), "Is Fraud", "verdict.Is Fraud", "is_fraud", None, "kind = a")
+    ('is_fraud', 'is_fraud', 'is_fraud', None, 'kind = a')
+    """
+    return tuple(_own_name(schema, each) if isinstance(each, str) else each for each in given)
+
+
+def _own_name(schema: Schema, given: str) -> str:
+    if given in schema.names:
+        return given
+    whole = [each.name for each in schema.fields if given == ".".join(each.record_path)]
+    last = [each.name for each in schema.fields if given == each.record_path[-1]]
+    return next((found[0] for found in (whole, last) if len(found) == 1), given)
+
+
 def check_fields(schema: Schema, amount: str | None, by: str | None, case: str | None) -> None:
     """Raises ValueError if one of the fields that count beside labels is not there, or the amount is no number."""
     for name in filter(None, (amount, by, case)):
@@ -319,10 +339,11 @@ def _is_odd(value: Any) -> bool:
 def read_labels(given: Any, events: Mapping[str, Mapping[str, Any]], schema: Schema) -> Labels:
     """The labels of events, by what somebody gives.
 
-    `given`: the name of a field, whose value says yes or no; a condition in words, such as `kind = "stolen"`; ids; {id: case}, where
+    `given`: the name of a field, in the schema or in its records, whose value says yes or no; a condition in words, such as `kind = "stolen"`; ids; {id: case}, where
     a case may also say no; (id, yes or no) pairs; the `Path` of a file, see `labels_of_file`; or Labels.
     Where a file or pairs say no of some events, what they do not name counts nowhere. Raises ValueError, OSError.
     """
+    (given,) = own_names(schema, given)
     match given:
         case Labels():
             return given
@@ -368,6 +389,7 @@ def labels_condition(text: str, schema: Schema) -> When:
 
 def labels_fields(given: Any, schema: Schema) -> tuple[str, ...]:
     """The fields that say which events are labelled: they give the answer away."""
+    (given,) = own_names(schema, given)
     if not isinstance(given, str):
         return ()
     return (given,) if given in schema.names else condition_fields(labels_condition(given, schema))
@@ -392,19 +414,20 @@ def labels_of_file(path: Path, schema: Schema) -> Labels:
         head = file.read(1 << 16)
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0].strip()
     is_table = first[:1] in (b"{", b"[") or first[:4] == b"PAR1" or head[:2] == b"\x1f\x8b"
-    in_source = tuple(schema.field(name).record_path[-1] for name in schema.id_fields)
+    paths = [schema.field(name).record_path for name in schema.id_fields]
+    in_source, whole = tuple(path[-1] for path in paths), tuple(".".join(path) for path in paths)
     if not is_table and not any(sign in first for sign in b",;\t|"):
         ids = list(filter(None, map(str.strip, path.read_text(encoding="utf-8-sig").splitlines())))
-        begins = 1 if ids and ids[0] in ("id", "eventId", schema.id_fields[0], in_source[0]) else 0
+        begins = 1 if ids and ids[0] in ("id", "eventId", schema.id_fields[0], in_source[0], whole[0]) else 0
         return Labels({at: at for at in ids[begins:]})
     rows = [json.loads(line, parse_float=Decimal) for line in Source(path) if line.strip()]
     if any(not isinstance(row, dict) for row in rows):
         raise ValueError(f"{path}: expected an object on each line")
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    names_of_ids = (schema.id_fields, in_source, ("eventId",), ("id",))
+    names_of_ids = (schema.id_fields, whole, in_source, ("eventId",), ("id",))
     ids_in = next((names for names in names_of_ids if {*names} <= {*columns}), ())
     if not ids_in and "alertId" not in columns:
-        names = ", ".join(dict.fromkeys((*schema.id_fields, *in_source, "eventId", "alertId")))
+        names = ", ".join(dict.fromkeys((*schema.id_fields, *whole, "eventId", "alertId")))
         raise ValueError(f"{path}: has the columns {', '.join(columns)}, expected one of ids: {names}")
     by_lower = {name.lower(): name for name in columns if name not in (*ids_in, "alertId")}
     case = by_lower.pop("case", "")

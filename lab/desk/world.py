@@ -23,7 +23,7 @@ from lab.desk.branch import Branch, branch_of, standing_alerts
 from lab.desk.compare import MOST_TELLING, Comparison, comparison_of
 from lab.desk.cost import Costs, costs_of
 from lab.desk.judging import Judge
-from lab.desk.labels import Labelled, labelled_halves, labels_fields
+from lab.desk.labels import Labelled, labelled_halves, labels_fields, own_names
 from lab.desk.logorder import engine_settings, ordered_records
 from lab.desk.scores import Scores, scores_of
 from lab.desk.suggest import MOST, SECONDS, Progress, Suggested, suggest
@@ -375,6 +375,7 @@ class World:
         LabelWarning says so. At most `most` sentences are tried, and none after so many seconds; `progress(tried, most)` is called
         after each. Other arguments as of `scores`. Raises ValueError for events that can be taken back.
         """
+        without = own_names(self.schema, *without)
         for name in without:
             self.schema.field(name)
         halves = self._halves(labels, amount, by, case)

@@ -9,7 +9,7 @@ import pytest
 import lab
 from lab.cli.main import main
 from lab.desk import world as worlds
-from lab.desk.labels import LabelWarning, says_yes
+from lab.desk.labels import LabelWarning, labels_of_file, says_yes
 from lab.desk.world import NotFound, World
 from lab.model.schemafile import schema
 
@@ -83,6 +83,25 @@ def test_a_file_with_y_and_n_and_the_names_of_the_source_is_read(world, files):
         "Events without a label, which count nowhere: 7.",
     )
     assert found.earlier["all"].cases == 1
+
+
+def test_fields_may_be_named_as_in_the_file_that_the_schema_reads(world, files, capsys):
+    for mine, own in (("Fraud?", "Fraud"), ("Txn Ref", "Txn_Ref")):
+        assert world.scores("Fraud?", by=mine, case=mine) == world.scores("Fraud", by=own, case=own)
+    found = [each.rule.describe() for each in world.suggest("Fraud?", without=["Amt", "Txn Ref"]).rules]
+    assert "Fraud" not in "".join(found) and "Txn_Ref" not in "".join(found)
+    given = ["rules", "backtest", RULE, str(files / "cards.jsonl"), "--schema", str(files / "cards.toml")]
+    assert main([*given, "--labels", "Fraud?", "--case", "Txn Ref", "--held-out-by", "Txn Ref"]) == 0
+    assert "Labelled: 4 of 10 events (Y 4; no: N 6)." in capsys.readouterr().out
+
+
+def test_ids_in_a_file_may_be_named_by_their_whole_path(world, files):
+    text = SCHEMA.replace('path = "Txn Ref"', 'path = ["txn", "Txn Ref"]')
+    (files / "nested.toml").write_text(text)
+    (files / "labels.csv").write_text("txn.Txn Ref,label\nT1,Y\n")
+    assert labels_of_file(files / "labels.csv", schema(files / "nested.toml")).cases == {"T1": "T1"}
+    (files / "ids.txt").write_text("txn.Txn Ref\nT1\n")
+    assert labels_of_file(files / "ids.txt", schema(files / "nested.toml")).cases == {"T1": "T1"}
 
 
 def test_a_mapping_to_words_for_no_is_no(world):
