@@ -28,6 +28,7 @@ from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 from lab.model.statuslines import parse_ack
 from lab.rulestore.changes import RuleChange, in_runs, run_to_message, subjects_in_message
+from lab.rulestore.databases import WrongPassword
 from lab.rulestore.feeds import ChangeFeed, TableFeed
 from lab.rulestore.replication import ReplicationFeed
 from lab.rulestore.store import Answer, RuleStore
@@ -161,10 +162,12 @@ def _version_in_force(ack: dict) -> int | None:
 
 
 def run_capture(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], None]) -> None:
-    """Captures until `stopped`. Retries while the database or the broker is unavailable. Raises CaptureBusy.
+    """Captures until `stopped`. Retries while the database or the broker is unavailable. Raises CaptureBusy, and WrongPassword
+    unless the password was right before.
 
     `logs`: an engine's logs; it uses `control` and `acks`. `say` is called with progress messages.
     """
+    gone: tuple[type[Exception], ...] = GONE
     while not stopped.is_set():
         try:
             control, acks = logs.log("control"), logs.log("acks")
@@ -173,11 +176,12 @@ def run_capture(url: str, schema: Schema, logs, stopped: Event, say: Callable[[s
                 Capture(RuleStore(url, schema), control, acks, SkippedLines(say)) as capture,
             ):
                 say(f"changes go to {capture.place}")
+                gone = (*GONE, WrongPassword)  # somebody may be changing it
                 while not stopped.is_set():
                     if new := capture.step():
                         say(f"{new} change{'s' * (new > 1)} delivered")
                 capture.left_out.print_total()
-        except GONE as error:
+        except gone as error:
             why = str(error).strip().partition("\n")[0] or type(error).__name__
             say(f"trying again: {escape_control_characters(why)}")
             stopped.wait(AGAIN_S)

@@ -14,11 +14,16 @@ from lab.logs.access import holds_password, read_trusted
 # errors that waiting does not cure, unlike a lock
 UNUSABLE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg2"}
+WRONG_PASSWORD = "28P01"  # PostgreSQL's code; libpq tells only its words if there is no connection yet
 INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class UnusableDatabase(ValueError):
     """A file is not a database, or this user cannot open it and write to it."""
+
+
+class WrongPassword(UnusableDatabase):
+    """The server does not accept the password. The message says where it comes from, and not what it is."""
 
 
 def database_url(given: str) -> URL:
@@ -39,7 +44,8 @@ def database_url(given: str) -> URL:
 
 
 def create_database_engine(url: URL, **settings: Any) -> Engine:
-    """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user; using the engine may raise UnusableDatabase."""
+    """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user; using the engine may raise
+    UnusableDatabase, or WrongPassword."""
     if (passwords := Path(str(url.query.get("passfile", "")))).is_file():
         read_trusted(passwords, is_secret=True)
     engine = create_engine(url, **settings)
@@ -56,6 +62,21 @@ def create_database_engine(url: URL, **settings: Any) -> Engine:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNUSABLE:
                 raise UnusableDatabase(
                     f"{url.database}: {error}, expected a database of SQLite that this user can write to, or a new file in a folder that exists"
+                ) from None
+
+    else:
+
+        @event.listens_for(engine, "handle_error")
+        def name_password(context) -> None:
+            error = context.original_exception
+            if getattr(error, "pgcode", "") == WRONG_PASSWORD or "password authentication failed" in str(
+                error
+            ):
+                place = (
+                    "the file that passfile names" if "passfile" in url.query else "PGPASSWORD or ~/.pgpass"
+                )
+                raise WrongPassword(
+                    f"{redacted_url(url)}: password authentication failed, expected that of this user in {place}"
                 ) from None
 
     return engine

@@ -354,6 +354,21 @@ def test_passwords_are_asked_for_and_nowhere_shown(postgres, as_user):
     assert "s3cret" not in repr(store)
 
 
+def test_a_wrong_password_is_told_at_once_and_not_shown(as_user, tmp_path, capsys):
+    (passwords := tmp_path / "passwords").write_text("*:*:*:*:s3cret-but-wrong\n")
+    passwords.chmod(0o600)
+    url = f"{as_user(database.OWNER).partition('?')[0]}?passfile={passwords}"
+    logs = str(tmp_path / "logs")
+    of = ["--store", url, "--logs", logs, "--schema", "payments"]
+    for words in (["cdc", "run", *of], ["rules", "list", *of]):
+        began = time.monotonic()
+        assert main(words) == 1
+        assert time.monotonic() - began < 5
+        said = capsys.readouterr()
+        assert "password authentication failed, expected that of this user in the file" in said.err
+        assert "s3cret" not in said.out + said.err and "trying again" not in said.out + said.err
+
+
 # -- lab rules --store -------------------------------------------------------------------------------------------------
 
 
