@@ -23,9 +23,10 @@ from lab.page import loop
 from lab.page.reader import described
 from lab.page.wasm import cached_module
 from lab.stream.simulate import to_json
+from tests.anylogs import logs
 from tests.browser.jupyter import ROOT
 from tests.engine import randomlogs
-from tests.strategies import DERIVED, LEGS, logs
+from tests.strategies import DERIVED, LEGS
 
 pytestmark = pytest.mark.browser
 FUNCTIONS = ("SUM", "AVG", "MIN", "MAX", "VARIANCE", "STDDEV", "COUNT", "COUNT_WITH_RESET", "UNIQUE_COUNT")

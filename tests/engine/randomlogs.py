@@ -48,6 +48,13 @@ BEHIND = (
 )
 
 
+EVERY_ROUTE: list[tuple] = [
+    (keys, filter)
+    for keys in ([], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
+    for filter in (None, {"action": "login"}, {"country": ["KR", "CN"]}, "amount <= 1 or ip is null")
+]
+
+
 def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str] = FUNCTIONS) -> bytes:
     keys, filter = rng.choice(routes)
     function = rng.choice(functions)
@@ -176,12 +183,7 @@ def random_change(rng: random.Random, routes: list[tuple]) -> bytes:
 
 def random_log(rng: random.Random, short: bool) -> list[Entry]:
     """Rules first, then events with changes between them; each log has habits of its own."""
-    every_route = [
-        (keys, filter)
-        for keys in ([], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
-        for filter in (None, {"action": "login"}, {"country": ["KR", "CN"]}, "amount <= 1 or ip is null")
-    ]
-    routes = rng.sample(every_route, rng.choice([1, 1, 2, 4]))
+    routes = rng.sample(EVERY_ROUTE, rng.choice([1, 1, 2, 4]))
     amounts, users = rng.choice(AMOUNTS), rng.choice(USERS)
     steps, behind, ids = rng.choice(STEPS), rng.choice(BEHIND), rng.choice([5, 40, 10**6])
     changes = rng.choice([0, 0, 0.03, 0.1])

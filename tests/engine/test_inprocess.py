@@ -1,36 +1,24 @@
 """The engine's stages against the reference, over random logs."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any
-from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.loop.inprocess import Entry, InProcessEngine
-from lab.engine.records import parallel
-from lab.engine.windows import alertlines, arrays, statemerge, store, waits
 from lab.model import messages
 from lab.model.alerts import Alert, Withdrawal, parse_alert_line
-from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
+from lab.model.reference import COUNTS, Reference, evaluate_log
 from lab.model.routestats import RouteTallies, bounded_route_id
 from lab.model.rules import rule_message
 from lab.model.schema import LOGINS, MAX_TIME
 from tests.answers import only_answers
 from tests.model.test_taken_back import standing
-from tests.strategies import MINUTE, PAIRS, PAUSES, RETURNS, cuts, log_gaps, logs
-
-EXAMPLES = int(os.environ.get("LAB_EXAMPLES", "50"))  # random logs; `make slow` and `make soak` take more
-CHECKED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-MORE = settings(CHECKED, max_examples=2 * EXAMPLES)
+from tests.strategies import MINUTE
 
 
 def batches(log: list[Entry], at: list[int]) -> list[list[Entry]]:
@@ -134,49 +122,6 @@ class Dated(DatedLogs):
         """After a last cut, long after all that may be awaited."""
         self.cut(60 * MINUTE)
         self.assert_same(self.stages.out)
-
-
-@CHECKED
-@given(data=st.data())
-def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
-    assert_same_on_any_log(data)
-
-
-@pytest.mark.slow
-@MORE
-@given(data=st.data())
-def test_the_engine_gives_the_alerts_of_the_reference_on_many_logs(data):
-    assert_same_on_any_log(data)
-
-
-def assert_same_on_any_log(data: st.DataObject) -> None:
-    log, schema = data.draw(logs(live=True)), data.draw(st.sampled_from([LOGINS, PAIRS, RETURNS]))
-    at, gaps = data.draw(cuts(len(log))), data.draw(log_gaps(log))
-    settings: dict[str, Any] = {
-        "late_policy": data.draw(st.sampled_from(LATE_POLICIES)),
-        "max_out_of_orderness_ms": data.draw(st.sampled_from([0, MINUTE // 2, 5 * MINUTE])),
-        "key_groups": data.draw(st.sampled_from([1, 4, 16])),
-    }
-    room, merged, loss = data.draw(
-        st.tuples(st.sampled_from([2, 1024]), st.integers(2, 3), st.integers(0, 3))
-    )
-    with (
-        patch.object(parallel, "WORTH_ROWS", data.draw(st.sampled_from([0, parallel.WORTH_ROWS]))),
-        patch.object(alertlines, "NOT_WORTH_ARROW", data.draw(st.sampled_from([0, 20]))),
-        patch.object(arrays, "ROOM_AT_FIRST", room),
-        patch.object(store, "STEP_ROWS", room),
-        patch.object(waits, "ROOM_AT_FIRST", room),
-        patch.object(statemerge, "MERGED_AT_ONCE", merged),
-        InProcessEngine(Settings(schema, parallelism=1, **settings)) as stages,
-    ):
-        both = Dated(stages, Reference(schema, **settings))
-        for number, (first, end) in enumerate(pairwise([0, *at, len(log)])):
-            for (kind, text), gap in zip(log[first:end], gaps[first:end], strict=True):
-                both.take(kind, text, gap)
-            both.cut(data.draw(st.sampled_from(PAUSES)))
-            if number % (loss + 1) == loss:
-                stages.lose_memory()
-        both.assert_same_at_end()
 
 
 def login(event_id: int, seconds: int, user: int = 1) -> Entry:

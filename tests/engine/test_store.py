@@ -23,7 +23,7 @@ from tests.engine.drawn import agreed, first_difference, stores
 from tests.engine.randomlogs import MINUTE, Entry
 from tests.engine.test_inprocess import assert_same
 
-LOGS = int(os.environ.get("LAB_EXAMPLES", "20"))
+LOGS = int(os.environ.get("LAB_EXAMPLES", "40"))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from lab.model.sentence import (
     parse_rule_sentence,
 )
 from lab.model.when import when_text
-from tests.strategies import rules
+from tests.anylogs import rules
 
 # names of fields that are words of the language as well
 NAMES = (
@@ -48,7 +48,7 @@ def read(text: str, schema: Schema = LOGINS) -> Rule:
     ).rule
 
 
-@given(rules(absence=True))
+@given(rules(live=True))
 def test_a_rule_reads_back_as_it_is_described_and_as_it_is_shown(message):
     try:
         rule = parse_message(message, LOGINS).rule

@@ -26,8 +26,9 @@ from lab.model.schema import LOGINS, Schema
 from lab.past.alertframe import BadRows, alerts
 from lab.past.replay import replay
 from lab.sources.sources import source_at
+from tests.anylogs import rules
 from tests.examples import examples
-from tests.strategies import PAIRS, RETURNS, rules
+from tests.strategies import PAIRS, RETURNS
 
 try:
     import polars

@@ -17,7 +17,7 @@ from lab.past.backtest import Past
 from lab.past.replay import read_rules
 from lab.stream.datasets import dataset
 from lab.widgets.ruledesk import RuleDesk
-from tests.strategies import changes, rules
+from tests.anylogs import changes, rules
 
 SUM = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
 
@@ -414,7 +414,7 @@ def logins_rule(**changed) -> str:
     return json.dumps(BLOCKING | changed)
 
 
-@given(rules(absence=True) | changes())
+@given(rules(live=True) | changes())
 @example(logins_rule())
 @example(logins_rule(action="notify", groupingKeyNames=[], ttl="90s"))
 @example(logins_rule(aggregateFieldName="country"))  # counts events that have a country
