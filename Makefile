@@ -153,7 +153,7 @@ pictures: setup ### make the pictures of docs/pictures anew, with the browser
 soak: setup ### the long tests: all lessons in three languages in a browser, kills of engine and broker while logs grow, a long log rescaled, all random examples, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s --ignore=tests/browser/test_smooth.py $(ARGS)
 	@LAB_ALL_EXAMPLES=1 $(PY) -m pytest $$(grep -l 'tests.examples' -r tests --include='test_*.py')
-	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_inprocess.py tests/engine/test_blocks.py
+	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_store.py tests/engine/test_blocks.py
 
 chaos: setup ## real kills of worker, Java, parent and broker while events flow: what is lost, and for how long (ARGS="--kills 1000 --kafka")
 	@$(PY) -m tools.chaos $(ARGS)
