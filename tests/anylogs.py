@@ -62,7 +62,7 @@ def _said(rng: random.Random, text: bytes, live: bool) -> bytes:
     """The rule of a message with more of what rules may say."""
     rule: dict[str, Any] = json.loads(text)
     if rng.random() < 0.2:
-        rule |= {"aggregateFieldName": rng.choice(COUNTING), "aggregatorFunctionType": "SUM"}
+        rule |= {"aggregateFieldName": rng.choice(COUNTING), "aggregatorFunctionType": "SUM", "steps": None}
     if rng.random() < 0.2:
         rule["ruleState"] = "SHADOW"
     if live and rng.random() < 0.2:

@@ -28,7 +28,7 @@ from lab.rulestore.changes import RuleChange, change_to_message, rule_to_row
 from lab.rulestore.store import RuleStore, parse_row_json
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from lab.running.errormessage import error_message
-from tests import strategies
+from tests.anylogs import rules
 from tests.examples import examples
 from tests.postgresql import running_database
 from tests.rulestore.conftest import new_database
@@ -52,7 +52,7 @@ def edit(store: RuleStore, statement) -> None:
 
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(message=strategies.rules())
+@given(message=rules())
 def test_every_rule_comes_back_from_its_row_as_it_was(message):
     rule = replace(parse_message(message, LOGINS).rule, action="notify", ttl_ms=60_000)
     row = json.loads(json.dumps(rule_to_row(rule)))
