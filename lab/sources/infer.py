@@ -34,6 +34,8 @@ from lab.sources.order import TimeOrder
 from lab.sources.sampledrecords import SampledRecords, read_sample, sampled_values
 
 MANY_NAMES = 100  # in one object: they are data, not names
+# names of fields that say nothing without that of the object around them
+SAYING_NOTHING = [["id"], ["value"], ["name"], ["type"], ["code"], ["key"], ["number"]]
 MAX_PARTS = 10  # of a path in its short name; beyond that, numbers make names unique
 UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km")
 
@@ -127,7 +129,7 @@ def infer(
         style = styles.get(one.path[0]) or ColumnStyle()
         unit = unit or _unit_of(one, type, found, doubts) or (style.currency if type != "string" else "")
         typed.append((one, type, unit, [*style.doubts, *doubts]))
-    names = _names([one.path for one, *_ in typed])
+    names = _names([one.path for one, *_ in typed], read.event_path or ())
     fields = {names[one.path]: _field(names[one.path], one, type, unit) for one, type, unit, _ in typed}
     for one, *_, doubts in typed:
         proposal.doubts[names[one.path]] = doubts
@@ -284,13 +286,22 @@ def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], do
     return ""
 
 
-def _names(paths: list[Path]) -> dict[Path, str]:
-    """Short names: the last part of each path, and as many parts before it as make the name unique."""
+def _names(paths: list[Path], event_path: Path) -> dict[Path, str]:
+    """Short names: the last part of each path, with the object around it if it says nothing alone, and as many parts as make it unique.
+
+    `event_path`: the object that is the event itself, which tells nothing more.
+
+    >>> list(_names([("at",), ("payer", "id"), ("total", "value"), ("total", "currency")], ()).values())
+    ['at', 'payer_id', 'total_value', 'currency']
+    """
+
+    def says_nothing(path: Path) -> bool:
+        return path[:-1] != event_path and split_name(path[-1]) in SAYING_NOTHING
 
     def joined(path: Path, parts: int) -> str:
         return re.sub(r"[^\w.-]+", "_", "_".join(path[-parts:]))[:MAX_NAME] or "_"
 
-    names = {path: joined(path, 1) for path in paths}
+    names = {path: joined(path, 1 + says_nothing(path)) for path in paths}
     for parts in range(2, min(max(map(len, paths), default=0), MAX_PARTS) + 1):
         taken = Counter(names.values())
         names = {path: joined(path, parts) if taken[name] > 1 else name for path, name in names.items()}

@@ -151,6 +151,30 @@ def test_amounts_in_several_currencies_are_a_doubt():
     assert made.schema.field("amount").unit == "" and "amounts in EUR, USD" in made.doubts["amount"][0]
 
 
+def test_a_name_that_says_nothing_alone_has_the_object_around_it():
+    made = proposal(
+        [
+            {
+                "tx": {"id": number, "at": 1714557600000 + number},
+                "payer": {"account": {"id": number % 7}, "country": "KR"},
+                "total": {"value": "1.50", "currency": "EUR"},
+                "type": "card",
+            }
+            for number in range(60)
+        ]
+    )
+    assert {each.name: ".".join(each.record_path) for each in made.schema.fields} == {
+        "tx_id": "tx.id",
+        "at": "tx.at",
+        "account_id": "payer.account.id",
+        "country": "payer.country",
+        "total_value": "total.value",
+        "currency": "total.currency",
+        "type": "type",
+    }
+    assert made.schema.id_fields == ("tx_id",)
+
+
 def test_names_are_short_and_different():
     records = [
         {
