@@ -23,8 +23,7 @@ from lab.cli.options import (
     settings_from_options,
     target_from_options,
 )
-from lab.desk.branch import LiveBranch
-from lab.desk.compare import MOST_TELLING
+from lab.desk.compare import MOST_TELLING, Difference
 from lab.desk.labels import check_fields, labels_condition, labels_of_file, own_names
 from lab.desk.proof import findings, sealed
 from lab.desk.suggest import MOST, SECONDS
@@ -152,7 +151,8 @@ examples:
   lab branch edited.json --at 2025-01-20T00:00:00Z --logs logs --follow      and goes on, beside the engine
   lab branch edited.json --at 2025-01-20T00:00:00Z datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json
 
-The log is replayed up to the moment once, and from there with both sets of rules, one to two thousand events a second.
+The log is replayed up to the moment once, and from there with both sets of rules, one to two thousand events a second; with --follow
+by compiled windows, some thousands to 100,000 and more events a second.
 """,
     )
     command.add_argument(
@@ -178,12 +178,17 @@ def _follow_branch(options: argparse.Namespace, at: int) -> None:
     target = target_from_options(options)
     rules = rule_messages(read_rules_argument(options.edited), target.required_schema)
     check_rules(rules, target.required_schema)
+    from lab.desk.livebranch import LiveBranch
+
+    compile_window_loop(lambda text: print(text, file=sys.stderr))
     with (
         stop_signals() as stopped,
         closing(LiveBranch(target.logs, target.required_schema, rules, at)) as lanes,
     ):
-        while not stopped.wait(FOLLOW_S):
-            for each in lanes.step():
+        found: list[Difference] | None = None
+        while not stopped.wait(FOLLOW_S if found is None else 0):
+            found = lanes.step()
+            for each in found or ():
                 print(escape_control_characters(each.text()), flush=True)
         print(f"\n{lanes.comparison().text()}")
 

@@ -4,24 +4,17 @@ log ──► FastReference up to the moment ──┬──► its rules ──
                                          └──► other rules ──► alerts ──┘
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import merge
-from operator import itemgetter
 
-from lab.desk.compare import Comparison, Difference, comparison_of, counts_of, differing
-from lab.desk.logorder import engine_settings, records_of_cuts
+from lab.desk.compare import Comparison, comparison_of
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.loop.ends import Logs
 from lab.model.alerts import Alert, Withdrawal, utc_text
 from lab.model.colours import BLUE, GREY, ORANGE
-from lab.model.enginelogs import READ
 from lab.model.jsontext import BadRecord
 from lab.model.language import say
 from lab.model.rules import BadRule, Rule, RuleBook, parse_message
 from lab.model.schema import Schema
-from lab.model.statuslines import Cut, Ends, cuts_in, ends_of
 from lab.past.alertframe import withdrawn_flags
 from lab.past.fastreference import FastReference
 
@@ -112,122 +105,40 @@ def branch_of(
     `at`: a log time; in a log that is not live, the time of the first event of the two lanes. `said`: what the log's own rules say
     of the event of an alert that only the second lane has. `reached`: the log time of the log's end. Raises BadRule.
     """
-    lanes = Lanes(settings, at, rules, is_live=bool(reached))
-    lanes.take(entries)
-    other = lanes.other or lanes.part()
-    for lane in (lanes.own, other):
+    own, is_live, before = FastReference.of_settings(settings), bool(reached), list[Alert]()
+    other: FastReference | None = None
+
+    def part() -> FastReference:
+        if is_live:
+            own.advance_to(at)
+        before.extend(_standing(own))
+        own.alerts_and_withdrawals.clear()
+        forked = own.fork()
+        for message in messages_to(own.book, rules):
+            forked.control(message, at if is_live else 0)
+        return forked
+
+    for entry in entries:
+        if other is None and _is_from(entry, at, own):
+            other = part()
+        _pass(own, entry)
+        if other and (not entry[1] or is_about_lists(entry[2], own.schema)):
+            _pass(other, entry)
+    other = other or part()
+    for lane in (own, other):
         lane.advance_to(reached)
-    old, new = _standing(lanes.own), _standing(other)
+    old, new = _standing(own), _standing(other)
 
     def told(is_new: bool, alert: Alert) -> str:
-        if is_new:
-            return said(alert)
-        return lanes.said_by_other(alert)
+        return said(alert) if is_new else said_by(other.book, alert)
 
-    return Branch(at, lanes.before, old, new, comparison_of(old, new, told, top))
+    return Branch(at, before, old, new, comparison_of(old, new, told, top))
 
 
-class Lanes:
-    """A log that parts: `own` has its rules, `other` from a moment on the other ones. `before`: the alerts until then that stand."""
-
-    def __init__(self, settings: Settings, at: int, rules: Sequence[str], is_live: bool):
-        self._at, self._rules, self._is_live = at, rules, is_live
-        self.own = FastReference.of_settings(settings)
-        self.other: FastReference | None = None
-        self.before: list[Alert] = []
-
-    def take(self, entries: Iterable[Entry]) -> None:
-        """Lets both lanes go on with the next entries of the log, in its order."""
-        for entry in entries:
-            if self.other is None and _is_from(entry, self._at, self.own):
-                self.part()
-            _pass(self.own, entry)
-            if self.other and (not entry[1] or _is_about_lists(entry[2], self.own)):
-                _pass(self.other, entry)
-
-    def part(self) -> FastReference:
-        """Begins the other lane."""
-        self.before = _standing(self.own)
-        self.own.alerts_and_withdrawals.clear()
-        self.other = self.own.fork()
-        for message in _messages_to(self.own.book, self._rules):
-            self.other.control(message, self._at if self._is_live else 0)
-        return self.other
-
-    def said_by_other(self, alert: Alert) -> str:
-        """What the other rules say of an alert that they do not have."""
-        assert self.other, "they have parted"
-        rule = self.other.book.rules.get(alert.rule_id)
-        return rule.describe() if rule else say("The new rules have no rule {id}.", id=alert.rule_id)
-
-
-class LiveBranch:
-    """A branch of a running engine's logs that goes on: both lanes take what each cut of the engine took.
-
-    `counts`: for each rule, alerts of both, only of the old rules, only of the new ones, as they were raised, also if they were
-    withdrawn later.
-    """
-
-    def __init__(self, logs: Logs, schema: Schema, rules: Sequence[str], at: int):
-        self._logs, self._at = logs, at
-        self._stats = logs.log("stats").tail()
-        self._lanes = Lanes(engine_settings(logs, schema), at, rules, is_live=True)
-        self._ends: Ends = {name: logs.log(name).bounds()[0] for name in READ}
-        self._number = -1
-        self.counts: Counter[tuple[int, int]] = Counter()
-
-    def step(self) -> list[Difference]:
-        """Takes over the cuts that are new; returns the alerts that only one lane has raised at them."""
-        cuts = self._new_cuts()
-        if not cuts:
-            return []
-        control, events = (
-            [
-                (log_time, name == "control", value)
-                for log_time, value in records_of_cuts(self._logs, name, cuts, self._ends[name])
-            ]
-            for name in ("control", "events")
-        )
-        self._lanes.take(merge(control, events, key=itemgetter(0)))
-        self._ends = ends_of(cuts[-1])
-        lanes, reached = self._lanes, cuts[-1]["cut"]["to"]
-        if lanes.other is None and reached > self._at:
-            lanes.part()
-        lanes.own.advance_to(reached)
-        if lanes.other is None:
-            return []
-        lanes.other.advance_to(reached)
-        old, new = (
-            [line for line in of.alerts_and_withdrawals if isinstance(line, Alert)]
-            for of in (lanes.own, lanes.other)
-        )
-        for rule_id, counts in counts_of(old, new).items():
-            self.counts.update({(rule_id, place): count for place, count in enumerate(counts)})
-        found = [
-            Difference(is_new, alert, "" if is_new else lanes.said_by_other(alert))
-            for is_new, alert in differing(old, new)
-        ]
-        for of in (lanes.own, lanes.other):
-            of.alerts_and_withdrawals.clear()
-        return found
-
-    def _new_cuts(self) -> list[Cut]:
-        found = []
-        for stats in cuts_in(self._stats.read()):
-            if stats["batch"] > self._number:
-                self._number = stats["batch"]
-                found.append(stats)
-        return found
-
-    def comparison(self) -> Comparison:
-        """What the other rules have changed so far."""
-        of = self.counts
-        rules = sorted({rule_id for rule_id, _ in of})
-        return Comparison({rule: (of[rule, 0], of[rule, 1], of[rule, 2]) for rule in rules}, ())
-
-    def close(self) -> None:
-        """Closes connections."""
-        self._stats.close()
+def said_by(book: RuleBook, alert: Alert) -> str:
+    """What the rules of the other lane say of an alert that they do not have."""
+    rule = book.rules.get(alert.rule_id)
+    return rule.describe() if rule else say("The new rules have no rule {id}.", id=alert.rule_id)
 
 
 def _standing(lane: FastReference) -> list[Alert]:
@@ -261,15 +172,15 @@ def _pass(reference: FastReference, entry: Entry) -> None:
         each.clear()
 
 
-def _is_about_lists(message: bytes | str, reference: FastReference) -> bool:
+def is_about_lists(message: bytes | str, schema: Schema) -> bool:
     """Whether a control message changes a list or a mute, which both lanes see."""
     try:
-        return parse_message(message, reference.schema).list_change is not None
+        return parse_message(message, schema).list_change is not None
     except BadRule:
         return False
 
 
-def _messages_to(book: RuleBook, rules: Sequence[str]) -> Iterator[str]:
+def messages_to(book: RuleBook, rules: Sequence[str]) -> Iterator[str]:
     """The control messages that make the rules of a book those of other messages; rules that stay as they are keep their version."""
     after = RuleBook(book.schema)
     for message in rules:

@@ -14,7 +14,7 @@ from lab.engine.loop.follower import Follower, Judged
 from lab.model.enginelogs import READ
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, decode_text
 from lab.model.schema import Schema
-from lab.model.statuslines import Cut, cuts_in, ends_of, engine_of
+from lab.model.statuslines import Cut, cuts_in, engine_of
 from lab.model.times import now_ms
 from lab.model.whenreader import takes_back
 from lab.stream.background import BackgroundTask
@@ -23,7 +23,6 @@ POLL_S = 0.02
 WAIT_S = 0.5  # for cuts that are being taken over
 TOGETHER = 16  # questions that are judged at once
 JUDGE_S = 0.5  # of CPU, after which the other questions of a request are refused
-AT_ONCE = 50_000  # records, about: cuts are taken over together up to so many
 LINES = 1_000  # of the stats log, about, that are in memory at a time
 LOST = {  # what becomes of an event that no rule judges
     "duplicates": "the engine has an event with this id and time",
@@ -54,7 +53,12 @@ class LiveWorld(BackgroundTask):
     def _begin(self, engine: dict[str, Any]) -> None:
         """As before an engine's first cut. `engine`: what its cuts say about it."""
         self._follower = Follower(self._feeds, Settings(self._schema).with_stats_fields(engine))
-        self.cut, self.current_at = -1, 0  # its number; the log time up to which the state has everything
+        self.current_at = 0  # the log time up to which the state has everything
+
+    @property
+    def cut(self) -> int:
+        """The number of the last cut that was taken over, -1 before the first."""
+        return self._follower.cut
 
     def steps(self) -> Iterator[float]:
         with ExitStack() as opened:
@@ -104,31 +108,15 @@ class LiveWorld(BackgroundTask):
             return False
         if _id_of(self._cuts[0]) != self._engine_id:
             self._follow(self._cuts[0])
-        new, told = self._next_cuts()
+        new, told = self._follower.next_cuts(self._cuts)
         if new:
             read = self._follower.read(new)
             with self._lock:
                 self._follower.take_over(read)
-                self.cut, self.current_at = new[-1]["batch"], read.reached_log_ms
+                self.current_at = read.reached_log_ms
         for _ in range(told):
             self._cuts.popleft()
         return True
-
-    def _next_cuts(self) -> tuple[list[Cut], int]:
-        """The next cuts of one start of an engine, with about AT_ONCE records; how many lines tell them, some once more."""
-        found, told, size, number, before = list[Cut](), 0, 0, self.cut, self._follower.ends
-        for stats in self._cuts:
-            if size >= AT_ONCE or engine_of(stats) != engine_of(self._cuts[0]):
-                break
-            ends = ends_of(stats)
-            if stats["batch"] == number and ends != before:
-                raise ValueError("the engine has begun again with an earlier state: start this program again")
-            if stats["batch"] > number:
-                size += self._follower.records_in(stats, before)
-                number, before = stats["batch"], ends
-                found.append(stats)
-            told += 1
-        return found, told
 
     # -- questions -----------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ at that cut (docs/semantics.md, Order).
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.model.schema import MAX_TIME, Schema
-from lab.model.statuslines import Cut, ends_of, parse_stats
+from lab.model.statuslines import parse_stats
 
 
 def ordered_records(logs: Logs, name: str, before: int = MAX_TIME) -> Iterator[tuple[int, bytes]]:
@@ -22,16 +22,6 @@ def ordered_records(logs: Logs, name: str, before: int = MAX_TIME) -> Iterator[t
     for log_time, _, _, value in log.values_in_order(starts, ends, _begun_at(name, cuts, ends)):
         if log_time >= before:
             return
-        yield log_time, value
-
-
-def records_of_cuts(
-    logs: Logs, name: str, cuts: Sequence[Cut], starts: Mapping[int, int]
-) -> Iterator[tuple[int, bytes]]:
-    """(effective log time, record) of what some cuts that follow each other took of a log, in log order. `starts`: where they begin."""
-    ends = ends_of(cuts[-1])[name]
-    floor = _begun_at(name, [stats["cut"] for stats in cuts], ends)
-    for log_time, _, _, value in logs.log(name).values_in_order(dict(starts), ends, floor):
         yield log_time, value
 
 

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
 from lab.desk import live
 from lab.desk import world as worlds
+from lab.desk.compare import differing
 from lab.desk.live import LOST, LiveWorld
 from lab.desk.world import World
 from lab.engine.loop.inprocess import InProcessEngine
@@ -27,7 +29,7 @@ from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, Schema
 from lab.model.whenreader import takes_back
 from lab.past import columnpast, plainpast
-from tests.desk.test_branch import alerts_from, is_about_a_rule
+from tests.desk.test_branch import alerts_from, followed_branch, is_about_a_rule
 from tests.desk.test_live import Logs, followed
 from tests.desk.test_matrix import RULE_IDS, drawn, in_reference, world_of
 from tests.strategies import RETURNS
@@ -155,7 +157,7 @@ def would(log: Log) -> int:
 
 
 def branch(log: Log) -> int:
-    """`World.branch` from the middle of the log: its own rules, and those of then with no later change."""
+    """`World.branch` and `LiveBranch` from the middle of the log: its own rules, and those of then with no later change."""
     at, schema = log.entries[len(log.entries) // 2][0], log.settings.schema
     book = RuleBook(schema)
     for log_time, kind, text in log.entries:
@@ -169,10 +171,19 @@ def branch(log: Log) -> int:
         for each in log.entries
         if each[0] < at or each[1] == "event" or not is_about_a_rule(each[2], schema)
     ]
-    found = log.world.branch([json.dumps(rule.to_dict()) for rule in book.rules.values()], at, top=0)
+    rules = [json.dumps(rule.to_dict()) for rule in book.rules.values()]
+    found = log.world.branch(rules, at, top=0)
     for lane, entries in ((found.old, log.entries), (found.new, unchanged)):
         assert [each.alert_id for each in lane] == alerts_from(at, entries, log.settings, log.end)
-    return 2 * len(RULE_IDS) * sum(kind == "event" for _, kind, _ in later)
+    lanes = 2
+    if (
+        not schema.taken_back
+    ):  # else those that were withdrawn later count beside an engine, as they were raised
+        with tempfile.TemporaryDirectory() as folder:
+            told, _ = followed_branch(Path(folder), log.entries, log.settings, log.end, rules, at, Random(at))
+        assert told == {(is_new, alert.alert_id) for is_new, alert in differing(found.old, found.new)}
+        lanes = 4
+    return lanes * len(RULE_IDS) * sum(kind == "event" for _, kind, _ in later)
 
 
 def backtest(log: Log) -> int:

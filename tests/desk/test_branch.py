@@ -2,15 +2,16 @@
 
 import json
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from random import Random
 
 import pytest
 
 from lab.cli import desk
 from lab.cli.main import main
-from lab.desk.branch import LiveBranch, standing_alerts
-from lab.desk.compare import Difference, differing
+from lab.desk.branch import standing_alerts
+from lab.desk.compare import Comparison, Difference, differing
+from lab.desk.livebranch import LiveBranch
 from lab.desk.world import World
 from lab.engine.checkpoint.settings import Settings
 from lab.model.messages import parse_message
@@ -34,6 +35,7 @@ def alerts_from(at: int, entries, settings, end: int) -> list[str]:
     reference, before = Reference(settings.schema, **how), None
     for log_time, kind, text in entries:
         if log_time >= at and before is None:
+            reference.advance_to(at)
             before = len(reference.alerts_and_withdrawals)
         if kind == "control":
             reference.control(text, log_time)
@@ -124,11 +126,33 @@ def test_the_command_prints_both_lanes_and_writes_a_page(tmp_path, capsys):
         main(given[:-2])
 
 
+def followed_branch(
+    folder, entries, settings, end: int, edited, at: int, rng: Random
+) -> tuple[set, Comparison]:
+    """A live branch of a log whose cuts come at random: (is it new, alert id) of the alerts that only one lane has, and the comparison."""
+    logs, number, since, found = Logs(folder), 0, 0, list[Difference]()
+    logs.cut(0, 0, 0, settings)
+    with closing(LiveBranch(logs, settings.schema, edited, at)) as lanes:
+        for log_time, kind, text in [*entries, (end, "", b"")]:
+            if (
+                not kind or rng.random() < 0.2 and log_time > since
+            ):  # everything logged before this time is there
+                number += 1
+                logs.cut(number, since, log_time, settings)
+                since = log_time
+                found += (lanes.step() or []) if rng.random() < 0.5 else []
+            if kind:
+                logs.log("events" if kind == "event" else kind).append([text], log_time)
+        while (more := lanes.step()) is not None:
+            found += more
+        return {(each.is_new, each.alert.alert_id) for each in found}, lanes.comparison()
+
+
 @some_and_more
 def test_a_branch_that_goes_on_tells_the_differences_of_one_that_is_replayed(tmp_path, seeds):
     told = Counter[bool]()
     for seed in seeds:
-        entries, settings, _ = drawn(seed, True, LOGINS, "evaluate")
+        entries, settings, end = drawn(seed, True, LOGINS, "evaluate")
         rng, at = Random(seed), entries[len(entries) // 2][0]
         book = RuleBook(LOGINS)
         for log_time, kind, text in entries:
@@ -136,27 +160,31 @@ def test_a_branch_that_goes_on_tells_the_differences_of_one_that_is_replayed(tmp
                 book.apply(text)
         edited = [json.dumps(rule.to_dict()) for rule in book.rules.values() if rng.random() < 0.2]
         edited.append("99: COUNT(events) per userId over 1 h > 1")
-        logs, number, since = Logs(tmp_path / str(seed)), 0, 0
-        logs.cut(0, 0, 0, settings)
-        lanes, found = LiveBranch(logs, LOGINS, edited, at), list[Difference]()
-        for log_time, kind, text in entries:
-            if rng.random() < 0.2 and log_time > since:  # everything logged before this time is there
-                number += 1
-                logs.cut(number, since, log_time, settings)
-                since = log_time
-                found += lanes.step() if rng.random() < 0.5 else []
-            logs.log("events" if kind == "event" else kind).append([text], log_time)
-        end = entries[-1][0] + 1
-        logs.cut(number + 1, since, end, settings)
-        found += lanes.step()
-        assert lanes.step() == []
+        found, comparison = followed_branch(tmp_path / str(seed), entries, settings, end, edited, at, rng)
         branch = world_of(entries, settings, end).branch(edited, at)
         expected = {(is_new, alert.alert_id) for is_new, alert in differing(branch.old, branch.new)}
-        assert {(each.is_new, each.alert.alert_id) for each in found} == expected, seed
-        assert lanes.comparison().counts == branch.comparison.counts
-        told.update(each.is_new for each in found)
-        lanes.close()
+        assert found == expected and comparison.counts == branch.comparison.counts, seed
+        told.update(is_new for is_new, _ in found)
     assert told[True]
+
+
+def test_a_branch_goes_on_with_the_engine_that_wrote_last_and_ends_with_the_reason_if_another_takes_over(
+    tmp_path,
+):
+    logs, settings = Logs(tmp_path), Settings(LOGINS)
+    logs.log("control").append(["1: COUNT(events) per userId over 1 h > 0"], START - 10)
+    event = {"eventId": 1, "eventTime": START, "userId": 7, "action": "login"}
+    logs.log("events").append([json.dumps(event)], START)
+    for number in range(3):
+        logs.cut(number, 0, START - 5, settings, "gone", events=0)
+    logs.cut(0, 0, START + 1, settings)
+    lanes = LiveBranch(logs, LOGINS, ["2: COUNT(events) per userId over 1 h > 0"], START)
+    assert [(each.is_new, each.alert.rule_id) for each in lanes.step()] == [(False, 1), (True, 2)]
+    assert lanes.step() is None and lanes.comparison().counts == {1: (0, 1, 0), 2: (0, 0, 1)}
+    logs.cut(0, 0, START + 1, settings, "new")
+    with pytest.raises(ValueError, match="another engine goes on with these logs"):
+        lanes.step()
+    lanes.close()
 
 
 def test_the_command_goes_on_until_it_is_stopped_and_prints_each_difference_and_the_counts(
