@@ -93,17 +93,22 @@ def entries(logs: KafkaLogs) -> Iterator[Entry]:
                 yield batch, newest, order, source, offset, record
 
 
-def expected(logs: KafkaLogs, kind: type[Reference] = Reference, **settings) -> Reference:
-    """The reference over what the topics hold, in the effective log order; `kind`: a quicker one, for many events."""
+def in_log_order(logs: KafkaLogs) -> Iterator[tuple[int, bool, str]]:
+    """Effective log time, whether it is an event, and the record: events and control messages as an engine has taken them."""
     found = list(entries(logs))
     ordered = sorted(found, key=lambda entry: entry[1:5])
     assert ordered == sorted(found, key=lambda entry: entry[:5]), (
         "the order is not one: it depends on the cuts"
     )
-    reference = kind(PAYMENTS, **settings)
     for _, log_time, order, *_, record in ordered:
-        line = record.line.encode()
-        reference.event(line, log_time=log_time) if order else reference.control(line)
+        yield log_time, bool(order), record.line
+
+
+def expected(logs: KafkaLogs, kind: type[Reference] = Reference, **settings) -> Reference:
+    """The reference over what the topics hold, in the effective log order; `kind`: a quicker one, for many events."""
+    reference = kind(PAYMENTS, **settings)
+    for log_time, is_event, line in in_log_order(logs):
+        reference.event(line.encode(), log_time=log_time) if is_event else reference.control(line, log_time)
     return reference
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from lab.model.lists import EMPTY
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import PAYMENTS
+from lab.model.times import now_ms
 from lab.rulestore.changes import RuleChange, change_to_message, run_to_message, subjects_in_message
 from lab.rulestore.store import RuleStore
 from tests.waiting import wait_until
@@ -31,6 +32,7 @@ ENTRIES = {
     "muted": ["8", '3 {"payeeId":4}', '7 {"payeeId":2}'],
 }
 ACTIONS = ({}, *({"action": action, "ttl": "5h"} for action in ("hold_payment", "block_login", "notify")))
+WHENS = ({}, {"when": "paymentType in @kinds"}, {"when": "paymentType not in @others"})
 
 
 def edit(store: RuleStore, rng: random.Random) -> None:
@@ -45,7 +47,8 @@ def edit(store: RuleStore, rng: random.Random) -> None:
     kind = rng.choice(["put", "put", "pause", "limit", "limit", "wrong", "right", "disable"])
     try:
         if kind == "put":
-            store.put(json.dumps(RULE | {"ruleId": rule_id, "limit": limit} | rng.choice(ACTIONS)))
+            said = RULE | {"ruleId": rule_id, "limit": limit} | rng.choice(ACTIONS) | rng.choice(WHENS)
+            store.put(json.dumps(said))
         elif kind == "pause":
             store.set_state(rule_id, rng.choice(["PAUSE", "ACTIVE"]))
         else:
@@ -63,7 +66,7 @@ def edit_list(store: RuleStore, rng: random.Random) -> None:
     name, values = rng.choice([*ENTRIES.items()])
     some = rng.sample(values, rng.randint(1, len(values)))
     if rng.random() < 0.7:
-        store.put_entries(name, some, until=rng.choice([None, None, 1 << 41]))
+        store.put_entries(name, some, until=rng.choice([None, None, 1 << 41, now_ms() + 3_000]))
     else:
         store.remove_entries(name, rng.choice([some, some, None]))
 
@@ -74,28 +77,22 @@ def edit_until_done(
     edits: int,
     pause_s: float,
     meanwhile: Callable[[int], None],
-    lists: bool = False,
 ) -> None:
     """Edits once a capture has begun, again and again while the database is away; `meanwhile` is told how many are done.
 
-    With `lists`, every third edit is one of a list.
+    Every third edit is one of a list.
     """
     wait_until(lambda: store.last_sent_change_id_by_log())
     for number in range(edits):
         while True:
             try:
-                edit_list(store, rng) if lists and number % 3 == 1 else edit(store, rng)
+                edit_list(store, rng) if number % 3 == 1 else edit(store, rng)
                 break
             except DBAPIError:
                 store.engine.dispose()
                 time.sleep(0.1)
         meanwhile(number)
         time.sleep(pause_s)
-
-
-def expected_rules(store: RuleStore) -> dict[int, dict]:
-    """The rules in force that the history implies: a change that the engine would reject leaves the one before."""
-    return unversioned(expected(store)[0])
 
 
 def expected(store: RuleStore) -> tuple[RuleBook, set[tuple[str, int]]]:
