@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.model.field import Field
-from lab.model.reference import Reference
+from lab.model.reference import evaluate_log
 from lab.model.schema import Schema
 from lab.model.schemafile import schema_from_toml, schema_to_toml
 from lab.stream.accounts import ACCOUNT_EVENTS
@@ -550,16 +550,21 @@ ABSENT = {
 }
 
 
-def alerts(number: int, events: Iterable[tuple[int, dict]]) -> list[int]:
-    """Places of the events at which the rule alerts."""
-    reference = Reference(schema_of(number))
-    for message in (f"1: {rule_of(number)}", *filter(LIST.fullmatch, codes(number))):
-        ack = reference.control(message)
-        assert ack["status"] == "accepted", ack
+def log_of(number: int, events: Iterable[tuple[int, dict]]) -> list[tuple[str, bytes]]:
+    """The rule of a wish and what its lists have, and then events."""
+    said = (f"1: {rule_of(number)}", *filter(LIST.fullmatch, codes(number)))
+    log = [("control", message.encode()) for message in said]
     for place, (time, event) in enumerate(events):
         given = {"eventId": place, "eventTime": T0 + time, "account": 1, "payee": 5, "device": "phone"}
-        reference.event(json.dumps(given | event).encode())
+        log.append(("event", json.dumps(given | event).encode()))
+    return log
+
+
+def alerts(number: int, events: Iterable[tuple[int, dict]]) -> list[int]:
+    """Places of the events at which the rule alerts."""
+    reference = evaluate_log(schema_of(number), log_of(number, events))
     assert not reference.dead_letters
+    assert {ack["status"] for ack in reference.acks} == {"accepted"}, reference.acks
     ids = (alert.event_id for alert in reference.alerts)
     return [int(id[0] if isinstance(id, tuple) else id) for id in ids]
 
