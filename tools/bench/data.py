@@ -11,12 +11,14 @@ import numpy as np
 from lab.engine.loop.filelogs import FileLogs
 from lab.engine.records.feeds import BYTES_A_RECORD
 from lab.logs.files import FileLog
+from lab.model.listmessages import list_messages
 from lab.model.messages import CONDITION
-from lab.model.rules import rule_message
+from lab.model.rules import MAX_ENTRIES, rule_message
 from lab.model.times import DAY_MS
 from lab.stream.simulate import START_MS, write_payments
 
 AT_ONCE = 100_000  # events of an append
+LISTED_FROM = 10**9  # the payees of events have smaller numbers
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,13 @@ THREE_RULES: tuple[SumRule, ...] = ((PAIR, "30d", 30), (PAYEE, "24h", 70), (BENE
 def three_rules() -> list[str]:
     """Three rules of three groupings; on 100k × 100k keys they fire now and then."""
     return messages(THREE_RULES)
+
+
+def listed_rules() -> list[str]:
+    """The three rules, of events whose payee is not in a list as long as one can be, which has none of them."""
+    entries = [str(LISTED_FROM + number) for number in range(MAX_ENTRIES)]
+    rules = (json.loads(text) | {"filter": "payeeId not in @closed"} for text in three_rules())
+    return [*list_messages("closed", "add", entries), *map(json.dumps, rules)]
 
 
 def same_window_rules(window: str) -> list[str]:
