@@ -1,7 +1,7 @@
 """The engine on Spark against the reference: one engine reads random logs one after another, stops on the way and continues.
 
 `python -m tests.engine.whole --spark --logs 1000`. Spark takes seconds to start an engine, and the reference milliseconds for a random
-log. So one engine reads all logs of the same schema out of a hundred. Each log ends with its rules deleted and its windows cleared, and
+log. So one engine reads all logs of the same schema out of some hundreds. Each log ends with its rules deleted and its windows cleared, and
 the events of the next one are later.
 """
 
@@ -21,6 +21,7 @@ from lab.engine.loop.filelogs import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.model.enginelogs import WRITTEN
 from lab.model.reference import Reference
+from lab.model.schema import Schema
 from lab.state.rescale import rescale
 from tests.answers import only_answers
 from tests.engine.drawn import Drawn, drawn
@@ -37,15 +38,15 @@ ENDING.append(b'{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}')
 
 def first_difference(spark: SparkSession, seeds: range) -> str:
     """What differs on these logs, empty if nothing does. An engine reads the logs of one schema."""
-    by_schema = defaultdict[str, list[Drawn]](list)
+    by_schema = defaultdict[Schema, list[Drawn]](list)
     for seed in seeds:
         of = drawn(seed)
-        by_schema[of.schema.name].append(of)
-    for name, logs in by_schema.items():
+        by_schema[of.schema].append(of)
+    for number, (schema, logs) in enumerate(by_schema.items()):
         try:
-            check(spark, logs, random.Random(f"{seeds}/{name}"))
+            check(spark, logs, random.Random(f"{seeds}/{number}"))
         except AssertionError as error:
-            return f"seeds {seeds.start} to {seeds.stop - 1}, {name}: {str(error)[:2000]}"
+            return f"seeds {seeds.start} to {seeds.stop - 1}, {schema.name}: {str(error)[:2000]}"
     return ""
 
 

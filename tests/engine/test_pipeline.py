@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,6 +33,7 @@ from lab.state.read import read_state
 from lab.state.rescale import rescale
 from lab.stream.simulate import payments, to_json
 from tests.engine import onspark
+from tests.engine.drawn import Drawn
 from tests.waiting import wait_until
 
 RULES = [
@@ -243,3 +245,18 @@ with session("local-cluster[2,1,1024]") as spark:
 @pytest.mark.slow
 def test_random_logs_give_the_alerts_of_the_reference_on_spark(spark):
     assert onspark.first_difference(spark, range(100)) == ""
+
+
+def test_every_random_log_is_read_with_its_schema_on_spark(monkeypatch):
+    read: list[Drawn] = []
+
+    def check(_spark, logs: list[Drawn], _rng) -> None:
+        assert all(of.schema == logs[0].schema for of in logs)
+        read.extend(logs)
+
+    monkeypatch.setattr(onspark, "check", check)
+    assert onspark.first_difference(None, range(200)) == ""
+    assert len(read) == 200
+    assert {(bool(of.schema.derived), bool(of.schema.legs)) for of in read} == {
+        *product((False, True), repeat=2)
+    }

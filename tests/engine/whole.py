@@ -16,6 +16,7 @@ from tests.engine import onspark
 from tests.engine.drawn import first_difference
 
 AT_ONCE = 100  # logs that a process takes
+AT_ONCE_ON_SPARK = 500  # where an engine takes the logs of a schema
 
 
 def main() -> int:
@@ -26,7 +27,8 @@ def main() -> int:
     parser.add_argument("--spark", action="store_true", help="on Spark, in one process")
     chosen = parser.parse_args()
     seeds, done = range(chosen.seed, chosen.seed + chosen.logs), 0
-    parts = [seeds[at : at + AT_ONCE] for at in range(0, len(seeds), AT_ONCE)]
+    at_once = AT_ONCE_ON_SPARK if chosen.spark else AT_ONCE
+    parts = [seeds[at : at + at_once] for at in range(0, len(seeds), at_once)]
     with ExitStack() as until_done:
         if chosen.spark:
             spark = until_done.enter_context(session())
@@ -39,7 +41,7 @@ def main() -> int:
                 print(wrong)
                 return 1
             done += len(part)
-            if done % (10 * AT_ONCE) == 0 or done == len(seeds):
+            if chosen.spark or done % (10 * AT_ONCE) == 0 or done == len(seeds):
                 print(f"{done:,} logs from seed {chosen.seed}: none differs from the reference", flush=True)
     return 0
 
