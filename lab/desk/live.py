@@ -120,14 +120,15 @@ class LiveWorld(BackgroundTask):
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+    def would(self, lines: Sequence[bytes], max_age_ms: int, waits: bool = True) -> dict[str, Any]:
         """What the engine would make of each record, if it came next, as of its last cut; nothing is stored.
 
         An answer has the alerts that it would raise, and is `clear` if there are none. A record that no rule would judge is
-        refused, and never clear; nor is one that takes too long. Raises TimeoutError if the state is older than `max_age_ms`.
+        refused, and never clear; nor is one that takes too long. Raises TimeoutError if the state is older than `max_age_ms`, or if a cut
+        is being taken over for long; at all, unless it `waits`.
         """
         self._check_age(max_age_ms)
-        if not self._lock.acquire(timeout=WAIT_S):
+        if not self._lock.acquire(timeout=WAIT_S if waits else 0):
             raise TimeoutError("the world is taking over a large cut")
         try:
             now, answers, began = self._check_age(max_age_ms), list[dict[str, Any]](), thread_time()

@@ -1,6 +1,11 @@
-"""Judges events beside the questions about restrictions: one call of the judge at a time, for all requests that wait."""
+"""Judges events beside the questions about restrictions: one call of the judge at a time, for all requests that wait.
+
+To hand a question to another thread and its answer back takes a fifth of its time, so the service's own thread judges while that leaves
+half of its time to the other questions.
+"""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +15,18 @@ from lab.restrict.questions import event_line
 from lab.restrict.standing import BadQuestion
 
 TOGETHER = 16  # questions of several requests that are judged in one call
+# of its time, the service's own thread judges for so much at most; so many s at a time
+SHARE, AT_A_TIME_S = 0.5, 0.02
 
 
 class Judge(Protocol):
     """Knows the windows of an engine (`lab.desk.live.LiveWorld`)."""
 
-    def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
-        """The "answers" to records that have not been logged, in their order, and "asOf". Raises TimeoutError if its state is older."""
+    def would(self, lines: Sequence[bytes], max_age_ms: int, waits: bool = True) -> dict[str, Any]:
+        """The "answers" to records that have not been logged, in their order, and "asOf".
+
+        Raises TimeoutError if its state is older, or, unless it `waits`, if it cannot judge at once.
+        """
 
 
 class _Request(NamedTuple):
@@ -26,19 +36,24 @@ class _Request(NamedTuple):
 
 
 class Judging:
-    """Asks a judge in a thread of its own. Requests that come meanwhile wait, and are then judged together, as that takes less time."""
+    """Asks a judge. Requests that come together, or meanwhile, are judged together, as that takes less time."""
 
     def __init__(self, judge: Judge):
         self._judge = judge
         self._thread = ThreadPoolExecutor(1, "judge")
         self._waiting, self._asked = deque[_Request](), list[_Request]()
+        self._left_s, self._at = (
+            AT_A_TIME_S,
+            time.monotonic(),
+        )  # how long the service's own thread may judge, as of then
 
     async def would(self, questions: Sequence[Any], max_age_ms: int) -> dict[str, Any]:
         """The judge's answers to the questions of a request, with refusals in place of what is no record. Raises TimeoutError."""
-        request = _Request(questions, max_age_ms, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        request = _Request(questions, max_age_ms, loop.create_future())
         self._waiting.append(request)
-        if not self._asked:
-            self._ask()
+        if not self._asked and len(self._waiting) == 1:
+            loop.call_soon(self._ask)  # when others that have arrived are read
         return await request.answer
 
     def _ask(self) -> None:
@@ -53,7 +68,24 @@ class Judging:
         for _ in self._asked:
             self._waiting.popleft()
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(self._thread, _answers, self._judge, self._asked).add_done_callback(self._tell)
+        answered = loop.create_future()
+        if not self._answer_here(answered):
+            answered = loop.run_in_executor(self._thread, _answers, self._judge, self._asked)
+        answered.add_done_callback(self._tell)
+
+    def _answer_here(self, answered: "asyncio.Future[list[dict[str, Any]]]") -> bool:
+        """Asks in this thread, unless it has judged too long, or the judge would have to wait; returns whether it has."""
+        now = time.monotonic()
+        self._left_s, self._at = min(AT_A_TIME_S, self._left_s + SHARE * (now - self._at)), now
+        if self._left_s <= 0 or len(self._asked[0].questions) > TOGETHER:
+            return False
+        try:
+            answered.set_result(_answers(self._judge, self._asked, waits=False))
+        except TimeoutError:
+            return False
+        finally:
+            self._left_s -= time.monotonic() - now
+        return True
 
     def _tell(self, answers: "asyncio.Future[list[dict[str, Any]]]") -> None:
         asked, self._asked = self._asked, []
@@ -69,7 +101,7 @@ class Judging:
             self._ask()
 
 
-def _answers(judge: Judge, requests: Sequence[_Request]) -> list[dict[str, Any]]:
+def _answers(judge: Judge, requests: Sequence[_Request], waits: bool = True) -> list[dict[str, Any]]:
     """The answers to each of some requests. Raises TimeoutError."""
     lines, answers = list[bytes](), list[list[dict[str, Any] | None]]()
     for request in requests:
@@ -80,6 +112,6 @@ def _answers(judge: Judge, requests: Sequence[_Request]) -> list[dict[str, Any]]
                 answers[-1].append(None)
             except BadQuestion as error:
                 answers[-1].append({"clear": False, "refused": str(error)})
-    found = judge.would(lines, requests[0].max_age_ms)
+    found = judge.would(lines, requests[0].max_age_ms, waits)
     judged = iter(found["answers"])
     return [found | {"answers": [each or next(judged) for each in of]} for of in answers]

@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from datetime import date
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +23,7 @@ from lab.logs.files import FileLog, Tail
 from lab.logs.positions import Record
 from lab.machine import ports
 from lab.model import times
-from lab.restrict import connections, service
+from lab.restrict import connections, judging, service
 from lab.restrict.client import Enforcement
 from lab.restrict.restrictions import Restriction
 from lab.restrict.service import HOST, MAX_BODY
@@ -258,7 +258,7 @@ def test_amounts_are_judged_exactly(log):
 class Judge:
     """Knows a world that is 100 ms old, and gives back what it is asked."""
 
-    def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+    def would(self, lines: Sequence[bytes], max_age_ms: int, waits: bool = True) -> dict[str, Any]:
         if max_age_ms < 100:
             raise TimeoutError("the state is 100 ms old")
         answers = [{"clear": True, "alerts": [], "line": line.decode()} for line in lines]
@@ -320,7 +320,9 @@ def test_a_judge_that_takes_long_keeps_no_question_waiting(log):
     asked, free = Event(), Event()
 
     class Slow(Judge):
-        def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+        def would(self, lines: Sequence[bytes], max_age_ms: int, waits: bool = True) -> dict[str, Any]:
+            if not waits:
+                raise TimeoutError("it takes over a cut")
             asked.set()
             assert free.wait(PATIENCE_S)
             return super().would(lines, max_age_ms)
@@ -333,11 +335,31 @@ def test_a_judge_that_takes_long_keeps_no_question_waiting(log):
         waiting.join()
 
 
+@pytest.mark.parametrize("takes_s, questions, threads", [(0, 1, 1), (0.05, 1, 2), (0, 17, 2)])
+def test_what_takes_long_is_judged_beside_the_questions(log, monkeypatch, takes_s, questions, threads):
+    monkeypatch.setattr(judging, "SHARE", 0)
+    monkeypatch.setattr(judging, "AT_A_TIME_S", 0.02 if takes_s else 60)
+    seen = list[str]()
+
+    class Noting(Judge):
+        def would(self, *asked) -> dict[str, Any]:
+            seen.append(current_thread().name)
+            time.sleep(takes_s)
+            return super().would(*asked)
+
+    with serving(log, judge=Noting()) as port:
+        for count in (1, questions):
+            assert len(would(port, ", ".join(['{"id": 7}'] * count))[1]["answers"]) == count
+    assert len({*seen}) == threads and (seen[1] != "enforcement") == (threads == 2)
+
+
 def test_requests_that_wait_are_judged_together_and_each_gets_its_own_answers(log):
     asked, free, called = Event(), Event(), list[list[bytes]]()
 
     class Slow(Judge):
-        def would(self, lines: Sequence[bytes], max_age_ms: int) -> dict[str, Any]:
+        def would(self, lines: Sequence[bytes], max_age_ms: int, waits: bool = True) -> dict[str, Any]:
+            if not waits:
+                raise TimeoutError("it takes over a cut")
             called.append([*lines])
             asked.set()
             assert free.wait(PATIENCE_S)

@@ -1,13 +1,16 @@
 """Measures questions about events that have not happened, beside an engine: `python -m tools.bench.would`.
 
 Generator, engine, `lab restrict serve --would` and the client are processes of their own. Seconds with questions and without take
-turns while events flow, so both see the same machine. A question is over HTTP, one after the other, at a steady rate.
+turns while events flow, so both see the same machine. A question is a request over HTTP, at a steady rate on connections that stay
+open; it takes from when its time has come, also while all connections wait for answers.
 """
 
 import argparse
-import http.client
 import json
 import os
+import re
+import select
+import socket
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -27,13 +30,14 @@ from tools.bench.live import TIMED_RULES, cpu_busy, engine, payments, process
 
 TARGET_MS = 5  # p99 of a question
 ALERTS_MORE = 0.1  # by which alerts may take longer beside questions
+CONNECTIONS = 8
 FIRST_ID = 10**12  # the generator's payments have smaller ids
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.would", description=__doc__.split(": `")[0])
     parser.add_argument("--rate", type=int, default=500, metavar="N", help="events/s (500)")
-    parser.add_argument("--questions", type=int, default=200, metavar="N", help="a second (200)")
+    parser.add_argument("--questions", type=int, default=1000, metavar="N", help="a second (1000)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="with and without questions (5)")
     parser.add_argument("--seconds", type=int, default=20, metavar="N", help="of each half of a round (20)")
     parser.add_argument("--warm-up", type=int, default=45, metavar="N", help="seconds (45)")
@@ -115,7 +119,7 @@ class Asking:
             "-m", "lab", "restrict", "serve", "--would", "--logs", logs, "--port", str(self._port)
         )
         self._service = psutil.Process(self._running.__enter__().pid)
-        self._connection = http.client.HTTPConnection(HOST, self._port)
+        self._connections = list[socket.socket]()
         self.took, self.refused, self.old, self._number = list[float](), 0, 0, FIRST_ID
 
     def wait_until_ready(self) -> None:
@@ -123,36 +127,55 @@ class Asking:
 
         def judges() -> bool:
             try:
-                return self._ask() == 200
+                with socket.create_connection((HOST, self._port)) as connection:
+                    connection.sendall(self._question())
+                    return self._read_answer(connection) == 200
             except OSError:
-                self._connection.close()
                 return False
 
         wait_until(judges, alive=self._service.is_running)
+        self._connections = [socket.create_connection((HOST, self._port)) for _ in range(CONNECTIONS)]
 
     def ask_for(self, seconds: float, rate: int) -> int:
-        """Asks so often for some seconds, each question when its time has come or the one before is answered; returns how often."""
-        began, asked = time.monotonic(), 0
-        while (now := time.monotonic()) < began + seconds:
-            if (left := began + asked / rate - now) > 0:
-                time.sleep(left)
-            start = time.perf_counter()
-            self._ask()
-            self.took.append(1000 * (time.perf_counter() - start))
-            asked += 1
+        """Asks so often for some seconds; returns how often."""
+        began, count, asked = time.monotonic(), round(seconds * rate), 0
+        free, due = [*self._connections], dict[socket.socket, float]()
+        while asked < count or due:
+            next_s = began + asked / rate - time.monotonic() if asked < count and free else 1.0
+            if next_s <= 0:
+                connection = free.pop()
+                connection.sendall(self._question())
+                due[connection] = began + asked / rate
+                asked += 1
+                continue
+            for connection in select.select([*due], [], [], next_s)[0]:
+                self._read_answer(connection)
+                self.took.append(1000 * (time.monotonic() - due.pop(connection)))
+                free.append(connection)
         return asked
 
-    def _ask(self) -> int:
+    def _question(self) -> bytes:
         self._number += 1
         number, payment = self._number, {"paymentType": "CSH", "paymentAmount": 12.5, "eventTime": now_ms()}
         payment |= {"transactionId": number, "payeeId": number % 1000, "beneficiaryId": number % 997}
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {os.environ[VARIABLE]}"}
-        self._connection.request("POST", "/would", json.dumps({"questions": [payment]}), headers)
-        response = self._connection.getresponse()
-        body = response.read()
-        self.old += response.status == 503
-        self.refused += b'"refused"' in body
-        return response.status
+        body = json.dumps({"questions": [payment]})
+        head = f"POST /would HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {os.environ[VARIABLE]}"
+        return f"{head}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+    def _read_answer(self, connection: socket.socket) -> int:
+        """The status of the next answer."""
+        data, size = b"", 1
+        while len(data) < size:
+            part = connection.recv(1 << 16)
+            if not part:
+                raise ConnectionError("the service has closed the connection")
+            data += part
+            head, end, _ = data.partition(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head)
+            size = len(head + end) + int(length[1]) if end and length else len(data) + 1
+        self.old += data[9:12] == b"503"
+        self.refused += b'"refused"' in data
+        return int(data[9:12])
 
     def cpu_s(self) -> float:
         """What the service has taken so far."""
@@ -161,7 +184,8 @@ class Asking:
 
     def close(self) -> None:
         """Ends the service."""
-        self._connection.close()
+        for connection in self._connections:
+            connection.close()
         self._running.__exit__(None, None, None)
 
 
