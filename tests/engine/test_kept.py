@@ -193,6 +193,17 @@ def another_code(_stages, monkeypatch):
     monkeypatch.setattr(kept, "code_of_arrays", lambda: "another")
 
 
+def a_note_of_another_version(stages, monkeypatch):
+    """What it says of a state file has a field more."""
+    another_code(stages, monkeypatch)
+    note, header = folder_of(stages) / "lock", folder_of(stages) / undo.UNDO
+    for file, noted in ((note, note.read_text()), (header, json.loads(header.read_text())["note"])):
+        if noted.strip():
+            said = json.loads(noted)
+            changed = json.dumps(said | {"chain": [[*of, 0] for of in said["chain"]]})
+            file.write_text(f"{json.dumps({'note': changed, 'by': 1}) if file == header else changed}\n")
+
+
 def another_history_of_rules(_stages, monkeypatch):
     to_dict = Ledger.to_dict
     monkeypatch.setattr(Ledger, "to_dict", lambda self: to_dict(self) | {"next": 99})
@@ -237,6 +248,7 @@ FAULTS = [
     another_boot,
     no_boot,
     another_code,
+    a_note_of_another_version,
     another_history_of_rules,
     another_lateness,
     a_lost_file,
@@ -257,6 +269,14 @@ def test_other_arrays_than_those_of_the_saved_epoch_are_made_anew(
     die(stages, starts_again=True)
     stages.step() if is_killed else stages.run_batch(LOG[DONE:15])
     stages.run_batch(LOG[15:])
+    assert rebuilt
+
+
+def test_after_a_power_failure_the_same_start_makes_its_windows_anew(stages, rebuilt, monkeypatch):
+    """Where memory has no folder, everything lies on the disk: also the note that says what the arrays hold."""
+    another_boot(stages, monkeypatch)
+    die(stages, starts_again=False)
+    stages.run_batch(LOG[DONE:])
     assert rebuilt
 
 

@@ -12,7 +12,7 @@ DIRECTED: dict[str, History] = {}  # by the name of the planted fault
 # an event is too old as soon as one newer one is there, so a history needs few of them
 CALM = (
     SIMPLEST
-    | dict.fromkeys(("pairs", "returns", "rows", "derived", "lists", "loop"), False)
+    | dict.fromkeys(("pairs", "returns", "rows", "derived", "lists", "loop", "disk"), False)
     | {"witnesses": 1}
 )
 A_MS_AHEAD: Action = ("skew", 1)  # so each batch takes all that was logged before it

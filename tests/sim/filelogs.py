@@ -85,7 +85,7 @@ class FileLogsInMemory:
             except Exception as error:  # noqa: BLE001 - nobody waits for it: told at the end
                 self.errors.append(error)
 
-        return Suspended(World.current, context, run)
+        return Suspended(World.current, context, run, context.worker.end)
 
     def reached(self, context: Appending) -> int:
         """The log has come to the time at which a writer has looked at its clock: a row or a segment says so."""

@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 from lab.model.reference import LATE_POLICIES
+from tests.sim.machines import KINDS
 from tests.engine.randomlogs import (
     AMOUNTS,
     MINUTE,
@@ -90,12 +91,13 @@ def _shown(action: Action) -> str:
     return f"{kind} {' '.join(map(str, rest))}"
 
 
-def random_history(seed: int, loop: bool = False) -> History:
+def random_history(seed: int, kind: str = "") -> History:
     """Settings, rules, events, and faults between them; each history has habits of its own.
 
-    `loop`: one that runs the engine's loop; a seed gives another history with it than without.
+    `kind`: "loop" for one that runs the engine's loop, "disk" for one whose windows lie on a disk; a seed gives another history of each kind.
     """
-    of: int | str = f"loop {seed}" if loop else seed
+    of: int | str = f"{kind} {seed}" if kind else seed
+    loop = kind == "loop"
     rng = random.Random(of)
     pick = rng.choice
     divisible = rng.random() < 0.3
@@ -135,12 +137,28 @@ def random_history(seed: int, loop: bool = False) -> History:
     settings["lists"] = random.Random(f"{of}/lists").random() < 0.3
     settings["shadow"] = random.Random(f"{of}/shadow").choice([0, 0, 0.3, 0.8])
     settings["witnesses"] = random.Random(f"{of}/witnesses").choice([1, 1, 2, 4])
+    of_disk = random.Random(f"{of}/disk")
+    settings["disk"] = of_disk.choice(KINDS) if kind == "disk" or of_disk.random() < 0.05 else ""
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
         actions += habits.next()
-    return History(
-        settings, tuple(_with_copies(random.Random(f"{of}/copies" if loop else -1 - seed), actions))
-    )
+    actions = _with_copies(random.Random(f"{of}/copies" if kind else -1 - seed), actions)
+    return History(settings, tuple(with_stops(of_disk, actions) if settings["disk"] else actions))
+
+
+def with_stops(rng: random.Random, actions: list[Action]) -> list[Action]:
+    """The engine is stopped a few times, and what happens then to its machine while it does not run."""
+    for _ in range(rng.choice([1, 2, 3, 5])):
+        place, host = rng.randrange(len(actions) + 1), rng.randrange(2)
+        then: Action = rng.choice(
+            [("restart", 0)] * 4 + [("upgrade",), ("cut_short", host, rng.randrange(10)), ("lose", host)]
+        )
+        # what undoes an epoch takes many steps more
+        faults = tuple((rng.randrange(5), "kill", rng.randrange(80)) for _ in range(rng.choice([0, 1, 2])))
+        die = rng.choice([None, rng.randrange(40), rng.randrange(160)])
+        batch: Action = ("batch", rng.randrange(1000), faults, die, "kill")
+        actions = [*actions[:place], batch, then, *actions[place:]]
+    return actions
 
 
 def _with_copies(rng: random.Random, actions: list[Action]) -> list[Action]:

@@ -2,7 +2,7 @@
 
 import multiprocessing
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import NamedTuple
@@ -28,28 +28,30 @@ def appended(history: History) -> list[Action]:
 class Outcome(NamedTuple):
     """What a history shows: what is wrong, if anything, and whether the engine's loop took a cut.
 
-    `covered_s`: the log time that it covers. `cpu_s`: the CPU time that it took.
+    `reused`: how often windows on a disk were found again, and an epoch undone in them. `covered_s`: the log time that it covers. `cpu_s`: the CPU time that it took.
     """
 
     seed: int
     wrong: list[str]
     ran_loop: bool
+    reused: Mapping[str, int]
     covered_s: float
     cpu_s: float
 
 
-def outcomes(seeds: range, loop: bool = False) -> list[Outcome]:
-    """Runs the histories of some seeds; `loop`: those that are drawn to run the engine's loop."""
+def outcomes(seeds: range, kind: str = "") -> list[Outcome]:
+    """Runs the histories of some seeds, of a kind that `random_history` draws."""
     found = []
     with installed():
         for seed in seeds:
-            begun, history = time.process_time(), random_history(seed, loop)
+            begun, history = time.process_time(), random_history(seed, kind)
             times = [action[3] for action in appended(history)]
             simulation = Simulation(history)
             wrong = simulation.run()
             ran_loop = any("cut" in record for record in simulation.shop.records())
-            cpu_s = time.process_time() - begun
-            found.append(Outcome(seed, wrong, ran_loop, (max(times) - BEGIN) / 1000, cpu_s))
+            machines, cpu_s = simulation.world.machines, time.process_time() - begun
+            reused = machines.reused if machines else {}
+            found.append(Outcome(seed, wrong, ran_loop, reused, (max(times) - BEGIN) / 1000, cpu_s))
     return found
 
 

@@ -34,12 +34,13 @@ from lab.engine.loop.readahead import ReadAhead
 from lab.engine.loop.restored import check_not_restored
 from lab.engine.loop.task import evaluate_payloads, route_to_payloads, run_single_task
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
+from lab.engine.windows import shared
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.index import Batch, writer_id
 from lab.model.enginelogs import READ
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.topics import SimLogs
-from tests.sim.world import Context, Failed, Killed, Suspended, World
+from tests.sim.world import Context, Failed, Killed, Suspended, Worker, World
 
 HOSTS, WORKERS = 2, 2
 ATTEMPTS = 8  # more than any history kills of one task
@@ -185,7 +186,8 @@ class Driver:
         self.job = Job(settings, logs, shop.checkpoint, self.start)
         self.planner = Planner(shop.logs.feed("events"), shop.logs.feed("control"), self.job.folder, settings)
         self.upto = self.planner.current_ends() if once else None
-        self.workers = [[{} for _ in range(WORKERS)] for _ in range(HOSTS)]
+        self.workers = [[Worker() for _ in range(WORKERS)] for _ in range(HOSTS)]
+        self.is_suspended = False
         self.writer = read_record(shop.checkpoint)["id"]
         self.find()
 
@@ -354,13 +356,17 @@ class Driver:
             raise Fenced
         host, worker = rng.randrange(HOSTS), rng.randrange(WORKERS)
         outer = self.world.context
-        context = Context(host, self.workers[host][worker])
+        mine = self.workers[host][worker]
+        context = Context(host, mine)
         kind, at = (fault[1], fault[2]) if fault else ("", None)
         result = []
         if "linger" in kind:
             context.fuse = at
-            self.shop.lingering.append(Suspended(self.world, context, lambda: result.append(run())))
-            self.workers[host][worker] = {}  # the worker is lost to us
+            self.workers[host][worker] = Worker()  # that one is lost to us
+            suspended = Suspended(self.world, context, lambda: result.append(run()), mine.end)
+            self.shop.lingering.append(suspended)
+            if suspended.done:
+                mine.end()
             return result[0] if result else None
         # what befalls the driver befalls all that it waits for
         context.fuse, context.blows = outer.fuse, outer.blows
@@ -374,7 +380,8 @@ class Driver:
             return None
         except Killed:
             if kind in ("kill", "twin killed") and not driver_first:
-                self.workers[host][worker] = {}
+                mine.end()
+                self.workers[host][worker] = Worker()
                 return None
             raise
         finally:
@@ -383,10 +390,11 @@ class Driver:
 
     def run(self, seed: int, faults: list, die: int | None, how: str) -> bool:
         """A micro-batch in which the driver may be killed at a step, or suspended there and taken for dead. False: it is gone."""
-        context = Context(0, {}, die, _kill)
+        context = Context(0, Worker(), die, _kill)
         if how == "suspend" and die is not None:
-            suspended = Suspended(self.world, context, lambda: self.batch(seed, faults))
+            suspended = Suspended(self.world, context, lambda: self.batch(seed, faults), self._end_late)
             if not suspended.done:
+                self.is_suspended = True
                 self.shop.lingering.append(suspended)
                 return False
             return suspended.error is None
@@ -396,6 +404,21 @@ class Driver:
         except Killed:
             return False
         return True
+
+
+    def end(self, is_killed: bool) -> None:
+        """Its processes end; unless they are killed, they remove what nobody can use any more."""
+        if self.is_suspended:  # they go on
+            return
+        for worker in (worker for of in self.workers for worker in of):
+            worker.end()
+        for host in range(HOSTS) if self.world.machines and not is_killed else ():
+            with self.world.running(Context(host)):
+                shared.leave_private_folder(self.start)
+
+    def _end_late(self) -> None:
+        self.is_suspended = False
+        self.end(is_killed=True)
 
 
 def _kill() -> None:

@@ -10,6 +10,7 @@ from tests.sim.simulate import run
 # settings that a short history has, as far as it still fails with them
 SIMPLEST = {
     "divisible": False,
+    "disk": "",
     "segment_bytes": 8 << 20,
     "parallelism": 1,
     "key_groups": 1,

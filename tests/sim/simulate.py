@@ -4,6 +4,7 @@ import itertools
 import traceback
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 from lab.engine.checkpoint import ledger
@@ -15,7 +16,7 @@ from lab.engine.loop.restored import CheckpointRestored
 from lab.engine.records import decode, feeds
 from lab.engine.records.arrowjson import scan_lines
 from lab.engine.records.feeds import LogLost
-from lab.engine.windows import alertlines, arrays, statemerge, waits
+from lab.engine.windows import alertlines, arrays, statemerge, store, waits
 from lab.logs import writer
 from lab.logs.segments import PositionExpired
 from lab.model import horizon
@@ -26,6 +27,7 @@ from tests.engine.randomlogs import MINUTE
 from tests.sim import protocol
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.history import BEGIN, History
+from tests.sim.machines import Machines
 from tests.sim.oracle import differences
 from tests.sim.protocol import Driver, Shop, Sink, Stuck, new_id, new_parallelism
 from tests.sim.topics import EXPIRED, SimLogs
@@ -69,12 +71,15 @@ class Simulation:
         schema = next((schema for name, schema in SCHEMAS.items() if given[name]), LOGINS)
         schema = replace(schema, derived=DERIVED) if given["derived"] else schema
         settings = Settings(schema, **{name: given[name] for name in names})
-        checkpoint = f"/checkpoint{next(_runs)}"
+        if given["disk"]:
+            self.world.machines = Machines(given["disk"], repr(history.settings))
+        machines = self.world.machines
+        checkpoint = str(machines.checkpoint) if machines else f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
         self.now, self.skew, self.until_read = BEGIN, 0, False
         self.driver: Driver | None = None
         self.was_put_back = False
-        self.saved: dict[int, tuple] = {}  # host -> a snapshot of its memory
+        self.saved: dict[int, Any] = {}  # host -> a snapshot of its memory
         self.shop.loop = given["loop"]
         settings.bind(checkpoint)
         self.copied = self.shop.copied()  # until there is another
@@ -97,6 +102,7 @@ class Simulation:
                 (alertlines, "NOT_WORTH_ARROW", 1000 if given["one_by_one"] else 0),
                 (cut, "LOOK_S", -1.0),  # a simulated driver waits no real time
                 (protocol, "HOSTS", given["hosts"]),
+                (store, "STEP_ROWS", given["room"] if given["disk"] else store.STEP_ROWS),
             ):
                 stack.enter_context(patch.object(module, name, value))
             if given["one_by_one"]:
@@ -117,6 +123,10 @@ class Simulation:
             finally:
                 self.shop.resume(kill=True)
                 self.shop.logs.close()
+                for process in [*self.world.processes.values()]:
+                    process.end()
+                if self.world.machines:
+                    self.world.machines.remove()
 
     @property
     def errors(self) -> list[Exception]:
@@ -175,10 +185,12 @@ class Simulation:
         before = driver.done
         alive = driver.run(seed, list(faults), die, how)
         if not alive or (driver.upto and driver.done == before):  # it has read what it was started for
-            self.gone()
+            self.gone(is_killed=not alive)
 
-    def gone(self) -> None:
-        """The driver is no more, or taken for dead; the next one begins with other memory."""
+    def gone(self, is_killed: bool = False) -> None:
+        """The driver is no more, or taken for dead; the next one begins with other memory, but for what lies on a disk."""
+        if self.driver:
+            self.driver.end(is_killed or self.driver.epoch % 2 == 1)
         self.driver, self.until_read = None, False
 
     def restart(self, skew: int) -> None:
@@ -247,26 +259,56 @@ class Simulation:
             return self.shop.beginning()
         return self.driver.mark if self.driver else None
 
+    def upgrade(self) -> None:
+        """The next start is of another version of the engine."""
+        self.gone()
+        if self.world.machines:
+            self.shop.resume()
+            self.world.machines.upgrade()
+
+    def cut_short(self, host: int, which: int) -> None:
+        """A file of a stopped engine's windows lacks its end."""
+        self.gone()
+        if self.world.machines:
+            self.shop.resume()
+            self.world.machines.cut_short(host, which)
+
     def _folder(self, host: int) -> str:
         return f"/host{host}/{self._started().start}/"
 
     def lose(self, host: int) -> None:
         """A host starts anew: its memory is gone, its workers too."""
-        self.world.forget_memory(self._folder(host))
+        if self.world.machines:
+            self.shop.resume(kill=True)
+            self.world.machines.power_fails(host)
+        else:
+            self.world.forget_memory(self._folder(host))
         self._new_workers(host)
 
     def _new_workers(self, host: int) -> None:
-        for worker in self.driver.workers[host] if host < len(self.driver.workers) else ():
-            worker.clear()
+        workers = self._started().workers
+        for worker in workers[host] if host < len(workers) else ():
+            worker.end()
 
     def delete(self, host: int, which: int) -> None:
         """A window file is gone while the note vouches for it."""
+        if self.world.machines:
+            for path in self.world.machines.arrays(host)[which:][:1]:
+                path.unlink()
+            return
         paths = sorted(path for path in self.world.memory if path.startswith(self._folder(host)))
         if paths:
             del self.world.memory[paths[which % len(paths)]]
 
     def stale(self, host: int) -> None:
         """A host's memory is as it was when this happened last, as if a snapshot of it went on."""
+        if self.world.machines:
+            if not self.shop.lingering:
+                before, self.saved[host] = self.saved.get(host), self.world.machines.copy(host)
+                if before:
+                    self.world.machines.go_back(host, before)
+                    self._new_workers(host)
+            return
         folder = self._folder(host)
         if any(path.startswith(folder) for path in self.world.locked):
             return

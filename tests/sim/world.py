@@ -6,15 +6,17 @@ fails with an error, or is suspended in a thread of its own and goes on later, a
 """
 
 import _thread
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from errno import ENOENT
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
@@ -26,6 +28,9 @@ from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.statemerge import Merge
 from lab.engine.windows.store import RouteStore
 from lab.model import rules
+
+if TYPE_CHECKING:
+    from tests.sim.machines import Machines
 
 GROWTH = 4  # an array can grow to so many times its first size
 
@@ -39,11 +44,32 @@ class Failed(Exception):
 
 
 @dataclass
+class Worker:
+    """A process: `windowstate._open` and `shared._open_locks` of it."""
+
+    windows: dict = field(default_factory=dict)
+    locks: dict[Path, int] = field(default_factory=dict)
+    id: int = field(default_factory=count(1).__next__)
+
+    def go_on(self) -> None:
+        """This process is the one that runs."""
+        windowstate._open, shared._open_locks = self.windows, self.locks
+        World.current.processes[self.id] = self
+
+    def end(self) -> None:
+        """Nothing is left of it but its files."""
+        World.current.processes.pop(self.id, None)
+        self.windows.clear()
+        while self.locks:
+            os.close(self.locks.popitem()[1])
+
+
+@dataclass
 class Context:
-    """Who runs: on which host, in which worker, and after how many more steps what happens to it."""
+    """Who runs: on which host, in which process, and after how many more steps what happens to it."""
 
     host: int = 0
-    worker: dict = field(default_factory=dict)  # `windowstate._open` of the worker
+    worker: Worker = field(default_factory=Worker)
     fuse: int | None = None
     blows: Callable[[], None] | None = None
     suspended: "Suspended | None" = None  # the run that stops where the fuse blows
@@ -51,11 +77,16 @@ class Context:
 
 
 class World:
-    """What outlives a step: `disk` durably, `memory` and `notes` as long as their host and start."""
+    """What outlives a step: `disk` durably, `memory` and `notes` as long as their host and start.
+
+    `machines`: have the windows in place of `memory` and `notes`, if these lie on disks.
+    """
 
     current: "World"
 
     def __init__(self) -> None:
+        self.machines: Machines | None = None
+        self.processes: dict[int, Worker] = {}  # those that live, by their ids
         self.disk: dict[str, dict[str, bytes]] = {}
         self.memory: dict[str, dict[str, np.ndarray]] = {}
         self.rows_at_first: dict[str, dict[str, int]] = {}  # of each array in memory
@@ -86,12 +117,12 @@ class World:
     def running(self, context: Context) -> Iterator[None]:
         """As this context."""
         before, self.context = self.context, context
-        windowstate._open = context.worker
+        context.worker.go_on()
         try:
             yield
         finally:
             self.context = before
-            windowstate._open = before.worker
+            before.worker.go_on()
 
     def forget_memory(self, folder: str) -> None:
         """Empties a folder of shared memory."""
@@ -112,10 +143,12 @@ class World:
 
 
 class Suspended:
-    """A run in a thread of its own that stops where its fuse blows, and goes on when it is told to."""
+    """A run in a thread of its own that stops where its fuse blows, and goes on when it is told to; `ends`: is called when it has."""
 
-    def __init__(self, world: World, context: Context, run: Callable[[], object]):
-        self.world, self.context, self.run = world, context, run
+    def __init__(
+        self, world: World, context: Context, run: Callable[[], object], ends: Callable[[], None]
+    ):
+        self.world, self.context, self.run, self.ends = world, context, run, ends
         self.mine, self.others = _taken_lock(), _taken_lock()
         self.done, self.killed = False, False
         self.error: BaseException | None = None
@@ -139,7 +172,7 @@ class Suspended:
         self.others.release()
         self.mine.acquire()
         self.world.context = before
-        windowstate._open = before.worker
+        before.worker.go_on()
         if self.killed:
             raise Killed
 
@@ -151,7 +184,8 @@ class Suspended:
         self.mine.release()
         self.others.acquire()
         self.world.context = outer
-        windowstate._open = outer.worker
+        outer.worker.go_on()
+        self.ends()
 
 
 def _taken_lock() -> _thread.LockType:
@@ -199,14 +233,30 @@ class SimNote:
         world.step("after the note")
 
 
+class NoteOnDisk(shared.Note):
+    """A real one."""
+
+    def write(self, text: str) -> None:
+        World.current.step("before the note")
+        super().write(text)
+        World.current.step("after the note")
+
+
+_locked_note = shared.locked_note
+
+
 @contextmanager
-def _locked(path: Path) -> Iterator[SimNote]:
+def _locked(path: Path) -> Iterator[SimNote | NoteOnDisk]:
     world, name = World.current, str(path)
     if name in world.locked:
         raise Failed(f"{name} is locked by a suspended task")  # real ones wait
     world.locked[name] = world.context
     try:
-        yield SimNote(name)
+        if world.machines:
+            with _locked_note(path) as note:
+                yield NoteOnDisk(note._file)
+        else:
+            yield SimNote(name)
     finally:
         world.locked.pop(name, None)
 
@@ -292,6 +342,11 @@ def _names(folder: CheckpointFolder) -> list[str]:
     return sorted(World.current.disk.get(folder.where, ()))
 
 
+def _in_memory(simulated: Callable, real: Callable) -> Callable:
+    """What serves both a world in memory and one whose windows lie on disks."""
+    return lambda *given, **named: (real if World.current.machines else simulated)(*given, **named)
+
+
 def _stepped(method: Callable) -> Callable:
     def stepped(*args, **kwargs):
         World.current.step(f"before {method.__name__}")
@@ -308,7 +363,7 @@ def _remembered(numbers: Callable) -> Callable:
 @contextmanager
 def installed() -> Iterator[None]:
     """The engine's code in the simulated world: `World.current`, to be set."""
-    from tests.sim import filelogs  # which are in this world
+    from tests.sim import filelogs, machines  # which are in this world
 
     with ExitStack() as stack:
         for place, name, by in (
@@ -319,14 +374,20 @@ def installed() -> Iterator[None]:
             (CheckpointFolder, "keep_names", lambda _: None),  # this disk forgets nothing
             (CheckpointFolder, "append_if_unchanged", _append),
             (CheckpointFolder, "has_size_and_ending", _is_as),
-            (shared, "create_arrays", _create),
-            (shared, "grow_arrays", _grow),
-            (shared, "attach_arrays", lambda path: World.current.memory[str(path)]),
-            (shared, "remove_arrays", lambda path: path.unlink()),
+            *(
+                (shared, name, _in_memory(simulated, getattr(shared, name)))
+                for name, simulated in (
+                    ("create_arrays", _create),
+                    ("grow_arrays", _grow),
+                    ("attach_arrays", lambda path: World.current.memory[str(path)]),
+                    ("remove_arrays", lambda path: path.unlink()),
+                    ("private_folder", _private_folder),
+                    ("lies_on_disk", lambda path: False),
+                    ("read_in_order", lambda path, name, ends=False: None),
+                )
+            ),
             (shared, "locked_note", _locked),
-            (shared, "private_folder", _private_folder),
-            (shared, "lies_on_disk", lambda path: False),
-            (shared, "read_in_order", lambda path, name, ends=False: None),
+            (shared, "_open_locks", {}),
             (windowstate, "_open", {}),
             # a worker of another process has not looked into the files that this one has
             (statefiles, "_meta", statefiles._meta.__wrapped__),
@@ -334,6 +395,7 @@ def installed() -> Iterator[None]:
             (RouteStore, "evaluate", _stepped(RouteStore.evaluate)),
             (Merge, "slice", _stepped(Merge.slice)),
             *filelogs.PLACES,
+            *machines.PLACES,
             # all work is short here, so threads would only cost time
             (parallel, "ThreadPoolExecutor", lambda _: nullcontext(SimpleNamespace(map=map))),
             # the same again and again, in a world of few rules

@@ -10,6 +10,7 @@ import numpy as np
 from lab.engine.loop import task
 from lab.engine.records.columns import BEFORE_ALL
 from lab.engine.windows import windowstate
+from lab.engine.windows.kept import boot_id
 from lab.engine.windows.statefiles import StateFiles, first_seq, parse_file_names
 from lab.engine.windows.statemerge import Merge
 from lab.engine.windows.store import RouteStore
@@ -62,7 +63,7 @@ def the_note_is_written_before_the_state_file():
     def early(self):
         files = [file._replace(key_groups_to_read=()) for file in self.chain]
         keys = {store: of.keys for store, of in self.windows.stores.items() if of.keeps}
-        note = {"epoch": self.number, "chain": files, "garbage": self.garbage, "keys": keys}
+        note = {"epoch": self.number, "chain": files, "garbage": self.garbage, "keys": keys, "boot": boot_id()}
         SimNote(f"{self.windows.folder}/lock").write(json.dumps(note))
         save(self)
 

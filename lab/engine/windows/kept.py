@@ -26,6 +26,14 @@ PATIENCE_S = 5.0  # so long may processes of a killed engine take to end
 HEAD_BYTES = 1 << 16  # of a state file, which has its checksum
 
 
+def boot_id() -> str:
+    """Identifies the time since this machine was started; empty if it has no such id."""
+    try:
+        return BOOT.read_text()
+    except OSError:
+        return ""
+
+
 def proof_of(
     checkpoint: CheckpointFolder, chain: Iterable[StateFile], settings: Settings, ledger: Ledger
 ) -> str:
@@ -33,12 +41,12 @@ def proof_of(
 
     `chain`: the state files with their content, `ledger`: the rules in force after them.
     """
+    boot = boot_id()
     try:
-        boot = BOOT.read_text()
         files = [_file_proof(checkpoint.path / FOLDER / file.name) for file in chain]
     except OSError:
         return ""
-    if not checkpoint.is_on_this_machine or not all(files):
+    if not boot or not checkpoint.is_on_this_machine or not all(files):
         return ""
     of_settings = [settings.schema.to_dict(), settings.stats_fields(), settings.parallelism]
     said = [boot, code_of_arrays(), str(checkpoint.path), of_settings, ledger.digest, files]

@@ -27,7 +27,7 @@ from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared, undo
 from lab.engine.windows.arrays import event_and_aggregate_files
 from lab.engine.windows.evaluate import Windows, active_absence_rules_by_store
-from lab.engine.windows.kept import proof_of, take_over
+from lab.engine.windows.kept import boot_id, proof_of, take_over
 from lab.engine.windows.statefiles import (
     StaleEpoch,
     StateFile,
@@ -94,7 +94,7 @@ class WindowState:
             proof = proof_of(self.checkpoint, self.chain, windows.settings, windows.ledger)
         shared.keep(windows.folder, str(self.checkpoint.path) if proof else None)
         note = {"epoch": epoch, "chain": chain, "garbage": self.garbage, "keys": keys, "proof": proof}
-        return json.dumps(note | {"by": uuid4().hex})
+        return json.dumps(note | {"by": uuid4().hex, "boot": boot_id()})
 
     @property
     def _is_on_disk(self) -> bool:
@@ -135,13 +135,14 @@ class WindowState:
         self._rebuild(plans)
 
     def _is_of_previous_epoch(self, note: dict, plans: dict[int, RoutePlan]) -> bool:
-        """Whether a note is of the arrays that the previous epoch left, and these are there."""
+        """Whether a note is of the arrays that the previous epoch left, and these are there; after a power failure a disk has lost parts of them."""
         windows = self.windows
         paths = [
             *(part for store in plans for part in event_and_aggregate_files(windows.memory_file(store))),
             *(windows.waits_file(*each) for each in active_absence_rules_by_store(plans.values())),
         ]
-        return note.get("epoch") == self.number - 1 and all(map(Path.exists, paths))
+        is_mine = note.get("epoch") == self.number - 1 and note.get("boot") == boot_id()
+        return is_mine and all(map(Path.exists, paths))
 
     def _open_what_was_left(self, plans: dict[int, RoutePlan]) -> bool:
         """Opens arrays of an earlier start of the engine, or of a worker that was killed, if they are provably those of the previous epoch or can be made so."""
@@ -152,12 +153,12 @@ class WindowState:
             note = json.loads(noted) if noted else {}
             if not self._is_of_previous_epoch(note, plans):
                 continue
-            self._trust(note)
-            proof = proof_of(self.checkpoint, self.chain, windows.settings, windows.ledger)
-            if not proof or proof != note.get("proof"):
-                continue
-            # of which a disk may have lost a part
+            # of which a disk may have lost a part; or another version wrote the note
             with suppress(OSError, ValueError, KeyError, TypeError, IndexError):
+                self._trust(note)
+                proof = proof_of(self.checkpoint, self.chain, windows.settings, windows.ledger)
+                if not proof or proof != note.get("proof"):
+                    continue
                 self._open_stores(plans, note["keys"])
                 stores = windows.stores.items()
                 if must_undo and not all(
