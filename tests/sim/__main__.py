@@ -1,17 +1,20 @@
 """Many histories of the engine's protocol in a simulated world, without Spark: crashes, twins, lost memory, wrong clocks, rule storms.
 
 Each history is made from its seed. One that differs from the reference is made short and printed as a timeline.
-With --loop, all histories are drawn to run the engine's loop, without it four in ten; a seed gives another history with it than without.
-The output says in how many histories the loop took a cut.
+With --loop, all histories are drawn to run the engine's loop, without it four in ten; with --disk, the windows of all lie on a disk, without
+it of one in twenty. A seed gives another history of each kind. The output says in how many histories the loop took a cut, and in how many
+windows on a disk were found again, and an epoch in them was undone.
 
     python -m tests.sim --loop --seed 60000000 --histories 1000
+    python -m tests.sim --disk --histories 1000
     python -m tests.sim --power --histories 50000 --processes 2
 """
 
 import argparse
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 
@@ -22,13 +25,14 @@ from tests.sim.shrink import shrunk
 from tests.sim.simulate import run
 from tests.sim.world import installed
 from tools.simfaults import MUTANTS
+from tools.simfaults.disk import DISK_FAULTS
 
 AT_ONCE = 50  # histories that a process takes
 
 
-def _all(seeds: range, loop: bool, processes: int) -> Iterator[Outcome]:
+def _all(seeds: range, kind: str, processes: int) -> Iterator[Outcome]:
     parts = [seeds[at : at + AT_ONCE] for at in range(0, len(seeds), AT_ONCE)]
-    found = partial(outcomes, loop=loop)
+    found = partial(outcomes, kind=kind)
     if processes == 1:
         yield from chain.from_iterable(map(found, parts))
         return
@@ -36,11 +40,11 @@ def _all(seeds: range, loop: bool, processes: int) -> Iterator[Outcome]:
         yield from chain.from_iterable(pool.imap(found, parts))
 
 
-def _mutants(seed: int, histories: int) -> int:
+def _mutants(names: Iterable[str], seed: int, histories: int) -> int:
     """Prints when each planted fault is found; returns how many are not."""
     found: list[Found | None] = []
     print(f"{'planted fault':66} histories  records of a short one  found as")
-    for name in MUTANTS:
+    for name in names:
         found.append(one := found_after(name, seed, histories, short=True))
         told = (
             f"{one.after or 'its own':>9}  {one.records or '':22}  {one.wrong[:60]}" if one else "NOT FOUND"
@@ -80,9 +84,17 @@ def main() -> int:
     parser.add_argument(
         "--power", action="store_true", help="instead: the power fails, and the disk forgets what it may"
     )
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--loop", action="store_true", help="only histories drawn to run the engine's loop")
-    kind.add_argument(
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, what in (("loop", "drawn to run the engine's loop"), ("disk", "whose windows lie on a disk")):
+        kinds.add_argument(
+            f"--{kind}",
+            dest="kind",
+            action="store_const",
+            const=kind,
+            default="",
+            help=f"only histories {what}",
+        )
+    parser.add_argument(
         "--mutants", action="store_true", help="plant faults instead, and tell when each is found"
     )
     chosen = parser.parse_args()
@@ -90,15 +102,17 @@ def main() -> int:
     if chosen.power:
         return _power_failures(seeds, chosen.mutants, chosen.processes)
     if chosen.mutants:
-        return min(_mutants(chosen.seed, chosen.histories), 1)
-    covered, spent, looped = 0.0, 0.0, 0
-    for number, one in enumerate(_all(seeds, chosen.loop, chosen.processes), 1):
-        covered, spent, looped = covered + one.covered_s, spent + one.cpu_s, looped + one.ran_loop
+        names = DISK_FAULTS if chosen.kind == "disk" else MUTANTS
+        return min(_mutants(names, chosen.seed, chosen.histories), 1)
+    covered, spent, had = 0.0, 0.0, Counter[str]()
+    for number, one in enumerate(_all(seeds, chosen.kind, chosen.processes), 1):
+        covered, spent = covered + one.covered_s, spent + one.cpu_s
+        had.update([*one.reused, *["loop"] * one.ran_loop])
         if one.wrong:
-            name = f"--loop --seed {one.seed}" if chosen.loop else f"--seed {one.seed}"
+            name = f"--{chosen.kind} --seed {one.seed}" if chosen.kind else f"--seed {one.seed}"
             print(f"{name} differs: {one.wrong[0]}\nmaking it short ...", flush=True)
             with installed():
-                short = shrunk(random_history(one.seed, chosen.loop))
+                short = shrunk(random_history(one.seed, chosen.kind))
                 print(short.timeline(), *run(short), sep="\n")
             return 1
         if number % 500 == 0 or number == len(seeds):
@@ -106,7 +120,8 @@ def main() -> int:
                 f"{number / spent:.0f} a second of CPU time, {covered / spent:,.0f} times real time on a core"
             )
             print(
-                f"{number:,} histories, none differs from the reference; {looped:,} ran the loop; {rate}",
+                f"{number:,} histories, none differs from the reference; {had['loop']:,} ran the loop, {had['found again']:,} found windows on "
+                f"a disk again, {had['undone']:,} undid an epoch there; {rate}",
                 flush=True,
             )
     return 0

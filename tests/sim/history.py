@@ -5,7 +5,6 @@ import random
 from dataclasses import dataclass, replace
 
 from lab.model.reference import LATE_POLICIES
-from tests.sim.machines import KINDS
 from tests.engine.randomlogs import (
     AMOUNTS,
     MINUTE,
@@ -18,6 +17,7 @@ from tests.engine.randomlogs import (
     random_mute,
     random_rule,
 )
+from tests.sim.machines import KINDS
 
 BEGIN = 1_000_000_000  # log time of the first record, ms
 BAD = (

@@ -61,7 +61,9 @@ class Machines:
 
     def arrays(self, host: int) -> list[Path]:
         """The files of arrays on a host, wherever they lie."""
-        return sorted(path for path in (self.root / f"host{host}").rglob("*.windows") if not path.is_symlink())
+        return sorted(
+            path for path in (self.root / f"host{host}").rglob("*.windows") if not path.is_symlink()
+        )
 
     def power_fails(self, host: int) -> None:
         """Memory is empty, and of the disk each sector may be as it was before it was written."""

@@ -13,6 +13,7 @@ from tests.sim.shrink import shrunk
 from tests.sim.simulate import Simulation, run
 from tests.sim.world import installed
 from tools.simfaults import MUTANTS
+from tools.simfaults.disk import DISK_FAULTS
 
 PATIENCE_S = 60  # a history takes a twentieth of a second; one that takes so long does not come to an end
 SHRINK_S = 4.0  # CPU time for making a history short
@@ -81,8 +82,9 @@ def found_after(name: str, seed: int, histories: int, short: bool = False) -> Fo
         for number, wrong in enumerate(_told(here), first):
             if wrong:
                 return Found(number, wrong, here.recv() if short and here.poll(PATIENCE_S) else None)
-    except EOFError:  # it ended: all histories are done
-        return None
+    except EOFError:  # it ended: all histories are done, or compiled code looked where nothing is
+        process.join()
+        return Found(number + 1, "the process crashes") if process.exitcode else None
     finally:
         process.kill()
         process.join()
@@ -93,12 +95,13 @@ def histories_for(name: str, seeds: range) -> Iterator[History]:
     """The history that was made for a planted fault, if there is one; then random ones."""
     if name in DIRECTED:
         yield DIRECTED[name]
-    yield from map(random_history, seeds)
+    kind = "disk" if name in DISK_FAULTS else ""
+    yield from (random_history(seed, kind) for seed in seeds)
 
 
 def planted(name: str, histories: Iterable[History]) -> Iterator[str]:
     """What a planted fault makes wrong in each history, empty if nothing. Raises AssertionError if the fault itself does not run."""
-    with installed(), MUTANTS[name]():
+    with installed(), (MUTANTS | DISK_FAULTS)[name]():
         for history in histories:
             wrong = "".join(run(history)[:1])
             assert not wrong.startswith(UNFIT), f"{name!r} does not fit the code any more: {wrong}"

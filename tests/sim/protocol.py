@@ -405,7 +405,6 @@ class Driver:
             return False
         return True
 
-
     def end(self, is_killed: bool) -> None:
         """Its processes end; unless they are killed, they remove what nobody can use any more."""
         if self.is_suspended:  # they go on

@@ -145,9 +145,7 @@ class World:
 class Suspended:
     """A run in a thread of its own that stops where its fuse blows, and goes on when it is told to; `ends`: is called when it has."""
 
-    def __init__(
-        self, world: World, context: Context, run: Callable[[], object], ends: Callable[[], None]
-    ):
+    def __init__(self, world: World, context: Context, run: Callable[[], object], ends: Callable[[], None]):
         self.world, self.context, self.run, self.ends = world, context, run, ends
         self.mine, self.others = _taken_lock(), _taken_lock()
         self.done, self.killed = False, False

@@ -63,7 +63,13 @@ def the_note_is_written_before_the_state_file():
     def early(self):
         files = [file._replace(key_groups_to_read=()) for file in self.chain]
         keys = {store: of.keys for store, of in self.windows.stores.items() if of.keeps}
-        note = {"epoch": self.number, "chain": files, "garbage": self.garbage, "keys": keys, "boot": boot_id()}
+        note = {
+            "epoch": self.number,
+            "chain": files,
+            "garbage": self.garbage,
+            "keys": keys,
+            "boot": boot_id(),
+        }
         SimNote(f"{self.windows.folder}/lock").write(json.dumps(note))
         save(self)
 
