@@ -151,7 +151,8 @@ def with_stops(rng: random.Random, actions: list[Action]) -> list[Action]:
     for _ in range(rng.choice([1, 2, 3, 5])):
         place, host = rng.randrange(len(actions) + 1), rng.randrange(2)
         then: Action = rng.choice(
-            [("restart", 0)] * 4 + [("upgrade",), ("cut_short", host, rng.randrange(10)), ("lose", host)]
+            [("restart", 0)] * 5
+            + [("upgrade",), ("cut_short", host, rng.randrange(10)), ("lose", host), ("disk_fails", host)]
         )
         # what undoes an epoch takes many steps more
         faults = tuple((rng.randrange(5), "kill", rng.randrange(80)) for _ in range(rng.choice([0, 1, 2])))

@@ -6,6 +6,8 @@ Each machine has a boot of its own. A power failure empties its memory, and leav
 one: the locks that each holds, and whether it lives, are in `world.Worker`.
 """
 
+import errno
+import os
 import shutil
 import tempfile
 from collections import Counter
@@ -35,6 +37,7 @@ class Machines:
         self.checkpoint.mkdir()
         self.boots: dict[int, int] = {}  # host -> how often the power has failed
         self.code = 0  # the version of the engine
+        self.unwritten: set[int] = set()  # inodes of files of which the disk could not write a part
         self.reused = Counter()  # how often windows were found again, and an epoch undone
 
     def parents(self, host: int) -> tuple[Path, Path]:
@@ -84,6 +87,19 @@ class Machines:
         """A file of arrays that nobody uses lacks its end."""
         if paths := self.arrays(host):
             self._rewrite(paths[which % len(paths)], lambda data: data[: self.rng.randrange(len(data))])
+
+    def disk_fails(self, host: int) -> None:
+        """The disk cannot write some of what was left to be written, which goes from the page cache."""
+        _, disk = self.parents(host)
+        for path in self.arrays(host):
+            if path.is_relative_to(disk):
+                self._rewrite(path, self._forgotten)
+                self.unwritten.add(path.stat().st_ino)
+
+    def wait_until_written(self, path: Path) -> None:
+        """`shared.wait_until_written`."""
+        if path.stat().st_ino in self.unwritten:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     def upgrade(self) -> None:
         """The next start is of another version, whose arrays look otherwise."""
@@ -172,12 +188,18 @@ def _counted(place: Any, name: str, what: str) -> tuple[Any, str, Callable]:
     return place, name, counted
 
 
+def _written(path: Path) -> None:
+    World.current.step("before wait_until_written")
+    _machines().wait_until_written(path)
+
+
 PLACES = (
     (shared, "_parents", _parents_of_host),
     (shared, "memory_left_bytes", lambda: _machines().left_bytes()),
     (shared, "LEFT_BYTES", 0),
     (shared, "ROOM_NEEDED_BYTES", 0),
     (shared, "GROWTH", 4),
+    (shared, "wait_until_written", _written),
     (kept, "PATIENCE_S", 0.0),
     (kept, "BOOT", SimpleNamespace(read_text=_boot)),
     (kept, "code_of_arrays", lambda: f"version {_machines().code}"),
@@ -186,7 +208,6 @@ PLACES = (
     _counted(undo, "undo_epoch", "undone"),
     _counted(windowstate.WindowState, "_open_what_was_left", "found again"),
     _stepped(shared, "move_arrays"),
-    _stepped(shared, "wait_until_written"),
     _stepped(shared, "keep"),
     _stepped(undo, "begin_undo"),
     _stepped(undo, "end_undo"),

@@ -266,6 +266,13 @@ class Simulation:
             self.shop.resume()
             self.world.machines.upgrade()
 
+    def disk_fails(self, host: int) -> None:
+        """A disk cannot write all that a stopped engine has left to be written."""
+        self.gone()
+        if self.world.machines:
+            self.shop.resume()
+            self.world.machines.disk_fails(host)
+
     def cut_short(self, host: int, which: int) -> None:
         """A file of a stopped engine's windows lacks its end."""
         self.gone()

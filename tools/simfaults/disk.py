@@ -44,6 +44,12 @@ def windows_of_other_state_files_with_the_same_names_are_found_again():
 
 
 @disk_fault
+def windows_of_which_the_disk_could_not_write_a_part_are_found_again():
+    with patch.object(shared, "wait_until_written", lambda path: None):
+        yield
+
+
+@disk_fault
 def windows_that_somebody_uses_are_taken_over():
     with patch.object(shared, "lock_file", lambda *of: True):
         yield
