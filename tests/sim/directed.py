@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from lab.model.keygroups import key_group_of
 from tests.sim.history import BEGIN, Action, History
+from tests.sim.machines import KINDS
 from tests.sim.shrink import SIMPLEST
 
 DIRECTED: dict[str, History] = {}  # by the name of the planted fault
@@ -182,6 +183,53 @@ def waits_of_several_tasks_lie_in_the_order_of_their_numbers() -> History:
     waits = (append("control", 0, absent), event(2, mine), event(4, mine), event(6, other), batch())
     settings = CALM | {"key_groups": 2, "parallelism": 2}
     return History(settings, (A_MS_AHEAD, *waits, ("rescale", 1), append("control", 65, absent)))
+
+
+def on_a_disk(*then: Action, loop: bool = False, kind: str = KINDS[0], hosts: int = 1) -> History:
+    """Windows of three routes on a disk, and what happens when an event between two others and the first ones of two groups have come; then more come."""
+    everywhere = {"ruleId": 2, "groupingKeyNames": [], "aggregatorFunctionType": "COUNT", "window": "5m"}
+    everywhere |= {"ruleState": "ACTIVE", "limitOperatorType": ">=", "limit": "1"}
+    rules = (
+        rule(0, "5m"),
+        append("control", 1, everywhere),
+        append("control", 2, everywhere | {"ruleId": 3, "filter": {"action": "pay"}}),
+    )
+    pays = {"eventId": 17, "eventTime": BEGIN + 17_000, "userId": 1, "action": "pay"}
+    before = (*rules, event(10, 1), event(12, 2), batch(), event(13, 2), batch())
+    epoch = (event(14, 1), event(15, 1, dated_s=11), event(16, 3), append("events", 17, pays))
+    after = (event(18, 3), batch(), event(19, 1), append("events", 20, pays | {"eventId": 20}))
+    settings = CALM | {"disk": kind, "loop": loop, "hosts": hosts}
+    return History(settings, (A_MS_AHEAD, *before, *epoch, *then, *after))
+
+
+# stopped, and something happens; killed at each step: the driver with its task, the next start with the windows that it takes over,
+# the task alone; or all stand still there, and go on after the next start
+ON_A_DISK = [
+    *(
+        on_a_disk(batch(), then, kind=kind)
+        for then in (RESTART, ("lose", 0), ("upgrade",), ("disk_fails", 0), ("cut_short", 0, 1))
+        for kind in KINDS
+    ),
+    # a host has windows of the same epoch as the checkpoint, which was put back and went on elsewhere with other events
+    on_a_disk(
+        *(
+            ("copy",),
+            batch(seed=2),
+            ("put_back",),
+            event(18, 3),
+            batch(seed=0),
+            RESTART,
+            event(19, 3),
+            batch(seed=2),
+        ),
+        hosts=2,
+    ),
+    *(on_a_disk(batch(die=step, how="kill")) for step in range(18, 44)),
+    *(on_a_disk(batch(die=step, how="kill"), loop=True) for step in range(18, 110, 6)),
+    *(on_a_disk(batch(die=28, how="kill"), batch(die=step, how="kill")) for step in range(2, 30)),
+    *(on_a_disk(batch((0, "kill", step))) for step in range(2, 30)),
+    *(on_a_disk(batch(die=step, how="suspend"), batch(), RESUME) for step in range(18, 44)),
+]
 
 
 def in_files_that_merge(*last: Action, reset_at: int | None = None) -> History:

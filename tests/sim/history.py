@@ -139,6 +139,9 @@ def random_history(seed: int, kind: str = "") -> History:
     settings["witnesses"] = random.Random(f"{of}/witnesses").choice([1, 1, 2, 4])
     of_disk = random.Random(f"{of}/disk")
     settings["disk"] = of_disk.choice(KINDS) if kind == "disk" or of_disk.random() < 0.05 else ""
+    if settings["disk"] and of_disk.random() < 0.7:  # an epoch can be undone
+        settings |= {"returns": False, "rows": False, "room": 64}
+        habits.absences = 0
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
         actions += habits.next()
@@ -149,14 +152,17 @@ def random_history(seed: int, kind: str = "") -> History:
 def with_stops(rng: random.Random, actions: list[Action]) -> list[Action]:
     """The engine is stopped a few times, and what happens then to its machine while it does not run."""
     for _ in range(rng.choice([1, 2, 3, 5])):
-        place, host = rng.randrange(len(actions) + 1), rng.randrange(2)
+        events = [
+            at for at, (kind, *more) in enumerate(actions, 1) if [kind, *more][:2] == ["append", "events"]
+        ]
+        place, host = rng.choice(events or [len(actions)]), rng.randrange(2)
         then: Action = rng.choice(
             [("restart", 0)] * 5
             + [("upgrade",), ("cut_short", host, rng.randrange(10)), ("lose", host), ("disk_fails", host)]
         )
         # what undoes an epoch takes many steps more
-        faults = tuple((rng.randrange(5), "kill", rng.randrange(80)) for _ in range(rng.choice([0, 1, 2])))
-        die = rng.choice([None, rng.randrange(40), rng.randrange(160)])
+        faults = tuple((rng.randrange(5), "kill", rng.randrange(50)) for _ in range(rng.choice([0, 1, 2])))
+        die = rng.choice([None, rng.randrange(40), rng.randrange(100)])
         batch: Action = ("batch", rng.randrange(1000), faults, die, "kill")
         actions = [*actions[:place], batch, then, *actions[place:]]
     return actions

@@ -212,6 +212,7 @@ PLACES = (
     _stepped(undo, "begin_undo"),
     _stepped(undo, "end_undo"),
     _stepped(undo, "_remove_groups"),
+    _stepped(undo.UndoLog, "__init__"),
     _stepped(undo.UndoLog, "_append"),
     _stepped(window, "evaluate_batch", afterwards=True),
 )

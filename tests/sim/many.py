@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from tests.sim.directed import DIRECTED
+from tests.sim.directed import DIRECTED, ON_A_DISK
 from tests.sim.history import BEGIN, Action, History, random_history
 from tests.sim.shrink import shrunk
 from tests.sim.simulate import Simulation, run
@@ -65,10 +65,12 @@ class Found:
     records: int | None = None
 
 
-def found_after(name: str, seed: int, histories: int, short: bool = False) -> Found | None:
+def found_after(
+    name: str, seed: int, histories: int, short: bool = False, patience_s: float = PATIENCE_S
+) -> Found | None:
     """How many random histories it took to find a planted fault, None if it was not found; `short`: it is made short, too.
 
-    They run in a process of their own, as a fault may make compiled code go round for ever.
+    `patience_s`: how long one may take. They run in a process of their own, as a fault may make compiled code go round for ever.
     """
     fork = multiprocessing.get_context("fork")
     here, there = fork.Pipe(duplex=False)
@@ -79,7 +81,7 @@ def found_after(name: str, seed: int, histories: int, short: bool = False) -> Fo
     first = int(name not in DIRECTED)
     number = first - 1
     try:
-        for number, wrong in enumerate(_told(here), first):
+        for number, wrong in enumerate(_told(here, patience_s), first):
             if wrong:
                 return Found(number, wrong, here.recv() if short and here.poll(PATIENCE_S) else None)
     except EOFError:  # it ended: all histories are done, or compiled code looked where nothing is
@@ -92,9 +94,11 @@ def found_after(name: str, seed: int, histories: int, short: bool = False) -> Fo
 
 
 def histories_for(name: str, seeds: range) -> Iterator[History]:
-    """The history that was made for a planted fault, if there is one; then random ones."""
+    """The history that was made for a planted fault, if there is one, or those for windows on a disk; then random ones."""
     if name in DIRECTED:
         yield DIRECTED[name]
+    if name in DISK_FAULTS:
+        yield from ON_A_DISK
     kind = "disk" if name in DISK_FAULTS else ""
     yield from (random_history(seed, kind) for seed in seeds)
 
@@ -119,7 +123,7 @@ def _plant(name: str, seeds: range, short: bool, there: Connection) -> None:
             return
 
 
-def _told(here: Connection) -> Iterator[str]:
+def _told(here: Connection, patience_s: float) -> Iterator[str]:
     """What is wrong in each history, empty if nothing is; ends at one that does not end. Raises EOFError after the last."""
-    while here.poll(PATIENCE_S):
+    while here.poll(patience_s):
         yield here.recv()

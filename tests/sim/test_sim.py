@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from tests.sim.directed import DIRECTED
+from tests.sim.directed import DIRECTED, ON_A_DISK
 from tests.sim.history import random_history
-from tests.sim.many import outcomes, planted
+from tests.sim.many import found_after, outcomes, planted
 from tests.sim.simulate import run
 from tests.sim.world import installed
 from tools.simfaults import MUTANTS
@@ -45,6 +45,29 @@ def test_windows_that_lie_on_a_disk_are_found_again():
     reused = Counter(kind for one in found for kind in one.reused)
     # not in all: the power fails, the version changes, or another host goes on
     assert reused["found again"] >= len(found) // 2 and reused["undone"]
+
+
+@pytest.mark.parametrize("first", [0, 1, *(pytest.param(at, marks=pytest.mark.slow) for at in range(2, 6))])
+def test_whatever_happens_to_windows_on_a_disk_is_shown_by_no_alert(first):
+    with installed():
+        assert [wrong for history in ON_A_DISK[first::6] if (wrong := run(history))] == []
+
+
+ENDLESS = (
+    "windows are found again without proof",
+    "windows of another version are found again",
+    "groups that an epoch added stay",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name not in ENDLESS else pytest.param(name, marks=pytest.mark.slow) for name in DISK_FAULTS],
+)
+def test_a_fault_planted_into_windows_on_a_disk_is_found(name: str):
+    with installed():
+        assert run(ON_A_DISK[0]) == []  # so that the process of the fault need not load what is compiled
+    assert found_after(name, 0, 0, patience_s=10)
 
 
 @pytest.mark.parametrize(

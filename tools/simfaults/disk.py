@@ -1,6 +1,5 @@
 """Faults in how windows on a disk are found again, and an epoch in them undone: histories of that kind have to find them."""
 
-import json
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -49,12 +48,6 @@ def windows_of_which_the_disk_could_not_write_a_part_are_found_again():
         yield
 
 
-@disk_fault
-def windows_that_somebody_uses_are_taken_over():
-    with patch.object(shared, "lock_file", lambda *of: True):
-        yield
-
-
 # -- what undoes an epoch ----------------------------------------------------------------------------------------------
 
 
@@ -87,20 +80,6 @@ def an_event_between_two_others_is_not_undone():
 @disk_fault
 def groups_that_an_epoch_added_stay():
     with patch.object(undo, "_remove_groups", lambda *of: None):
-        yield
-
-
-@disk_fault
-def an_epoch_can_be_undone_before_its_beginning_is_noted():
-    """With what another epoch has noted."""
-    begin = undo.begin_undo
-
-    def mutated(folder, note, stores):
-        (folder / undo.UNDO).write_text(json.dumps({"note": note, "by": undo.os.getpid()}) + "\n")
-        with patch.object(undo, "end_undo", lambda *of: None):
-            begin(folder, note, stores)
-
-    with patch.object(undo, "begin_undo", mutated):
         yield
 
 
