@@ -59,7 +59,7 @@ many = settings(
     max_examples=60,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=list(HealthCheck),
 )
 LOOP = """([wasm, layout, arrays, rules, batch, numbers, most]) => (async () => {
     const memory = new Memory(await WebAssembly.compile(Uint8Array.from(atob(wasm), (sign) => sign.charCodeAt(0))));

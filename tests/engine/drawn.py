@@ -126,7 +126,7 @@ def check(seed: int, short: bool = True, mortal: bool = False) -> None:
         dead_processes(),
         patch.object(horizon, "WITNESSES", of.witnesses),
         patch.object(parallel, "WORTH_ROWS", rng.choice([0, parallel.WORTH_ROWS])),
-        patch.object(alertlines, "NOT_WORTH_ARROW", seed // 2 % 2 * alertlines.NOT_WORTH_ARROW),
+        patch.object(alertlines, "NOT_WORTH_ARROW", seed // 2 % 2 * 20),
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(arrays, "SPARE_ROWS", room),
         patch.object(shared, "GROWTH", 4),

@@ -77,7 +77,7 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
         rule["when"] = rng.choice(WHENS)
     if rng.random() < 0.2:
         rule["atMost"] = {"alerts": rng.choice([1, 1, 2, 5]), "per": rng.choice(["1s", "1m", "5m", "30m"])}
-    if rule["ruleId"] % 5 == 0:
+    if rule["ruleId"] % 2 == 0:
         rule["eventFields"] = ["amount", "country", "eventId", "ip"][: 1 + rule["ruleId"] % 4]
     if rng.random() < 0.4:
         rule |= more_said(rng, functions)

@@ -14,10 +14,8 @@ from lab.engine.loop.inprocess import InProcessEngine
 from lab.engine.loop.task import task_windows
 from lab.engine.windows import statemerge
 from lab.engine.windows.waits import Waits
-from lab.model.messages import parse_message
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.schema import LOGINS
-from lab.past.columnpast import Past
 from tests.engine.test_statefiles import rescaled
 from tests.model.test_absence import MINUTE, ORDER, SILENT, T0, event
 
@@ -116,23 +114,6 @@ def test_what_is_awaited_outlives_the_windows_in_its_file():
         stages.now = T0 + 9 * MINUTE
         stages.step()
         assert [json.loads(line)["eventId"] for line in stages.out["alerts"]] == [1]
-
-
-@pytest.mark.parametrize("rule", [ORDER, SILENT])
-def test_past_events_tell_what_did_not_come(rule):
-    rng, past, reference = random.Random(5), Past(LOGINS), Reference(LOGINS)
-    reference.control(rule)
-    lines = [
-        event(n, T0 + n * 9_000 - rng.choice([0, 0, 5_000]), rng.choice(["order", "pay"]), rng.randrange(9))
-        for n in range(2_000)
-    ]
-    past.add(lines)
-    for line in lines:
-        reference.event(line)
-    found = past.aggregates(parse_message(rule, LOGINS).rule)
-    assert len(found.ids) > 100
-    wanted = sorted((alert.event_id, alert.event_time) for alert in reference.alerts)
-    assert sorted(zip(found.ids.tolist(), found.times.tolist(), strict=True)) == wanted
 
 
 def test_what_has_ended_takes_no_room(tmp_path):

@@ -128,66 +128,9 @@ def login(event_id: int, seconds: int, user: int = 1) -> Entry:
     return "event", json.dumps({"eventId": event_id, "eventTime": seconds * 1000, "userId": user}).encode()
 
 
-def of_others(seconds: int, count: int) -> list[Entry]:
-    """Events of so many other users."""
-    return [login(20 + user, seconds, user) for user in range(2, 2 + count)]
-
-
 def count_rule(operator: str, limit: int, window: str) -> Entry:
     rule = rule_message(1, ["userId"], None, "COUNT", operator, limit, window)
     return "control", json.dumps(rule).encode()
-
-
-@pytest.mark.parametrize("lose_memory", [False, True])
-@pytest.mark.parametrize(
-    "log, event_ids",
-    [
-        # the key-group has reached 165 s, so user 1's event at 100 s is no longer held when that at 106 s comes
-        ([count_rule(">", 1, "1m"), login(1, 100), *of_others(165, 4), login(3, 106)], []),
-        ([count_rule(">", 1, "1m"), login(1, 106), *of_others(165, 4), login(3, 107)], [3]),
-        # 100 s went when the window was a minute; five minutes do not bring it back
-        (
-            [
-                *(count_rule("=", 3, "1m"), login(1, 100), login(2, 170), *of_others(170, 3)),
-                *(count_rule("=", 3, "5m"), login(3, 180)),
-            ],
-            [],
-        ),
-        (
-            [
-                *(count_rule("=", 3, "1m"), login(1, 115), login(2, 170), *of_others(170, 3)),
-                *(count_rule("=", 3, "5m"), login(3, 180)),
-            ],
-            [3],
-        ),
-    ],
-)
-def test_what_is_no_longer_held_never_counts(log, event_ids, lose_memory):
-    reference = evaluate_log(LOGINS, log, max_out_of_orderness_ms=0, key_groups=1)
-    assert [alert.event_id for alert in reference.alerts] == event_ids
-    with InProcessEngine(Settings(LOGINS, key_groups=1, parallelism=1, max_out_of_orderness_ms=0)) as stages:
-        for entries in batches(log, [3, 4]):
-            stages.run_batch(entries)
-            if lose_memory:
-                stages.lose_memory()
-        assert_same(stages.out, reference)
-
-
-@pytest.mark.parametrize("lose_memory", [False, True])
-@pytest.mark.parametrize("at", [[], [4], [4, 6]])
-def test_a_rule_deleted_and_added_again_counts_from_the_start(at, lose_memory):
-    rule = count_rule(">", 1, "5m")[1].replace(b'"COUNT"', b'"COUNT_WITH_RESET"')
-    other = count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2')  # keeps the route's history
-    log = [("control", rule), ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
-    log += [("control", b'{"ruleId": 1, "ruleState": "DELETE"}'), ("control", rule), login(3, 120)]
-    reference = evaluate_log(LOGINS, log)
-    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
-    with InProcessEngine(Settings(LOGINS)) as stages:
-        for entries in batches(log, at):
-            stages.run_batch(entries)
-            if lose_memory:
-                stages.lose_memory()
-        assert_same(stages.out, reference)
 
 
 def test_an_aborted_first_batch_leaves_nothing_behind():

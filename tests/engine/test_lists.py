@@ -55,19 +55,3 @@ def test_a_change_of_a_list_moves_no_event(monkeypatch):
         engine.run_batch(more)
         assert stores(engine) == [before]
         assert_same(engine.out, reference)
-
-
-@pytest.mark.parametrize("at", [2, 5, 7])
-def test_lists_survive_a_restart(at):
-    log = [
-        ("control", RULE),
-        *changes("add KR to @highrisk until 3500", "add a to @bad", "add 1.0 to @amounts"),
-    ]
-    log += [event(n) for n in range(1, 4)] + changes("mute rule 1 for userId=1") + [event(5)]
-    reference = evaluate_log(LOGINS, log)
-    assert [alert.event_id for alert in reference.alerts] == [2, 3]
-    with InProcessEngine(Settings(LOGINS)) as engine:
-        engine.run_batch(log[:at])
-        engine.lose_memory()
-        engine.run_batch(log[at:])
-        assert_same(engine.out, reference)

@@ -68,7 +68,7 @@ def named(message: bytes) -> bytes:
         given = json.loads(message)
     except ValueError:
         return message
-    for name in ("groupingKeyNames", "unique"):
+    for name in ("groupingKeyNames", "unique", "eventFields"):
         if given.get(name):
             given[name] = [NAMES.get(field, field) for field in given[name]]
     if given.get("aggregateFieldName") in NAMES:

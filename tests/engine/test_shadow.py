@@ -1,7 +1,6 @@
 """A rule in state SHADOW: judged like an active one, its alerts in a log of their own, and promoted by one message."""
 
 import json
-import random
 import re
 
 import pytest
@@ -12,7 +11,7 @@ from lab.model.reference import Reference, evaluate_log
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS
 from tests.engine.drawn import agreed
-from tests.engine.randomlogs import MINUTE, Entry, random_log, with_shadow
+from tests.engine.randomlogs import Entry
 from tests.engine.test_inprocess import Dated, login
 from tests.strategies import RETURNS
 
@@ -103,10 +102,3 @@ def test_a_changed_rule_or_one_that_goes_into_the_shadow_has_a_new_version():
 def test_where_events_can_be_taken_back_shadow_is_refused_with_the_reason():
     ack = RuleBook(RETURNS).apply(rule("SHADOW")[1])
     assert ack["status"] == "rejected" and "the shadow log withdraws no alerts" in ack["reason"]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_shadow_is_that_of_the_reference_on_random_logs_with_promotions(seed):
-    rng = random.Random(seed)
-    log = with_shadow(rng, random_log(rng, short=True))
-    agreed(log, max_out_of_orderness_ms=rng.choice([0, MINUTE]))

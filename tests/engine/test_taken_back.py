@@ -3,7 +3,6 @@
 import json
 import random
 from dataclasses import replace
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,6 @@ from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.statefiles import first_seq
 from lab.model.alerts import parse_alert_line
 from lab.model.horizon import WITNESSES
-from lab.model.messages import parse_message
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
 from lab.model.whenreader import parse_filter
@@ -25,26 +23,10 @@ from lab.past import plainpast
 from lab.past.columnpast import Past
 from lab.state.read import events_not_taken_back
 from tests.engine.drawn import agreed
-from tests.engine.randomlogs import with_returns
 from tests.engine.test_absence import Clocked
 from tests.engine.test_statefiles import rescaled
 from tests.model.test_absence import ORDER
 from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row, standing, withdrawn
-from tests.past.windows import window
-
-RULES = (
-    SUM,
-    b"2: MAX(amount) per userId over 5 min > 3",
-    b"3: UNIQUE_COUNT(amount) per userId over 5 min >= 3, at most 2 per 5 min",
-    b"4: MIN(amount) per userId over 1 min < 2 and COUNT(events) over 1 h > 3",
-)
-
-
-def random_events(seed: int, count: int) -> list[bytes]:
-    rng = random.Random(seed)
-    log = [("event", event(n, str(rng.randint(0, 9)), at=T0 + n * 5_000)) for n in range(count)]
-    return [line for _, line in with_returns(rng, log)]
-
 
 TWO_ROUTES = (
     SUM,
@@ -211,27 +193,6 @@ def test_a_delete_is_read_as_the_row_before_even_if_the_record_has_a_row_after()
     assert (event["op"], event["id"], event["at"]) == ("d", 1, T0)
 
 
-def test_past_events_are_taken_back_when_rules_are_tried():
-    lines, past, reference = random_events(2, 300), Past(RETURNS), Reference(RETURNS)
-    past.add(lines)
-    reference.control(RULES[1])
-    for line in lines:
-        reference.event(line)
-    rule = parse_message(RULES[1], RETURNS).rule
-    assert rule is not None
-    found = past.aggregates(rule)
-    alerts = [(alert.event_id, float(alert.aggregate)) for alert in reference.alerts]
-    assert [(i, v) for i, v in zip(found.ids.tolist(), found.values.tolist()) if v > 3] == alerts
-
-
-@pytest.mark.parametrize("kind", [Past, plainpast.Past])
-def test_a_window_is_shown_without_what_was_taken_back(kind):
-    past = kind(RETURNS)
-    past.history.apply(SUM)
-    past.add([event(1, "4"), event(2, "3"), event(1, "4", "returned"), event(3, "4")])
-    assert [each["eventId"] for each in window(past, 1, 3)] == [2, 3]
-
-
 @pytest.mark.parametrize("kind", [Past, plainpast.Past])
 def test_a_value_that_no_event_has_is_absent_though_events_are_taken_back(kind):
     """A route gets every record that takes an event back, whatever its filter."""
@@ -267,26 +228,6 @@ def test_many_updates_among_other_rows_are_decoded_in_the_order_of_their_records
             expected.append((n, each["op"], each["id"], int(each["amount"] * 100)))
     assert [(at, *of) for at, of in zip(np.asarray(kept).tolist(), read, strict=True)] == expected
     assert len(found) == sum(map(lines.count, bad)) > 0
-
-
-def test_a_sum_after_many_updates_counts_each_row_once_as_it_is_now():
-    """Between two updates comes a new row: these are read at once, updates one by one."""
-    lines = [row("c", None, {"id": n, "at": T0, "amount": "1"}) for n in range(60)]
-    for n in range(60):
-        before, now = ({"id": n, "at": T0, "amount": amount} for amount in ("1", "3"))
-        lines += [row("u", before, now), row("c", None, {"id": 60 + n, "at": T0, "amount": "1"})]
-    total = b'1: SUM(amount) over 1 h > 0, when op = "c" or op = "u"'
-    reference = Reference(ROWS)
-    reference.control(total)
-    for line in lines:
-        reference.event(line)
-    with InProcessEngine(Settings(ROWS)) as stages:
-        stages.run_batch([("control", total)])
-        for part in (lines[:60], lines[60:]):
-            stages.run_batch([("event", line) for line in part])
-        told = [each for each in map(json.loads, stages.out["alerts"]) if "withdrawn" not in each]
-    sums = [Decimal(each["aggregate"]) for each in told]
-    assert sums == [alert.aggregate for alert in reference.alerts] and sums[-1] == 240
 
 
 @pytest.mark.parametrize("behind_ms", [-1, 0, 1])

@@ -19,9 +19,8 @@ from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import event_id_text
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import BadRule, Rule, parse_message
-from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
+from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.past import columnpast, plainpast, routehistory
-from lab.past.replay import read_rules
 from lab.past.routehistory import RouteHistory
 from lab.stream.datasets import dataset
 from tests.engine.oddlogs import ROWS, with_odd_entries, with_rows
@@ -46,93 +45,15 @@ def Past(request):
     return request.param
 
 
-FILES = {"payments": PAYMENTS, "logins": LOGINS, "flights": FLIGHTS}
-
-
-def lines_of(name: str, at_most: int) -> list[bytes]:
-    (path,) = (path for path in dataset(name).glob("*.jsonl.gz") if path.name.startswith((name, "2013-01")))
+def payments(at_most: int) -> list[bytes]:
+    (path,) = (path for path in dataset("payments").glob("*.jsonl.gz") if path.name.startswith("2013-01"))
     with gzip.open(path) as file:
         return file.read().splitlines()[:at_most]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
-def test_the_alerts_at_a_rules_own_limit_are_those_of_the_reference(Past, name):
-    schema, lines = FILES[name], lines_of(name, 6_000)
-    past = Past(schema, at_most=6_000)
-    assert past.add(lines) == len(lines)
-    for text in read_rules(dataset(name) / "rules.json"):
-        rule = parse_message(text, schema).rule
-        reference = Reference(schema)
-        reference.control(text)
-        for line in lines:
-            reference.event(line)
-        found = past.aggregates(rule)
-        alerting = compress(found.ids.tolist(), found.alert_mask(rule, float(rule.first.limit)))
-        assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts), text
-
-
-LOGINS_READ = 6_000
-
-
-@cache
-def logins_in_reference(rule: str) -> Reference:
-    """The first logins of the data set under a rule."""
-    return alone(Reference(LOGINS), rule, lines := lines_of("logins", LOGINS_READ), [0] * len(lines))
-
-
-@pytest.mark.parametrize("function", ["COUNT", "COUNT_WITH_RESET"])
-def test_only_events_of_which_when_is_true_alert(Past, function):
-    rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limitOperatorType": ">"}
-    rule |= {"aggregatorFunctionType": function, "limit": 2, "window": "1h"}
-    text = json.dumps(rule | {"when": "country not in (KR) and ip not startsWith 1 or amount > 100"})
-    past, reference = Past(LOGINS, at_most=LOGINS_READ), logins_in_reference(text)
-    past.add(lines_of("logins", LOGINS_READ))
-    found = past.aggregates(parse_message(text, LOGINS).rule)
-    alerting = compress(found.ids.tolist(), found.alert_mask(parse_message(text, LOGINS).rule, 2))
-    assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
-
-
-def test_only_events_that_pass_any_filter_count(Past):
-    rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limitOperatorType": ">"}
-    rule |= {"aggregatorFunctionType": "COUNT", "limit": 2, "window": "1h"}
-    text = json.dumps(rule | {"filter": "country not in (KR) and ip not startsWith 1 or amount > 100"})
-    past, reference = Past(LOGINS, at_most=LOGINS_READ), logins_in_reference(text)
-    past.add(lines_of("logins", LOGINS_READ))
-    rule = parse_message(text, LOGINS).rule
-    found = past.aggregates(rule)
-    alerting = compress(found.ids.tolist(), found.alert_mask(rule, 2))
-    assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
-    last = reference.alerts[-1]
-    past.history.apply(text)
-    assert len(window(past, 1, last.event_id)) == last.aggregate
-    assert past.absent_filter_values(rule.filter) == []
-
-
-@cache
-def payments_in_reference(lines: int) -> Reference:
-    """The first payments of the data set under its first rule."""
-    reference, (text, *_) = Reference(PAYMENTS), read_rules(dataset("payments") / "rules.json")
-    reference.control(text)
-    for line in lines_of("payments", lines):
-        reference.event(line)
-    return reference
-
-
-def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):
-    past, reference = Past(PAYMENTS, at_most=28_000), payments_in_reference(28_000)
-    past.history.apply(read_rules(dataset("payments") / "rules.json")[0])
-    past.add(lines_of("payments", 28_000))
-    assert reference.alerts
-    for alert in reference.alerts:
-        shown = window(past, alert.rule_id, alert.event_id)
-        assert sum(event["paymentAmount"] for event in shown) == alert.aggregate
-        assert shown[-1]["transactionId"] == alert.event_id
-
-
 def test_only_the_newest_events_are_kept(Past):
     past = Past(PAYMENTS, at_most=100)
-    lines = lines_of("payments", 1_000)
+    lines = payments(1_000)
     for start in range(0, 1_000, 10):
         past.add(lines[start : start + 10])
     assert 100 <= len(past) <= 125
@@ -140,7 +61,7 @@ def test_only_the_newest_events_are_kept(Past):
 
 
 def test_bad_records_are_left_out_and_nothing_else(Past):
-    good = lines_of("payments", 10)
+    good = payments(10)
     past = Past(PAYMENTS)
     assert past.add([*good[:5], b"{broken", *good[5:]]) == 10
 
@@ -149,7 +70,7 @@ def test_an_event_that_is_gone_has_no_window(Past):
     past = Past(PAYMENTS)
     past.history.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")
     assert window(past, 1, 1) == []
-    past.add(lines_of("payments", 10))
+    past.add(payments(10))
     assert window(past, 1, 10**9) == []
 
 
@@ -428,19 +349,3 @@ def kind_of(rule: Rule) -> str:
         "plain": rule.is_plain,
     }
     return next((name for name, is_so in kinds.items() if is_so), "more")
-
-
-def test_absence_waits_by_the_log_times_of_a_live_log(Past):
-    """An event time of an hour later proves nothing: what counts is when the record was logged."""
-    text = "7: NO(events where action = pay) per userId within 1 min after, when action = order"
-    actions = (("order", 0, 1_000), ("pay", 3_600_000, 2_000), ("look", 3_600_001, 200_000))
-    lines = [
-        json.dumps({"eventId": n, "eventTime": time, "userId": 1, "action": action}).encode()
-        for n, (action, time, _) in enumerate(actions, 1)
-    ]
-    times = [10**12 + log_time for _, _, log_time in actions]
-    rule = parse_message(text, LOGINS).rule
-    for live, expected in ((times, []), (None, [1])):
-        past = Past(LOGINS)
-        past.add(lines, live)
-        assert list(past.aggregates(rule).ids) == expected
