@@ -7,10 +7,11 @@ lab.toml ──► Cluster ──► librdkafka   (the engine's source, people's
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -19,8 +20,11 @@ from lab.logs.loopback import NoLoopback, check_loopback
 from lab.logs.protocol import NoLog
 from lab.model.times import DAY_MS
 
+T = TypeVar("T")
 ANSWER_S = 10.0  # how long brokers may take to answer
 RECENT_S = 30.0
+# how often errors are looked at before a broker has answered, and how long others of the cluster may still accept a client
+HEARD_S, REFUSED_S = 0.05, 1.0
 NOT_SAID = "a broker that expects TLS or SASL does not answer either: lab.toml says how to speak to it, see docs/kafka.md"
 # librdkafka's name of a property -> Java's; "": only a part of another Java property
 SPELLINGS = {
@@ -65,6 +69,10 @@ CHECKS = {  # why a broker that answers does not accept a client -> what to chec
 
 class NoBroker(ConnectionError):
     """No Kafka broker answers at an address, or none accepts this client. The message says what to do."""
+
+
+class ClientRefused(NoBroker):
+    """A broker answers, and does not accept this client, such as for a wrong password. The message says what to check."""
 
 
 class UnusableTopic(ValueError):
@@ -132,7 +140,27 @@ class Cluster:
     @property
     def admin_client(self) -> AdminClient:
         """The admin client, shared within this process."""
-        return _admin(self)[0]
+        return _admin(self).client
+
+    @property
+    def was_accepted(self) -> bool:
+        """Whether a broker has answered a client of this process."""
+        return _admin(self).was_accepted
+
+    def result_of(self, asked: Future[T]) -> T:
+        """The result of a request of the admin client. Raises ClientRefused as soon as brokers refuse this client and none has accepted it.
+
+        Once one has, it waits for the result: brokers that start again may not know their users yet.
+        """
+        admin, refused_at = _admin(self), 0.0
+        while not admin.was_accepted and not asked.done():
+            wait([asked], HEARD_S)
+            admin.client.poll(0)  # delivers the errors that wait
+            if admin.said and _what_to_check(admin.said[-1][1]):
+                refused_at = refused_at or time.monotonic()
+                if time.monotonic() > refused_at + REFUSED_S and not asked.done():
+                    raise self.no_broker_error(admin.said[-1][1])
+        return asked.result()
 
     @property
     def non_fetching_consumer(self) -> Consumer:
@@ -151,12 +179,12 @@ class Cluster:
 
     def no_broker_error(self, error: object) -> NoBroker:
         """The exception to raise when no broker answers, or none accepts this client."""
-        admin, said = _admin(self)
-        admin.poll(0)  # delivers the errors that wait
-        heard = [each for at, each in said if at > time.monotonic() - RECENT_S]
+        admin = _admin(self)
+        admin.client.poll(0)  # delivers the errors that wait
+        heard = [each for at, each in admin.said if at > time.monotonic() - RECENT_S]
         why = [each.str() for each in heard]
         if why and (check := _what_to_check(heard[-1])):
-            return NoBroker(
+            return ClientRefused(
                 f"the Kafka broker at {self.address} does not accept this client ({why[-1]}): {check}"
             )
         hints = [] if self.client else [NOT_SAID]
@@ -224,9 +252,10 @@ class Cluster:
                     f"there is no topic {topic} on {self.address}; `lab run` makes those it needs, except an events topic that somebody named"
                 ) from None
             raise
-        admin, said = _admin(self)
-        admin.poll(0)
-        said.clear()  # it answers: what was wrong before explains nothing that comes after
+        admin = _admin(self)
+        admin.client.poll(0)
+        admin.said.clear()  # it answers: what was wrong before explains nothing that comes after
+        admin.was_accepted = True
 
 
 def to_cluster(where: str | Cluster) -> Cluster:
@@ -245,8 +274,17 @@ def _what_to_check(error: KafkaError) -> str:
     return CHECKS.get(code, "")
 
 
+@dataclass
+class _Admin:
+    """An admin client, the last error that it heard, when, and whether a broker has ever answered it."""
+
+    client: AdminClient
+    said: deque[tuple[float, KafkaError]]
+    was_accepted: bool = False
+
+
 @lru_cache(maxsize=8)
-def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, KafkaError]]]:
+def _admin(cluster: Cluster) -> _Admin:
     said: deque[tuple[float, KafkaError]] = deque(maxlen=1)
 
     def heard(error: KafkaError) -> None:
@@ -254,7 +292,7 @@ def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, KafkaError
             said.append((time.monotonic(), error))
 
     settings: dict[str, Any] = {**cluster.librdkafka_properties, "error_cb": heard, "log_level": 0}
-    return AdminClient(settings), said
+    return _Admin(AdminClient(settings), said)
 
 
 @lru_cache(maxsize=8)

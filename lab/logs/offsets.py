@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_END, IsolationLevel, KafkaException, TopicCol
 from confluent_kafka.admin import OffsetSpec
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import Cluster, NoBroker, TopicMadeAnew, UnusableTopic
+from lab.logs.cluster import ClientRefused, Cluster, NoBroker, TopicMadeAnew, UnusableTopic
 from lab.logs.positions import LATEST_LOG_TIME
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class PartitionOffsets:
     def _list(self) -> list[int]:
         wanted = TopicCollection([self.topic])
         asked = self.cluster.admin_client.describe_topics(wanted, request_timeout=clusters.ANSWER_S)
-        found = asked[self.topic].result()
+        found = self.cluster.result_of(asked[self.topic])
         topic_id = str(found.topic_id or "").replace(NO_ID, "")
         if self._topic_id and topic_id and topic_id != self._topic_id:
             raise self.cluster.made_anew_error(self.topic, "start with a new checkpoint")
@@ -116,7 +116,9 @@ def _answer(topics: Sequence[PartitionOffsets], ask: Callable[[], T]) -> T:
                 return ask()
         except KafkaException as failure:
             raise first.cluster.reading_error(first.topic, failure.args[0]) from None
-        except NoBroker:
+        except NoBroker as error:
+            if isinstance(error, ClientRefused) and not first.cluster.was_accepted:
+                raise
             for (
                 each
             ) in topics:  # also before giving up: with a leader that is gone, a request lasts until its end

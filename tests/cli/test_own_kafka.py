@@ -121,7 +121,9 @@ def test_who_does_not_speak_tls_is_told_what_may_be_wrong(guarded, place, capsys
     assert "a broker that expects TLS or SASL does not answer either: lab.toml" in capsys.readouterr().err
     (place / "password").write_text("wrong")
     monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 10.0)
+    began = time.monotonic()
     assert main(["alerts"]) == FAILED
+    assert time.monotonic() - began < 5.0
     told = capsys.readouterr().err
     assert "Authentication failed" in told and "wrong" not in told
     assert "does not accept this client" in told and "sasl.password in lab.toml" in told

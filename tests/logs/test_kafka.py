@@ -144,7 +144,7 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced(patience_s, kafka, m
 
 def test_an_error_from_before_an_answer_explains_no_silence_after_it(kafka):
     log = topic(kafka, "answered")
-    clusters._admin(log.cluster)[1].append(
+    clusters._admin(log.cluster).said.append(
         (time.monotonic(), KafkaError(KafkaError._TRANSPORT, "connection refused"))
     )
     assert "(connection refused)" in str(log.cluster.no_broker_error("no record"))
