@@ -133,6 +133,23 @@ def count_rule(operator: str, limit: int, window: str) -> Entry:
     return "control", json.dumps(rule).encode()
 
 
+@pytest.mark.parametrize("lose_memory", [False, True])
+@pytest.mark.parametrize("at", [[], [4], [4, 6]])
+def test_a_rule_deleted_and_added_again_counts_from_the_start(at, lose_memory):
+    rule = count_rule(">", 1, "5m")[1].replace(b'"COUNT"', b'"COUNT_WITH_RESET"')
+    other = count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2')  # keeps the route's history
+    log = [("control", rule), ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
+    log += [("control", b'{"ruleId": 1, "ruleState": "DELETE"}'), ("control", rule), login(3, 120)]
+    reference = evaluate_log(LOGINS, log)
+    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
+    with InProcessEngine(Settings(LOGINS)) as stages:
+        for entries in batches(log, at):
+            stages.run_batch(entries)
+            if lose_memory:
+                stages.lose_memory()
+        assert_same(stages.out, reference)
+
+
 def test_an_aborted_first_batch_leaves_nothing_behind():
     log = [count_rule(">", 0, "1m"), login(1, 100)]
     with InProcessEngine(Settings(LOGINS)) as stages:
