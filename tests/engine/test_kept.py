@@ -125,6 +125,25 @@ def test_the_epoch_of_a_killed_worker_is_undone(stages, rebuilt, starts_again, m
     assert not rebuilt
 
 
+def test_an_epoch_that_is_undone_leaves_running_aggregates_as_it_found_them(stages, rebuilt, monkeypatch):
+    """Else the next event of each group that it touched would compute them from events all over the disk."""
+    before, undone, undo_epoch = store_of(stages).arrays, [], undo.undo_epoch
+    found = {name: before[name].copy() for name in ("accumulator_starts", "accumulators", "scalars")}
+
+    def noted(folder, number, store):
+        is_undone = undo_epoch(folder, number, store)
+        undone.append({name: store.arrays[name].copy() for name in found})
+        return is_undone
+
+    monkeypatch.setattr(undo, "undo_epoch", noted)
+    kill(stages, LOG[DONE:15])
+    stages.step()
+    assert (found["accumulator_starts"] != layout.NOTHING).any() and len(undone) == 1
+    for name, array in found.items():
+        assert (undone[0][name] == array).all()
+    stages.run_batch(LOG[15:])
+
+
 def test_a_worker_that_is_killed_at_rest_leaves_what_the_next_start_finds(stages, rebuilt):
     state = task_windows(stages.job, 0)
     with suppress(Killed), state.open_epoch(2, state.windows.ledger.copy()):

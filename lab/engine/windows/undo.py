@@ -3,18 +3,20 @@
     epoch opens            before each step                          killed                   next attempt
     ──┬──────────────────────┬─────────────── events are stored ───────┼─────────────────────────┬──────────►
       scalars, newest times  links of the events and groups             rows that are new: cleared; links, scalars: as they were;
-                             next to which the step may store           running aggregates of the groups that were touched: dropped
+                             next to which the step may store,          running aggregates of the groups that were touched: as they
+                             running aggregates of these groups         were, or dropped
 
 Nothing depends on how far the step came, or on the order in which it wrote: each word that it may have changed is put back. Rows of
-events and groups are only ever appended, and running aggregates are computed again when they are needed. What is noted is in the
-page cache or in memory, which outlive a killed process. After a power failure nothing of it counts.
+events and groups are only ever appended. Dropped are those running aggregates that keep more than their lanes, and all where a group has
+blocks: they are computed again when they are needed, from events that lie all over the disk. What is noted is in the page cache or in
+memory, which outlive a killed process. After a power failure nothing of it counts.
 
 Not noted are stores in which more is overwritten: of events that can be taken back, of rules that say `absence`, of very many resets. Nor is what makes arrays anew, such as a hash table that doubles: from then on the epoch cannot be undone.
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +25,7 @@ import numpy as np
 
 from lab.engine.compiled import groups, layout
 from lab.engine.compiled.layout import NOTHING, Batch, Store
+from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.windows import shared
 
 if TYPE_CHECKING:
@@ -49,8 +52,9 @@ class Base(NamedTuple):
 class UndoLog:
     """The file of one store: its `Base`, then the words that each step may change."""
 
-    def __init__(self, file: Path, header: Path, arrays: shared.Arrays):
+    def __init__(self, file: Path, header: Path, arrays: shared.Arrays, keys: Sequence[AggregateKey]):
         self._header = header
+        self._widths = [0 if key.unique or key.accumulator.queues else key.accumulator.lanes for key in keys]
         self._file = open(file, "wb", buffering=0)  # noqa: SIM115  (for the epoch)
         for name in Base._fields:
             self._append(arrays[name])
@@ -67,7 +71,9 @@ class UndoLog:
     def note(self, store: Store, batch: Batch, first: int) -> None:
         """Notes what storing the rows of a batch from `first` on may change of what is there."""
         try:
-            self._append(words_before(store, batch, first))
+            words = words_before(store, batch, first)
+            self._append(words)
+            self._append(running_before(store, _groups_in(words), self._widths))
         except OSError:  # no space for it
             self.void()
 
@@ -98,6 +104,25 @@ def words_before(store: Store, batch: Batch, first: int) -> np.ndarray:
             np.column_stack((~group, store.groups[group, 0])),
         )
     )
+
+
+def running_before(store: Store, group: np.ndarray, widths: Sequence[int]) -> np.ndarray:
+    """[words, 2] int64: places and what is there, of the running aggregates of groups. A place is one of `accumulators`, or ~ one of
+    `accumulator_starts`. `widths`: the lanes of each aggregate; of 0, it is to be dropped.
+    """
+    found = []
+    for aggregate, width in enumerate(widths):
+        starts = store.accumulator_starts[group, aggregate].astype(np.int64)
+        there = starts[starts != NOTHING]
+        lanes = (there[:, np.newaxis] + np.arange(width)).ravel()
+        found.append(np.column_stack((lanes, store.accumulators[lanes])))
+        kept = starts if width else np.full_like(starts, NOTHING)
+        found.append(np.column_stack((~(group * len(widths) + aggregate), kept)))
+    return np.concatenate(found) if found else np.empty((0, 2), np.int64)
+
+
+def _groups_in(words: np.ndarray) -> np.ndarray:
+    return ~words[words[:, 0] < 0, 0]
 
 
 def _neighbours(store: Store, group: int, time_ms: int) -> Iterator[int]:
@@ -139,7 +164,7 @@ def begin_undo(folder: Path, note: str, stores: Mapping[int, "RouteStore"]) -> N
     end_undo(folder, stores)
     with suppress(OSError):  # no space for it
         for number, store in stores.items():
-            store.undo = UndoLog(_file(folder, number), header, store.arrays)
+            store.undo = UndoLog(_file(folder, number), header, store.arrays, store.keys)
         header.with_suffix(".new").write_text(json.dumps({"note": note, "by": os.getpid()}) + "\n")
         header.with_suffix(".new").replace(header)
 
@@ -193,11 +218,11 @@ def undo_epoch(folder: Path, number: int, store: "RouteStore") -> bool:
     fits = events <= len(arrays["events"]) and groups_then <= len(arrays["groups"])
     if not fits or any(getattr(base, name).size != arrays[name].size for name in ("newest", *NOTED_WHOLE)):
         return False
-    for words in reversed(steps):
+    for words, _ in reversed(steps):
         of_event = words[:, 0] >= 0
         arrays["events"][words[of_event, 0], LINKS] = words[of_event, 1]
         arrays["groups"][~words[~of_event, 0], 0] = words[~of_event, 1]
-    touched = np.unique(np.concatenate([~words[words[:, 0] < 0, 0] for words in steps] or [[]])).astype(int)
+    touched = np.unique(np.concatenate([_groups_in(words) for words, _ in steps] or [[]])).astype(int)
     touched = touched[touched < groups_then]
     has_blocks = bool(
         base.scalars[layout.BLOCKS]
@@ -219,22 +244,26 @@ def undo_epoch(folder: Path, number: int, store: "RouteStore") -> bool:
         base.scalars[[layout.BLOCKS, layout.LANES]] = 0
         store.recreate_aggregates()
     else:
+        for _, running in reversed(steps):
+            is_lane = running[:, 0] >= 0
+            arrays["accumulators"][running[is_lane, 0]] = running[is_lane, 1]
+            arrays["accumulator_starts"].reshape(-1)[~running[~is_lane, 0]] = running[~is_lane, 1]
         arrays["accumulators"][lanes:] = 0
         arrays["queues"][events:] = 0
         arrays["accumulator_starts"][groups_then:] = NOTHING
-        arrays["accumulator_starts"][touched] = NOTHING
     arrays["scalars"][:] = base.scalars
     return True
 
 
-def _read(file: Path) -> tuple[Base, list[np.ndarray]]:
-    """What an `UndoLog` has; without its end if that was not written, before a step that did not begin."""
+def _read(file: Path) -> tuple[Base, list[tuple[np.ndarray, np.ndarray]]]:
+    """What an `UndoLog` has, of each step two arrays; without its end if that was not written, before a step that did not begin."""
     data, parts = memoryview(file.read_bytes()), []  # whose rest is no copy
     while len(data) >= 8 and len(data) >= 8 + (size := int.from_bytes(data[:8], "little")):
         parts.append(np.frombuffer(data[8 : 8 + size], np.int64))
         data = data[8 + size :]
     base, steps = parts[: len(Base._fields)], parts[len(Base._fields) :]
-    return Base(*(array.copy() for array in base)), [words.reshape(-1, 2) for words in steps]
+    words = [each.reshape(-1, 2) for each in steps]
+    return Base(*(array.copy() for array in base)), list(zip(words[::2], words[1::2], strict=False))
 
 
 def _remove_groups(table: np.ndarray, groups_then: int) -> None:
