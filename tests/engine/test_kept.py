@@ -125,7 +125,7 @@ def test_the_epoch_of_a_killed_worker_is_undone(stages, rebuilt, starts_again, m
     assert not rebuilt
 
 
-def test_an_epoch_that_is_undone_leaves_running_aggregates_as_it_found_them(stages, rebuilt, monkeypatch):
+def test_an_epoch_that_is_undone_leaves_running_aggregates_as_it_found_them(stages, rebuilt):
     """Else the next event of each group that it touched would compute them from events all over the disk."""
     before, undone, undo_epoch = store_of(stages).arrays, [], undo.undo_epoch
     found = {name: before[name].copy() for name in ("accumulator_starts", "accumulators", "scalars")}
@@ -135,9 +135,9 @@ def test_an_epoch_that_is_undone_leaves_running_aggregates_as_it_found_them(stag
         undone.append({name: store.arrays[name].copy() for name in found})
         return is_undone
 
-    monkeypatch.setattr(undo, "undo_epoch", noted)
     kill(stages, LOG[DONE:15])
-    stages.step()
+    with patch.object(undo, "undo_epoch", noted):
+        stages.step()
     assert (found["accumulator_starts"] != layout.NOTHING).any() and len(undone) == 1
     for name, array in found.items():
         assert (undone[0][name] == array).all()
