@@ -53,7 +53,7 @@ class UndoLog:
     """The file of one store: its `Base`, then the words that each step may change."""
 
     def __init__(self, file: Path, header: Path, arrays: shared.Arrays, keys: Sequence[AggregateKey]):
-        self._header = header
+        self._header, self._is_void = header, False
         self._widths = [0 if key.unique or key.accumulator.queues else key.accumulator.lanes for key in keys]
         self._file = open(file, "wb", buffering=0)  # noqa: SIM115  (for the epoch)
         for name in Base._fields:
@@ -69,7 +69,9 @@ class UndoLog:
             raise OSError("no space left")
 
     def note(self, store: Store, batch: Batch, first: int) -> None:
-        """Notes what storing the rows of a batch from `first` on may change of what is there."""
+        """Notes what storing the rows of a batch from `first` on may change of what is there, as long as the epoch can be undone."""
+        if self._is_void:
+            return
         try:
             words = words_before(store, batch, first)
             self._append(words)
@@ -80,6 +82,7 @@ class UndoLog:
     def void(self) -> None:
         """From now on the epoch cannot be undone."""
         self._header.unlink(missing_ok=True)
+        self._is_void = True
 
 
 def words_before(store: Store, batch: Batch, first: int) -> np.ndarray:
