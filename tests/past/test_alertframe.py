@@ -311,6 +311,12 @@ def test_rows_that_come_late_and_columns_that_are_not_there_are_told():
         assert alerts(frame.drop(columns="card"), RULE, schema).empty
 
 
+def test_a_wait_that_lasts_beyond_the_newest_event_ends_the_table_without_an_alert():
+    rows = [{"id": number, "at": START + 600_000 * number, "card": "ab"[number % 2]} for number in range(5)]
+    found = alerts(pd.DataFrame(rows), "NO(events) per card within 15 min after")
+    assert found["eventId"].tolist() == [0, 1, 2]
+
+
 def test_alerts_whose_event_was_taken_back_say_so():
     row = {"eventId": 1, "eventTime": 5, "userId": 7, "action": "pay"}
     rows = [row, row | {"action": "returned"}, row | {"eventId": 2}]

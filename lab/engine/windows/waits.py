@@ -57,9 +57,9 @@ class Waits:
 
     @property
     def due_ms(self) -> int | None:
-        """The log time after which the next alert is due; None if there is no open wait."""
+        """The log time after which the next alert is due; None if there is no open wait, or in a log that is not live, where only events end one."""
         arrays, first = self.arrays, loop.find_first_open(self.arrays)
-        if first == arrays.scalars[loop.ENTRIES]:
+        if first == arrays.scalars[loop.ENTRIES] or not arrays.entries[first, loop.FLAGS] & loop.LIVE:
             return None
         return int(arrays.entries[first, loop.AT]) + self.rule.aggregation.window_ms
 
