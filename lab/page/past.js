@@ -1,7 +1,7 @@
 // The newest events in memory, of which Python finds the window behind an alert: lab.page.windows.
 "use strict";
 
-const PAST_BYTES = 16 << 20, MOST_HANDED = 20000; // of which Python makes a window in a second or two
+const PAST_BYTES = 16 << 20, MOST_HANDED = 50000; // of which Python makes a window in about a second
 
 /** The newest decoded events, as many as fit into PAST_BYTES. Each has a number: how many came before it. */
 class Past {

@@ -143,7 +143,7 @@ def test_a_window_of_more_events_than_python_is_handed_says_so(opened, engine):
     [found] = opened.evaluate(DRAWN, engine.evaluate(WIDE, [described(PAYMENTS.to_dict()), rule]))
     assert "in the window of 1 h" in found["said"] and "These events" not in found["said"]
     assert found["said"].endswith(
-        "The window may have more events: of the newest 20,000 in memory it has these."
+        "The window may have more events: of the newest 50,000 in memory it has these."
     )
 
 
