@@ -37,7 +37,7 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "contrast": "model logs engine state stream machine past running",
     "widgets": "model state stream past desk running followers studio contrast",
     "teach": "model engine.checkpoint engine.loop engine.spark stream running widgets",
-    "page": "model engine.compiled engine.records stream sources past desk studio widgets teach",
+    "page": "model engine.compiled engine.records engine.checkpoint stream sources past desk studio widgets teach",
 }
 
 

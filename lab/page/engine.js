@@ -14,7 +14,7 @@ class Engine {
     this.frame[LAYOUT.frame.SELF] = BigInt(this._frame);
     this.frame[LAYOUT.frame.SELF + 1] = BigInt(LAYOUT.frame.FRAME);
     this.book = new Book(schema, lateMs, latePolicy);
-    this.routes = new Map();
+    this.routes = new Map(); // by the number of its store
     this.waits = new Waits();
     this.columns = new Columns(schema, this.book.python);
     this.past = new Past(this.columns);
@@ -35,23 +35,13 @@ class Engine {
 
   /** Carries out a control message and gives its acknowledgement. */
   control(text) {
-    const ack = this.book.apply(text, this.past.end, this.newest), rules = this.book.routes();
+    const { ack, routes } = this.book.apply(text, this.past.end, this.newest), before = this.routes;
     if (ack.status === "rejected") return ack;
     if (ack.list) this.columns.texts.known = new WeakMap(); // which values lists have
-    for (const [id, route] of [...this.routes]) {
-      if (!rules.has(id) || ack.controlType === "CLEAR_STATE_ALL") {
-        route.release();
-        this.routes.delete(id);
-      }
-    }
-    const before = this.routes;
-    this.routes = new Map();
     this.waits.change(ack.controlType === "CLEAR_STATE_ALL" ? [] : this.book.sorted().filter(isAwaiting));
-    for (const [id, of] of rules) {
-      const route = before.get(id);
-      if (route && (route.rules.length !== of.length || route.rules.some((rule, n) => rule !== of[n]))) route.change(of, timeReached(this.newest));
-      this.routes.set(id, route ?? new Route(this, of));
-    }
+    this.routes = new Map(routes.map(({ store, changed }) => [store, before.get(store) ?? new Route(this, changed)]));
+    for (const { store, changed } of routes) if (changed && before.has(store)) before.get(store).change(changed);
+    for (const [store, route] of before) if (!this.routes.has(store)) route.release();
     return ack;
   }
 
@@ -160,9 +150,6 @@ class Engine {
     return { text, last: this.past.end - columns.rows + row };
   }
 }
-
-/** The latest time that enough of some times, newest first, have reached: lab.model.horizon. */
-const timeReached = (newest) => newest[LAYOUT.witnesses - 1] ?? -Infinity;
 
 const NONE = [0n, 0n, 0n, 1n]; // a count of 0, as the loop measures it
 const isAwaiting = (rule) => rule.absent && rule.isJudged;

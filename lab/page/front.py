@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import lab.page.withoutnumpy  # noqa: F401  # the loop's modules come after it
-from lab.engine.compiled.layout import AGGREGATE_FIELDS
+from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.compiled.measures import measured_conditions
-from lab.engine.compiled.rulenumbers import distinct_whens, rules_to_arrays, value_columns
 from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert, conditions_member, event_for_alert, event_id_text, event_member
 from lab.model.conditions import BadConditions, quote_if_needed
@@ -23,31 +22,26 @@ from lab.model.formatting import expected_message, plain_text
 from lab.model.group import group_for_alert, group_json, group_key, sorted_group
 from lab.model.kinds import BadRule
 from lab.model.listmessages import muted_entry
-from lab.model.lists import FOREVER, NAME, NAME_ALLOWED, ListOperand, NamedList
+from lab.model.lists import FOREVER, NAME, NAME_ALLOWED, NamedList
 from lab.model.messages import build_message, parse_message
-from lab.model.operators import OPERATORS
 from lab.model.rule import Rule, readable_rule_sentence, readable_rule_summary
 from lab.model.rules import RuleBook
-from lab.model.schema import MAX_TIME, Schema
+from lab.model.schema import Schema
 from lab.model.schemafile import schema_from_toml
 from lab.model.sentence import parse_rule_sentence
-from lab.model.times import duration_words, offset_ms
+from lab.model.times import duration_words
 from lab.model.when import (
-    AllOf,
     AnyOf,
     Comparison,
-    OtherField,
-    When,
-    condition_fields,
     filter_text,
-    is_true,
     list_names,
-    when_text,
     with_lists,
 )
 from lab.model.whenreader import parse_filter, parse_when
-from lab.page.derivation import QUARTER_MS, Deriver, columns_of
-from lab.page.reader import Reader, described, exact, pack_int64s
+from lab.page.conditions import condition_for_page, verdicts
+from lab.page.derivation import Deriver, columns_of
+from lab.page.reader import Reader, described, exact
+from lab.page.routes import Routes
 
 if TYPE_CHECKING:
     from lab.page.windows import Windows
@@ -67,30 +61,31 @@ class Book:
         self.reader = Reader(schema)
         self.schema = self.reader.schema
         self.deriver = Deriver(self.schema)
-        self.book = RuleBook(self.schema)
+        self.ledger = Ledger(RuleBook(self.schema))
+        self.book = self.ledger.book
+        self.routes = Routes(self.ledger, late_ms)
         self.accepted: list[Rule] = []  # each version of a rule, by the number that JavaScript knows it by
         self.messages: list[
             tuple[str, int, list[int]]
         ] = []  # those that `windows` does not know yet, as of `carry_out`
 
     def carry_out(self, text: str, events: int = 0, newest: str = "[]") -> str:
-        """Carries out a control message: its acknowledgement, the rule that is in force by it, the ids of those that no longer are, and a list that it changed.
+        """Carries out a control message: its acknowledgement, the rule that is in force by it, the ids of those that no longer are, a list that it changed, and the `Routes` after it.
 
         `events`: how many came before it; `newest`: a list in JSON of the newest of their times, in ms.
         """
-        before = set(self.book.rules)
-        ack = self.book.apply(text)
+        before, times = set(self.book.rules), json.loads(newest)
+        ack = self.ledger.apply(text)
         rule = self.book.rules.get(ack.get("ruleId", 0)) if ack["status"] == "accepted" else None
         if ack["status"] == "accepted":
-            self.messages.append((text, events, json.loads(newest)))
+            self.messages.append((text, events, times))
         if "ruleId" in ack:
             ack["ruleId"] = str(ack["ruleId"])
         self.accepted += [rule] if rule else []
         deleted = [exact(rule_id) for rule_id in before - set(self.book.rules)]
         changed = list_for_page(ack["list"], self.book.lists[ack["list"]]) if "list" in ack else None
-        return json.dumps(
-            {"ack": ack, "rule": rule and self._for_page(rule), "deleted": deleted, "list": changed}
-        )
+        shown = {"ack": ack, "rule": rule and self._for_page(rule), "deleted": deleted, "list": changed}
+        return json.dumps(shown | {"routes": self.routes.after(times)})
 
     def _for_page(self, rule: Rule) -> dict[str, Any]:
         return {"number": len(self.accepted) - 1, **rule_for_page(rule, self.schema)}
@@ -163,19 +158,9 @@ class Book:
 
         `values`: a list in JSON, of what its fields have, numbers as texts, or of quarters of an hour.
         """
-        given, comparison = json.loads(values), with_lists(parse_when(text, self.schema), self.book.lists)
+        comparison = with_lists(parse_when(text, self.schema), self.book.lists)
         assert isinstance(comparison, Comparison), "condition_for_page gives nothing else"
-        if comparison.local_time_part:
-            return json.dumps([_verdicts_in_quarter(comparison, each) for each in given])
-        fields = [self.schema.field(name) for name in condition_fields(comparison)]
-        events = (
-            {
-                field.name: Decimal(value) if field.is_number_or_time else value
-                for field, value in zip(fields, each)
-            }
-            for each in given
-        )
-        return json.dumps([_verdict(comparison, event) for event in events])
+        return json.dumps(verdicts(comparison, json.loads(values), self.schema))
 
     def condition_on_list(self, filter: str, field: str, operator: str, name: str) -> str:
         """What the form's filter is with a condition on a named list."""
@@ -189,24 +174,6 @@ class Book:
         rule = self.accepted[number]
         group = group_for_alert(rule.keys, [self._value(*pair) for pair in zip(rule.keys, keys)])
         return self.book.is_muted(muted_entry(rule.rule_id, group), time)
-
-    def numbers(self, route_id: str, fields: str) -> str:
-        """The rules of a route as numbers for the loop: its arrays, and what its stores need; `fields`: what events keep, a list in JSON."""
-        rules = tuple(rule.as_active for rule in self.book.sorted() if rule.route.id == route_id)
-        stored = json.loads(fields)
-        keys, arrays = rules_to_arrays(rules, stored, self.schema)
-        rows = [getattr(row, name) for row in arrays.aggregates for name in AGGREGATE_FIELDS]
-        flat = {name: array.ravel() for name, array in arrays._asdict().items()} | {"aggregates": rows}
-        sizes = {
-            "aggregateCount": len(keys),
-            "queues": sum(key.accumulator.queues for key in keys),
-            "distinct": sum(bool(key.unique) for key in keys),
-            "lanes": sum(key.accumulator.lanes for key in keys),
-            "own": sum(key.rule_id is not None for key in keys),
-            "whens": [when_text(when) for when in distinct_whens(rules)],
-            "columns": value_columns(stored, self.schema),
-        }
-        return json.dumps(sizes | {"arrays": {name: pack_int64s(each) for name, each in flat.items()}})
 
 
 # -- rules as the page's engine takes them -----------------------------------------------------------------------------
@@ -223,76 +190,14 @@ def rule_for_page(rule: Rule, schema: Schema) -> dict[str, Any]:
         "keys": rule.keys,
         "filter": condition_for_page(rule.filter, schema),
         "filterSeesLists": bool(list_names(rule.filter)),
-        "route": {"id": rule.route.id, "keys": rule.route.keys},
+        "route": {"keys": rule.route.keys},
         "where": condition_for_page(rule.aggregation.where, schema),
-        "truths": {
-            name: condition_for_page(each, schema)
-            for of in rule.aggregations
-            for name, each in of.event_conditions.items()
-        },
         "when": condition_for_page(rule.when, schema),
-        "whenText": when_text(rule.when) if rule.when else None,
-        "atMost": rule.at_most,
         "absent": absence_for_page(rule),
         "isJudged": rule.is_judged,
-        "needs": rule.stored_field_names,
-        "widestMs": rule.widest_ms,
         "reachMs": rule.aggregation.reach_ms,
         "eventFields": rule.event_fields,
     }
-
-
-def condition_for_page(when: When | None, schema: Schema) -> dict[str, Any] | None:
-    """A condition on an event: {all: […]}, {any: […]}, or a comparison, of which JavaScript makes those with null and of numbers.
-
-    What a number is compared with is exact, {values} or {other: field}; any other comparison is one that `Book.judged` knows.
-    With `list` it is with what a named list has, which changes.
-    """
-    match when:
-        case AllOf(parts):
-            return {"all": [condition_for_page(part, schema) for part in parts]}
-        case AnyOf(parts):
-            return {"any": [condition_for_page(part, schema) for part in parts]}
-        case Comparison(name, operator, operand, clock):
-            of: dict[str, Any] = {"fields": condition_fields(when)}
-            field = schema.field(name)
-            if OPERATORS[operator].takes == "nothing":
-                return of | {"operator": operator}
-            if isinstance(operand, ListOperand):
-                of["list"] = {"isNegated": OPERATORS[operator].is_negated}
-            if clock or not field.is_number_or_time or "list" in of:
-                return of | {"judged": when_text(when), "clock": bool(clock)}
-            return of | {"operator": operator, "operand": _operand(operand, field.scale)}
-    return None
-
-
-def _operand(operand: Any, scale: int) -> Any:
-    """`scale`: digits after the point of the field."""
-    match operand:
-        case OtherField(name):
-            return {"other": name}
-        case tuple(values):
-            return {"values": [exact(each, scale) for each in values]}
-    return exact(operand, scale)
-
-
-def _verdict(comparison: Comparison, event: dict[str, Any]) -> bool | int:
-    """Whether a comparison is true of an event; if it is with a named list, until when the event's value is there, as JavaScript's numbers can say it."""
-    if not isinstance(comparison.operand, ListOperand):
-        return is_true(comparison, event)
-    value, clock = event[comparison.field], comparison.local_time_part
-    until = comparison.operand.entries.until(clock.value_at(value) if clock else value)
-    return min(max(until, 0), MAX_TIME)
-
-
-def _verdicts_in_quarter(comparison: Comparison, quarter: int) -> bool | int | list[bool | int]:
-    """The verdict on what a clock shows in a quarter of an hour since 1970; where that may change, in each second."""
-    clock, begin = comparison.local_time_part, quarter * QUARTER_MS
-    assert clock, "another comparison has no quarters"
-    ends = (begin, begin + QUARTER_MS - 1)
-    if len({(offset_ms(clock.zone, at), clock.value_at(at)) for at in ends}) == 1:
-        return _verdict(comparison, {comparison.field: begin})
-    return [_verdict(comparison, {comparison.field: at}) for at in range(begin, begin + QUARTER_MS, 1_000)]
 
 
 def alert_for_page(alert: Alert, rule: Rule) -> dict[str, Any]:

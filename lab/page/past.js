@@ -48,6 +48,6 @@ class Past {
 function windowBehind({ past, book, routes }, { ruleId, last, json }) {
   const rule = book.rules.get(BigInt(ruleId)), about = { meaning: rule?.summary, absence: Boolean(rule?.absent), kept: past.end - past.begin };
   if (!rule || rule.absent || last < past.begin) return about;
-  const { numbers, columns, most } = past.handed(rule, last, routes.get(rule.route.id)), { parts, texts } = columns.packed(columns.schema.fields);
+  const { numbers, columns, most } = past.handed(rule, last, [...routes.values()].find(({ rules }) => rules.includes(rule))), { parts, texts } = columns.packed(columns.schema.fields);
   return { ...about, most, ...JSON.parse(book.python.window(json, numbers, parts, texts)) };
 }

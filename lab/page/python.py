@@ -26,15 +26,14 @@ OWN = (
     "engine/__init__.py",
     "engine/compiled/**/*.py",
     *(f"engine/records/{name}.py" for name in ("__init__", "expected")),
+    *(f"engine/checkpoint/{name}.py" for name in ("__init__", "ledger")),
     *(
         f"sources/{name}.py"
         for name in ("__init__", "infer", "inferredfields", "idandtime", "order", "sampledrecords")
     ),
     *(f"sources/{name}.py" for name in ("csvcolumns", "csvfile", "csvrows", "records")),
-    *(
-        f"page/{name}.py"
-        for name in ("__init__", "front", "reader", "derivation", "inference", "windows", "withoutnumpy")
-    ),
+    *(f"page/{name}.py" for name in ("__init__", "front", "conditions", "routes", "windows", "withoutnumpy")),
+    *(f"page/{name}.py" for name in ("reader", "derivation", "inference")),
     *(f"past/{name}.py" for name in ("__init__", "fastreference", "routehistory")),
     *(f"desk/{name}.py" for name in ("__init__", "explain", "judging", "picture", "verdict", "witness")),
 )

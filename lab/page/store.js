@@ -64,36 +64,27 @@ class Arrays {
   }
 }
 
-/** The events of one route, and the rules that judge them. */
+/** The events of one route, and the rules that judge them: lab.page.routes. */
 class Route {
-  constructor(engine, rules) {
+  constructor(engine, plan) {
     this.engine = engine;
-    this.route = { ...rules[0].route, filter: rules[0].filter };
-    this.fields = [];
     this.counts = { evaluated: 0, storedLate: 0, duplicates: 0, droppedLate: 0 };
-    this.keyColumns = this.route.keys.flatMap((name) => halves(name, engine.schema));
-    this._set(rules);
-    this.store = this._create({ events: ROOM_AT_FIRST, groups: ROOM_AT_FIRST, accumulators: this.numbers.lanes, resets: 2 * this.numbers.own });
+    this.keyColumns = plan.keys.flatMap((name) => halves(name, engine.schema));
+    this._set(plan);
+    this.store = this._create({ events: ROOM_AT_FIRST, groups: ROOM_AT_FIRST, accumulators: this.plan.lanes, resets: 2 * this.plan.own });
   }
 
-  _set(rules) {
-    const { engine, engine: { memory } } = this, at = LAYOUT.places;
-    this.rules = rules;
-    for (const rule of rules) for (const name of [...rule.needs, ...(rule.spoke ? [rule.spoke] : [])]) if (!this.fields.includes(name)) this.fields.push(name);
-    this.needed = new Set(rules.flatMap((rule) => rule.needs));
-    this.truths = new Map(rules.flatMap((rule) => Object.entries(rule.truths)));
-    this.widestMs = Math.max(...rules.map((rule) => rule.widestMs));
-    this.numbers = engine.book.numbers(this.route.id, this.fields);
-    const { aggregateCount, arrays, columns, whens } = this.numbers, width = (name, size) => [8, arrays[name].length / size, size];
-    this.whens = whens.map((text) => rules.find((rule) => rule.whenText === text).when);
-    this.columns = new Map(columns.map((name, number) => [name, number]));
+  _set(plan) {
+    const { engine: { book, memory } } = this, at = LAYOUT.places, { aggregateCount, whens } = plan;
+    const arrays = Object.fromEntries(Object.entries(plan.arrays).map(([name, packed]) => [name, new BigInt64Array(bytesOf(packed).buffer)])), width = (name, size) => [8, arrays[name].length / size, size];
+    Object.assign(this, { plan, rules: plan.rules.map((id) => book.rules.get(id)), needed: new Set(plan.needed), columns: new Map(plan.columns.map((name, number) => [name, number])) });
     this.asArrays?.release();
     this.asArrays = new Arrays(memory, {
       aggregates: [8 * LAYOUT.aggregateFields, aggregateCount], required_bits: width("required_bits", 2), distinct_columns: [8, arrays.distinct_columns.length], limits: width("limits", 4), firing_bounds: width("firing_bounds", 6), firing_rules: [8, arrays.firing_rules.length],
       when_bits: width("when_bits", 2), conditions: width("conditions", at.CONDITION_COLUMNS), rules_with_conditions: width("rules_with_conditions", at.SPOKE_BIT + 1), saved_measures: [8, aggregateCount, 4],
     });
     for (const name in arrays) this.asArrays.i64(name).set(arrays[name]);
-    this.mostRows = rules.length + at.VALUES_OF_CONDITION * this.asArrays.shapes.conditions[1]; // of alerts, at one event
+    this.mostRows = plan.rules.length + at.VALUES_OF_CONDITION * this.asArrays.shapes.conditions[1]; // of alerts, at one event
     this.batch?.release();
     this.batch = new Arrays(memory, {
       times_ms: [8, ROWS], event_ids: [8, ROWS], key_groups: [8, ROWS], keys: [8, ROWS, this.keyColumns.length], values: [8, ROWS, this.columns.size], groups: [8, ROWS], log_times_ms: [8, ROWS], when_bits: [8, ROWS, Math.ceil(whens.length / 63)],
@@ -101,7 +92,7 @@ class Route {
   }
 
   _create(room) {
-    const { memory, keyGroups } = this.engine, { queues, distinct, aggregateCount } = this.numbers, at = LAYOUT.places, blocks = 2 * Math.floor(room.events / LAYOUT.halfBlock) + 1;
+    const { memory, keyGroups } = this.engine, { queues, distinct, aggregateCount } = this.plan, at = LAYOUT.places, blocks = 2 * Math.floor(room.events / LAYOUT.halfBlock) + 1;
     const store = new Arrays(memory, {
       scalars: [8, LAYOUT.sizes], newest: [8, keyGroups, 2 * LAYOUT.witnesses], events: [8, room.events, at.VALUES + this.columns.size], queues: [4, room.events, queues, 2],
       groups: [8, room.groups, at.KEY + this.keyColumns.length], group_table: [4, powerOfTwo(2 * room.groups)], accumulator_starts: [4, room.groups, aggregateCount],
@@ -121,16 +112,16 @@ class Route {
   get events() { return Number(this.store.i64("scalars")[LAYOUT.places.EVENTS]); }
 
   /** The same events in new arrays, with room for more; those from before a time go, and those that expired. */
-  layOut(more, { before = LAYOUT.never, widestMs = this.widestMs, kept = this.rules.map((rule) => rule.id) } = {}) {
+  layOut(more, { before = LAYOUT.never, widestMs = this.plan.widestMs, kept = this.plan.rules } = {}) {
     const { engine, engine: { memory } } = this, { GROUPS, RESETS } = LAYOUT.places, old = this.store, sizes = this._sizes();
     engine.frame[LAYOUT.frame.BEFORE] = before;
     engine.frame[LAYOUT.frame.REACH] = BigInt(widestMs + engine.lateMs);
     old.into(engine.frame, LAYOUT.frame.STORE);
     engine.call("count_events_to_move");
     const stored = Number(engine.frame[LAYOUT.frame.HELD]);
-    const groups = Math.min(sizes[GROUPS], stored) + (more.groups ?? 0), lanes = this.numbers.lanes;
+    const groups = Math.min(sizes[GROUPS], stored) + (more.groups ?? 0), lanes = this.plan.lanes;
     const group = powerOfTwo(Math.max(groups, ROOM_AT_FIRST) + 1);
-    const room = { events: powerOfTwo(Math.max(1.5 * stored + (more.events ?? 0), ROOM_AT_FIRST)), groups: group, accumulators: lanes * group, resets: 2 * (sizes[RESETS] + (more.resets ?? 0) + this.numbers.own) };
+    const room = { events: powerOfTwo(Math.max(1.5 * stored + (more.events ?? 0), ROOM_AT_FIRST)), groups: group, accumulators: lanes * group, resets: 2 * (sizes[RESETS] + (more.resets ?? 0) + this.plan.own) };
     this.store = this._create(room);
     const rules = memory.take(8 * kept.length);
     memory.i64(rules, kept.length).set(kept);
@@ -145,11 +136,11 @@ class Route {
     old.release();
   }
 
-  /** Goes on with other rules; `reached`: the time that the whole log has reached, ms. */
-  change(rules, reached) {
-    const widestMs = this.widestMs, kept = rules.map((rule) => rule.id).filter((id) => this.rules.some((rule) => rule.id === id));
-    this._set(rules);
-    this.layOut({}, { before: this.widestMs > widestMs && reached > -Infinity ? BigInt(reached - widestMs - this.engine.lateMs) : LAYOUT.never, widestMs, kept });
+  /** Goes on with other rules. */
+  change(plan) {
+    const { widestMs } = this.plan;
+    this._set(plan);
+    this.layOut({}, { ...plan, widestMs });
   }
 
   /** Judges the rows of the decoded columns that are of this route; calls `found(row, rule, values)` for each alert: what its conditions measured, by number. Gives what became of each row. */
@@ -165,7 +156,7 @@ class Route {
     let done = 0;
     while (done < rows.length) {
       const sizes = this._sizes(), { shapes } = this.store;
-      if (sizes[GROUPS] === shapes.groups[1] || sizes[LANES] + this.numbers.lanes > shapes.accumulators[1] || 2 * (sizes[RESETS] + this.numbers.own) > shapes.reset_table[1])
+      if (sizes[GROUPS] === shapes.groups[1] || sizes[LANES] + this.plan.lanes > shapes.accumulators[1] || 2 * (sizes[RESETS] + this.plan.own) > shapes.reset_table[1])
         this.layOut({ events: rows.length, groups: sizes[GROUPS], resets: sizes[RESETS] + 16 });
       const { frame } = engine; // after what may have moved the memory
       this.store.into(frame, LAYOUT.frame.STORE);
@@ -177,7 +168,7 @@ class Route {
       }
       frame.set([BigInt(fate), BigInt(rows.length)], LAYOUT.frame.FATE);
       frame.set([BigInt(alerts), BigInt(most), BigInt(width)], LAYOUT.frame.ALERTS);
-      frame.set([BigInt(engine.seq), BigInt(done), BigInt(this.widestMs), BigInt(engine.lateMs), BigInt(engine.latePolicy)], LAYOUT.frame.FIRST_SEQ);
+      frame.set([BigInt(engine.seq), BigInt(done), BigInt(this.plan.widestMs), BigInt(engine.lateMs), BigInt(engine.latePolicy)], LAYOUT.frame.FIRST_SEQ);
       engine.call("evaluate");
       done = Number(frame[DONE]);
       const fired = Number(frame[FIRED]), numbers = memory.i64(alerts, width * fired);
@@ -214,8 +205,8 @@ class Route {
 
   /** The rows that pass the filter and have a group. */
   _rows(columns) {
-    const { schema: { byName }, rows } = this.engine, valid = this.route.keys.map((name) => columns.valid[byName.get(name).number]);
-    const passes = this.route.filter ? truthOf(this.route.filter, columns) : null;
+    const { schema: { byName }, rows } = this.engine, valid = this.plan.keys.map((name) => columns.valid[byName.get(name).number]);
+    const passes = this.plan.filter ? truthOf(this.plan.filter, columns) : null;
     let count = 0;
     for (let row = 0; row < columns.rows; row++) {
       let isThere = 1;
@@ -228,28 +219,28 @@ class Route {
   /** Copies the rows' ids, times, keys and fields into the batch, as the loop takes them. */
   _fill(columns, rows) {
     const { engine, batch } = this, { schema } = engine;
-    engine.digestsOf(columns, this.fields.filter((name) => this.needed.has(name) && !isBit(name)), rows);
+    engine.digestsOf(columns, this.plan.fields.filter((name) => this.needed.has(name) && !isBit(name)), rows);
     this._copy(columns.pairs[schema.time.number], rows, batch.i32("times_ms"), 0, 1);
     this._copy(engine.ids(columns, rows), rows, batch.i32("event_ids"), 0, 1);
     this._fillKeys(columns, rows);
     const value = batch.i32("values"), size = this.columns.size;
     value.fill(0, 0, 2 * size * rows.length);
-    this.fields.forEach((name, number) => {
+    this.plan.fields.forEach((name, number) => {
       if (!this.needed.has(name)) return;
-      const field = schema.byName.get(name), valid = columns.valid[field?.number], isThere = this.truths.has(name) ? truthOf(this.truths.get(name), columns) : (row) => valid[row] === 1;
+      const field = schema.byName.get(name), valid = columns.valid[field?.number], isThere = name in this.plan.truths ? truthOf(this.plan.truths[name], columns) : (row) => valid[row] === 1;
       if (field) this._copyField(columns, field, rows, value, this.columns.get(halves(name, schema)[0]), size);
       setBits(value, rows, isThere, size, this.columns.get(notNull(number)[0]), number % 63);
     });
     const when = batch.i32("when_bits"), whenColumns = batch.shapes.when_bits[2];
     when.fill(0, 0, 2 * whenColumns * rows.length);
-    this.whens.forEach((each, number) => setBits(when, rows, truthOf(each, columns), whenColumns, Math.floor(number / 63), number % 63));
+    this.plan.whens.forEach((each, number) => setBits(when, rows, truthOf(each, columns), whenColumns, Math.floor(number / 63), number % 63));
   }
 
   _fillKeys(columns, rows) {
     const { engine, batch } = this, width = this.keyColumns.length;
-    engine.digestsOf(columns, this.route.keys, rows);
+    engine.digestsOf(columns, this.plan.keys, rows);
     let k = 0;
-    for (const name of this.route.keys) k += this._copyField(columns, engine.schema.byName.get(name), rows, batch.i32("keys"), k, width);
+    for (const name of this.plan.keys) k += this._copyField(columns, engine.schema.byName.get(name), rows, batch.i32("keys"), k, width);
     engine.keyGroupsOf(batch, rows.length, width);
   }
 

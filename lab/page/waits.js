@@ -33,7 +33,7 @@ class Waits {
     this.byGroup.delete(name);
   }
 
-  begin(rule, group, newest, alert) { this._keep({ rule, group, until: newest + rule.widestMs, number: this.number++, over: false, alert }); }
+  begin(rule, group, newest, alert) { this._keep({ rule, group, until: newest + rule.reachMs, number: this.number++, over: false, alert }); }
 
   /** Time has come to `newest`, ms. */
   reach(newest, found) {

@@ -11,7 +11,8 @@ from lab.model.schema import LOGINS
 from lab.model.sentence import EXAMPLE
 from lab.model.when import When, is_true, when_text
 from lab.model.whenreader import parse_when
-from lab.page.front import Book, condition_for_page
+from lab.page.conditions import condition_for_page
+from lab.page.front import Book
 from lab.page.reader import described
 from tests.browser.test_page_engine import many
 from tests.engine.test_when import events

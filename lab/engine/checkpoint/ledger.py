@@ -13,15 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from lab.engine.checkpoint.durable import WAY_ON, CheckpointFolder
 from lab.model.jsontext import LongLine
 from lab.model.lists import NamedList
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
+
+if TYPE_CHECKING:  # so that the page's Python can do without folders
+    from lab.engine.checkpoint.durable import CheckpointFolder
 
 FOLDER, LISTS = "rules", "lists"
 KEPT = 100  # files; a batch reads those of its own two ends
@@ -87,7 +89,7 @@ class Ledger:
             ledger._move(rule.rule_id)
         return ledger
 
-    def apply(self, message: bytes) -> dict[str, Any]:
+    def apply(self, message: str | bytes) -> dict[str, Any]:
         """Carries out a control message and returns its acknowledgement; a rejected one changes nothing."""
         ack = self.book.apply(message)
         if ack["status"] == "rejected":
@@ -218,7 +220,7 @@ class CutRecord:
 
 
 def save_ledger(
-    folder: CheckpointFolder,
+    folder: "CheckpointFolder",
     previous_name: str,
     changes: list[CutRecord],
     ledger: Ledger,
@@ -256,7 +258,7 @@ class SavedList(NamedTuple):
     file: str
 
 
-def _save_list(folder: CheckpointFolder, number: int, name: str, ledger: Ledger) -> str:
+def _save_list(folder: "CheckpointFolder", number: int, name: str, ledger: Ledger) -> str:
     """The file of a list, written if the list has changed since the ledger was loaded; `number`: of the ledger that is saved."""
     entries, saved = ledger.book.lists[name], ledger.saved_lists.get(name)
     if saved and saved.entries is entries:
@@ -268,7 +270,7 @@ def _save_list(folder: CheckpointFolder, number: int, name: str, ledger: Ledger)
     return file
 
 
-def _remove_unused_lists(folder: CheckpointFolder, oldest: int) -> None:
+def _remove_unused_lists(folder: "CheckpointFolder", oldest: int) -> None:
     """Removes the files of lists that no ledger names; those of ledgers from `oldest` on may be about to be named."""
     if old := [file for file in (folder / LISTS).names() if _number(file) < oldest]:
         kept = [(folder / FOLDER).read(name) for name in (folder / FOLDER).names()]
@@ -304,7 +306,7 @@ class SavedLedger(NamedTuple):
     changes: list[CutRecord]
 
 
-def load_ledger(folder: CheckpointFolder, name: str, schema: Schema) -> SavedLedger:
+def load_ledger(folder: "CheckpointFolder", name: str, schema: Schema) -> SavedLedger:
     """What is saved under a name ("": before the first change). Do not change it: `copy`."""
     return _load(folder.where, name, schema) if name else SavedLedger(Ledger(RuleBook(schema)), [])
 
@@ -333,6 +335,8 @@ def _load_list(where: str, file: str) -> NamedList:
 
 def _read_named(where: str, folder: str, name: str) -> bytes:
     """A file whose name depends on its content. Raises ValueError if it is not as it was written."""
+    from lab.engine.checkpoint.durable import WAY_ON, CheckpointFolder
+
     data = (CheckpointFolder(where) / folder).read(name)
     if data is None:
         raise ValueError(
