@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import Alert, parse_alert_line
 from lab.model.keygroups import digest, key_group_of, key_groups_of
+from lab.model.patterns import NOT_HERE
 from lab.model.reference import evaluate_log
 from lab.model.routestats import COUNTS
 from lab.model.schema import PAYMENTS
@@ -98,7 +99,7 @@ from lab import LOGINS, Reference
 print(Reference(LOGINS).control("1: COUNT(events) per userId over 1 s >= 1, when device matches bot")["reason"])
 """
     (reason,) = in_a_page(program)
-    assert reason.startswith("regular expressions need the package google-re2, which is not here (at ")
+    assert reason.startswith(f"{NOT_HERE} (at ")
 
 
 def test_each_widget_stands_and_the_control_room_gets_alerts():

@@ -13,6 +13,10 @@ from lab.model.formatting import short_json
 MAX_PATTERN = 1_000  # characters
 # of one pattern: its program, and the states that it has been in. With less room, RE2 forgets states and is slower
 PATTERN_BYTES = 1 << 18
+NOT_HERE = (
+    "regular expressions need the package google-re2, which is not here, and never in a browser; "
+    "startsWith, contains and endsWith need no package"
+)
 KEPT = 256  # patterns, as each may take so much
 
 
@@ -27,7 +31,7 @@ def compile_pattern(pattern: str) -> Any:
     try:
         import re2
     except ModuleNotFoundError:
-        raise ValueError("regular expressions need the package google-re2, which is not here") from None
+        raise ValueError(NOT_HERE) from None
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"a regular expression has at most {MAX_PATTERN:,} characters")
     options = re2.Options()

@@ -322,4 +322,7 @@ def schema_of_file(text: str) -> str:
         return json.dumps({"error": str(error)})
     needed = {*schema.id_fields, schema.time_field}
     optional = [field.name for field in schema.fields if field.name not in needed]
-    return schema_for_page(json.dumps(schema.to_dict() | {"optional": optional}))
+    records = (
+        "json" if schema.records == "csv" else schema.records
+    )  # rows of CSV have no header, which the page needs
+    return schema_for_page(json.dumps(schema.to_dict() | {"records": records, "optional": optional}))

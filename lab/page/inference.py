@@ -24,6 +24,7 @@ MOST_MISFITS = 0.01  # of the records of a file of a known schema
 ONE_LIST = "The file is one JSON list; expected one record per line: jq -c '.[]' makes lines of it."
 NO_RECORD = "No record could be read; expected JSON, one object per line, or CSV with a header."
 NO_TIME = "No event time: no field of all records is a time, as ISO 8601 text or as a number of s, ms, us or ns since the epoch."
+MISSING = "no record has {fields}"
 NO_ID = "No id: no column has a different value in each row."
 
 
@@ -58,8 +59,9 @@ def _of_json(name: str, lines: list[bytes], known: list[dict]) -> dict[str, Any]
     found["schema"]["fields"].append(asdict(Field(line, "long")) | {"virtual": True})
     found["ids"].append(line)
     objects = [each for each in lines if each.strip()]
-    fits = (each["name"] for each in known if _fits(each, proposal, objects))
-    return found | {"known": next(fits, None), "skip": 0}
+    misfits = {each["name"]: _misfit(each, proposal, objects) for each in known}
+    fits = (name for name, reason in misfits.items() if reason is None)
+    return found | {"known": next(fits, None), "misfits": misfits, "skip": 0}
 
 
 def _of_csv(name: str, lines: list[bytes]) -> dict[str, Any]:
@@ -145,12 +147,13 @@ def _are_numbers(one: InferredField) -> bool:
     return one.written_number_count > 0 and numbers >= NEARLY_ALL * one.non_null_count
 
 
-def _fits(known: dict, proposal: SchemaProposal, lines: list[bytes]) -> bool:
-    """Whether records are events of a known schema: they have its fields where it says, and nearly all of them are read under it."""
+def _misfit(known: dict, proposal: SchemaProposal, lines: list[bytes]) -> str | None:
+    """Why records are no events of a known schema: None if they have its fields where it says, and nearly all of them are read under it."""
     reader, paths = Reader(json.dumps(known)), {one.path for one in proposal.found.values()}
-    missing = {field.name for field in reader.schema.fields if field.record_path not in paths}
-    if not missing.issubset(known["optional"]):
-        return False
-    misfits = sum(isinstance(reader.values(line, Counter()), str) for line in lines)
+    needed = [field for field in reader.schema.fields if field.name not in known["optional"]]
+    if missing := [field.label for field in needed if field.record_path not in paths]:
+        return MISSING.format(fields=", ".join(missing))
+    read = (reader.values(line, Counter()) for line in lines)
+    reasons = [each for each in read if isinstance(each, str)]
     no_objects = len(lines) - proposal.record_count
-    return misfits - no_objects <= MOST_MISFITS * proposal.record_count
+    return reasons[-1] if len(reasons) - no_objects > MOST_MISFITS * proposal.record_count else None

@@ -313,6 +313,10 @@ async function offer(file) {
   const play = make("button", { class: "jupyter-button mod-primary", onclick: () => open({ schema, file, skip: found.skip }, same ? data.rules[same.name] ?? [] : []) }, say("Play them"));
   const fields = found.schema.fields.filter((field) => !field.virtual).map((field) => `${field.name} (${field.type}${field.unit ? `, ${field.unit}` : ""})`).join(", ");
   const of = same ? [make("p", {}, say("These are {name}, a schema that the page knows.", { name: same.name }))] : [make("p", {}, say("Fields found: {fields}.", { fields: visible(fields) })), make("div", { class: "lab-form" }, id, time)];
+  for (const { name } of same ? [] : data.schemas.filter(({ isLearned }) => isLearned)) {
+    const reason = found.misfits?.[name];
+    of.push(make("p", {}, reason ? say("They do not fit the schema {name}: {reason}", { name: visible(name), reason: visible(translated(reason)) }) : say("This is CSV. The page uses the schema {name} for JSON only.", { name: visible(name) })));
+  }
   if (!same && found.texts.length) of.push(make("p", {}, say("Read as texts, because numbers are written as 1234.50: {names}. `lab infer` reads others, too.", { names: visible(found.texts.join(", ")) })));
   derived.oninput = id.lastChild.onchange = time.lastChild.onchange = judge;
   await judge();
@@ -328,8 +332,8 @@ async function learn(file) {
     return;
   }
   const { schema } = found;
-  data.schemas = [...data.schemas.filter(({ name }) => name !== schema.name), schema];
-  beside(file.name, make("p", {}, say("The page knows the schema {name} now. Drop a file of its events: JSON, one record per line.", { name: visible(schema.name) })),
+  data.schemas = [...data.schemas.filter(({ name }) => name !== schema.name), { ...schema, isLearned: true }];
+  beside(file.name, make("p", {}, say("The page knows the schema {name} now. Drop a file of its events: JSON, one record per line.", { name: visible(schema.name) })), make("p", {}, say("The page uses it for JSON only. In CSV, it finds the fields by itself; `lab replay` also reads CSV by the schema.")),
     make("p", {}, say("Fields: {fields}.", { fields: visible([...schema.fields, ...schema.more].map(({ name, type }) => `${name} (${type})`).join(", ")) })));
 }
 

@@ -33,6 +33,7 @@ PAGE_REASONS = (  # why the page refuses a record or a file, where the kit in Py
     "No record could be read; expected JSON, one object per line, or CSV with a header.",
     "No event time: no field of all records is a time, as ISO 8601 text or as a number of s, ms, us or ns since the epoch.",
     "No id: no column has a different value in each row.",
+    "no record has {fields}",
     "line {number}: expected a name, = and what it is, such as day = date(time)",
     "taken_back: the page takes no events back; lab run and lab replay do",
 )

@@ -11,7 +11,7 @@ from lab.teach import translations
 OF_PYTHON = (
     f"line 1: {front.NO_DERIVED}",
     reader.NO_RETURNS,
-    *(inference.ONE_LIST, inference.NO_RECORD, inference.NO_TIME, inference.NO_ID),
+    *(inference.ONE_LIST, inference.NO_RECORD, inference.NO_TIME, inference.NO_ID, inference.MISSING),
 )
 
 
