@@ -75,14 +75,13 @@ def window_events(witness: Witness, moment: Moment) -> tuple[WindowEvent, ...]:
     so_far = [_builds_up(moment, *each) for each in zip(rule.conditions, windows)]
     first = {id(each) for each in (*windows[0], moment.current)}
     for event, fate, newest_before in inside:
-        held = stored.get(event.number)
-        note = _note(moment, held, fate, witness, event, newest_before)
-        more: dict[str, Any] = {"note": note}
+        held, more = stored.get(event.number), dict[str, Any]()
         if held:
-            more["counts"] = tuple(id(held) in values for values in so_far)
-            more["so_far"] = tuple(values.get(id(held)) for values in so_far)
+            more["counts"] = tuple([id(held) in values for values in so_far])
+            more["so_far"] = tuple([values.get(id(held)) for values in so_far])
             more["is_in_first"] = id(held) in first
-        found.append(_shown(event, witness.schema, **more))
+        note = _note(moment, held, fate, witness, event, newest_before)
+        found.append(_shown(event, witness.schema, note=note, **more))
     return tuple(found)
 
 
@@ -143,7 +142,7 @@ def _note(
         said.append(say("late by {time}", time=duration_words(behind)))
     if fate == "storedLate":
         said.append(say("raises no alert"))
-    for of in dict.fromkeys(each.aggregation for each in moment.rule.conditions):
+    for of in (each.aggregation for each in moment.rule.conditions):
         missing = [name for name in of.needed_names if held.fields.get(name) is None]
         if missing:
             text = when_text(of.where) if of.where and of.where_result_name in missing else ", ".join(missing)

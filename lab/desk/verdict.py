@@ -7,7 +7,7 @@ Verdict.text()    a screen of text; `to_dict()` everything, for JSON; in a noteb
 from dataclasses import dataclass
 from decimal import Decimal
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.model.aggregation import Condition, MeasuredCondition, operator_symbol
 from lab.model.alerts import Alert, utc_text
@@ -62,8 +62,7 @@ class MeasuredAt:
         return {"condition": self.condition.describe(), "holds": self.holds, **of}
 
 
-@dataclass(frozen=True)
-class WindowEvent:
+class WindowEvent(NamedTuple):
     """A record of the group in the window. `counts`: for each condition, whether it counts; empty if it is not stored.
 
     `so_far`: for each condition, its value over the events that count up to this one; None where this one does not count, and where it

@@ -81,15 +81,17 @@ class Witness(Replay):
         """Replays the events of the key-group, up to a log time."""
         target = events[self._at]
         for event in events:
-            self._now, suppressed = event, self.suppressed.total()
+            self._now = event
+            suppressed = self.suppressed.total() if event is target else 0
             fate = self.pass_on(event)
             if event.fields_if_own_group is None:
                 continue
             self.fates.append((event, fate))
             if event is target:
                 self.was_suppressed = self.suppressed.total() > suppressed
-            is_same = event.event_time == target.event_time and self._id_of(event) == self._id_of(target)
-            self.was_taken_back |= is_same and fate == "takenBack" and event.number > self._at
+            if fate == "takenBack" and event.number > self._at:
+                is_same = event.event_time == target.event_time and self._id_of(event) == self._id_of(target)
+                self.was_taken_back |= is_same
         self.finish(reached)
 
     def _id_of(self, event: PastEvent) -> Any:
@@ -98,17 +100,16 @@ class Witness(Replay):
     def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:
         if rule.rule_id == self._judged and current.arrival == self._at:
             held = self.stored_events[self._route, group]
-            copies = [replace(each, counted_alert_rules={*each.counted_alert_rules}) for each in held]
+            copies = [each.copied() for each in held]
             own = next(copied for copied, each in zip(copies, held) if each is current)
             if self._known and any(each.resets for each in rule.aggregations):
                 self.reset[rule.rule_id, group] = self._last_reset(self._known, rule, group, current)
             then = copy(self)
             then.reset = dict(self.reset)
             self.moment = Moment(then, rule, group, copies, own, self._now.fields_if_own_group or {})
-        # what a rule made of earlier events matters only if it counts its alerts or resets at them
-        has_memory = rule.at_most or any(each.resets for each in rule.aggregations)
-        is_asked = current.arrival == self._at or has_memory and self._known is None
-        return bool(is_asked) and super()._is_judged(rule, group, current)
+        elif self._known or not (rule.at_most or any(each.resets for each in rule.aggregations)):
+            return False  # what a rule made of earlier events matters only if it counts its alerts or resets at them
+        return super()._is_judged(rule, group, current)
 
     def _last_reset(self, known: Alert, rule: Rule, group: tuple, current: StoredEvent) -> int:
         """The arrival at which a rule was last reset before an alert, which tells how many events it has counted since."""

@@ -24,6 +24,13 @@ class StoredEvent:
     alerted: bool = False  # whether any rule did
     taken_back: bool = False
 
+    def copied(self) -> "StoredEvent":
+        """The same event, on which alerts are noted by themselves."""
+        counted = {*self.counted_alert_rules}
+        return StoredEvent(
+            self.arrival, self.time, self.id, self.fields, counted, self.alerted, self.taken_back
+        )
+
 
 @dataclass(frozen=True)
 class AbsenceWait:

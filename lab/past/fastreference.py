@@ -7,7 +7,6 @@ held   ─●──●──●──●──●──●──●──●─�
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from copy import copy
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +44,7 @@ class FastReference(Reference):
         other.waits = list(self.waits)
         other.newest = defaultdict(dict, {near: dict(of) for near, of in self.newest.items()})
         other.reset = dict(self.reset)
-        copied = {at: list(map(_copied, stored)) for at, stored in self.stored_events.items()}
+        copied = {at: list(map(StoredEvent.copied, stored)) for at, stored in self.stored_events.items()}
         other.stored_events = defaultdict(list, copied)
         other.alerts_and_withdrawals, other.shadow_alerts, other.acks, other.dead_letters = [], [], [], []
         other.suppressed, other.muted, other.nan_as_null = Counter(), Counter(), Counter()
@@ -100,7 +99,3 @@ class FastReference(Reference):
         of_groups = next(reversed(newest.values())) if len(newest) == horizon.WITNESSES else NOT_REACHED
         reached = min(max(of_events, of_groups), self.log_time_reached)
         return reached - max(map(WIDEST, rules)) - self.max_out_of_orderness_ms
-
-
-def _copied(stored: StoredEvent) -> StoredEvent:
-    return replace(stored, counted_alert_rules={*stored.counted_alert_rules})
