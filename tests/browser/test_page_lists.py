@@ -142,3 +142,36 @@ def test_fields_are_derived_below_a_file_and_legs_come_with_a_schema_file(opened
     (tmp_path / "wrong.toml").write_text("id = 7")
     opened.set_input_files("#file", tmp_path / "wrong.toml")
     opened.wait_for_selector("#side .bad")
+
+
+def test_the_page_says_what_a_schema_file_is_for_and_why_records_do_not_fit_it(opened, tmp_path):
+    """Its rows are CSV elsewhere; here JSON with its fields is read by it, and CSV by what is found in it."""
+    (tmp_path / "transfers.toml").write_text(SCHEMA.replace("[fields.id]", 'records = "csv"\n[fields.id]', 1))
+    event = {"id": 1, "at": 1_700_000_000_000, "payer": "a", "payee": "b", "amount": 1}
+    files = {
+        "right.jsonl": [json.dumps(event), json.dumps(event | {"id": 2})],
+        "short.jsonl": [json.dumps({"id": n, "at": event["at"], "payer": "a"}) for n in (1, 2)],
+        "texts.jsonl": [json.dumps(event | {"id": n, "amount": "much"}) for n in (1, 2)],
+        "rows.csv": ["id,at,payer,payee,amount", *(f"{n},{event['at']},a,b,1" for n in (1, 2))],
+    }
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines))
+    opened.set_input_files("#file", tmp_path / "transfers.toml")
+    opened.wait_for_selector("text=The page uses it for JSON only.")
+    for name, said in (
+        ("right.jsonl", "These are transfers, a schema that the page knows."),
+        ("short.jsonl", "They do not fit the schema transfers: no record has payee, amount"),
+        ("texts.jsonl", 'They do not fit the schema transfers: amount: "much"'),
+        ("rows.csv", "This is CSV. The page uses the schema transfers for JSON only."),
+    ):
+        opened.set_input_files("#file", tmp_path / name)
+        expect(opened.locator("#side-title")).to_have_text(name)
+        expect(opened.locator("#side-body")).to_contain_text(said)
+
+
+def test_a_regular_expression_is_refused_with_what_to_write_instead(opened):
+    opened.click("#new")
+    opened.locator("#side textarea").fill(
+        'COUNT(events) where paymentType matches "^C" per payeeId over 1 min > 5'
+    )
+    expect(opened.locator("#verdict")).to_contain_text("startsWith, contains and endsWith need no package")
