@@ -7,13 +7,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab.model.jsontext import BadRecord
 from lab.model.routestats import is_loss_worth_reporting
 from lab.model.schema import Schema
 from lab.model.times import duration_words
-from lab.sources.sources import EventSource, TopicSource
+
+if TYPE_CHECKING:  # so that the page's Python can do without logs
+    from lab.sources.sources import EventSource
 
 LATE_MS = 300_000  # behind a newer event, as `--max-out-of-orderness` has it if nothing is said
 LOOKED_AT = 1_000  # records, whether they are in order
@@ -85,12 +87,14 @@ def line_time(line: bytes, schema: Schema) -> int | None:
     return events[0][schema.time_field] if events else None
 
 
-def looked_at_every(source: EventSource) -> int:
+def looked_at_every(source: "EventSource") -> int:
     """One line of how many is looked at, for about `LOOKED_AT` in all: of a topic its first ones, of other events all over them."""
+    from lab.sources.sources import TopicSource
+
     return 1 if isinstance(source, TopicSource) else max(len(source) // LOOKED_AT, 1)
 
 
-def order_problem(source: EventSource, schema: Schema, late_ms: int = LATE_MS) -> str:
+def order_problem(source: "EventSource", schema: Schema, late_ms: int = LATE_MS) -> str:
     """What is wrong with the order of events, by about `LOOKED_AT` of them, as `TimeOrder.problem` says it."""
     every = looked_at_every(source)
     some = islice(source, 0, every * LOOKED_AT, every)
