@@ -150,7 +150,7 @@ def test_the_page_says_what_a_schema_file_is_for_and_why_records_do_not_fit_it(o
     event = {"id": 1, "at": 1_700_000_000_000, "payer": "a", "payee": "b", "amount": 1}
     files = {
         "right.jsonl": [json.dumps(event), json.dumps(event | {"id": 2})],
-        "short.jsonl": [json.dumps({"id": n, "at": event["at"], "payer": "a"}) for n in (1, 2)],
+        "short.jsonl": [json.dumps({"number": n, "at": event["at"], "payer": "a"}) for n in (1, 2)],
         "texts.jsonl": [json.dumps(event | {"id": n, "amount": "much"}) for n in (1, 2)],
         "rows.csv": ["id,at,payer,payee,amount", *(f"{n},{event['at']},a,b,1" for n in (1, 2))],
     }
@@ -160,7 +160,7 @@ def test_the_page_says_what_a_schema_file_is_for_and_why_records_do_not_fit_it(o
     opened.wait_for_selector("text=The page uses it for JSON only.")
     for name, said in (
         ("right.jsonl", "These are transfers, a schema that the page knows."),
-        ("short.jsonl", "They do not fit the schema transfers: no record has payee, amount"),
+        ("short.jsonl", "They do not fit the schema transfers: no record has id"),
         ("texts.jsonl", 'They do not fit the schema transfers: amount: "much"'),
         ("rows.csv", "This is CSV. The page uses the schema transfers for JSON only."),
     ):

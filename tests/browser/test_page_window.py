@@ -133,7 +133,7 @@ def test_an_event_that_was_dropped_as_late_is_in_no_window(opened, engine):
 WIDE = """([schema, rule]) => {
     const engine = new Engine(state.wasm, schemaOf(schema)), alerts = [];
     engine.control(rule);
-    engine.take(new Payments(200, 1700000000000).lines(MOST_HANDED + 500), (alert) => alerts.push(alert), () => {});
+    engine.take(new Payments(200, 1700000000000).lines(MOST_HANDED + 25000), (alert) => alerts.push(alert), () => {});
     return engine.book.alerts([alerts.at(-1)]).map((alert) => [alert, windowBehind(engine, alert)]);
 }"""
 
