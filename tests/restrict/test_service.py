@@ -109,6 +109,15 @@ def test_a_connection_that_stays_open_gets_each_answer_at_once(log):
     assert min(taken[10:]) < 0.03
 
 
+def test_the_head_and_the_body_of_an_answer_are_sent_at_once(log):
+    request = f"GET /health HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {TOKEN}\r\n"
+    with serving(log) as port, socket.create_connection((HOST, port), timeout=PATIENCE_S) as client:
+        for end in ("\r\n", "\r\n", "Connection: close\r\n\r\n"):
+            client.sendall((request + end).encode())
+            assert json.loads(client.recv(1 << 16).partition(b"\r\n\r\n")[2])["error"] == ""
+        assert client.recv(1) == b""
+
+
 def test_started_again_it_knows_what_the_log_says(log):
     block(log)
     log.append(["nonsense"])
@@ -351,6 +360,16 @@ def test_what_takes_long_is_judged_beside_the_questions(log, monkeypatch, takes_
         for count in (1, questions):
             assert len(would(port, ", ".join(['{"id": 7}'] * count))[1]["answers"]) == count
     assert len({*seen}) == threads and (seen[1] != "enforcement") == (threads == 2)
+
+
+def test_a_judge_that_fails_keeps_nobody_waiting_and_is_asked_again(log):
+    class Failing(Judge):
+        def would(self, lines: Sequence[bytes], *more) -> dict[str, Any]:
+            assert b"8" not in lines[0]
+            return super().would(lines, *more)
+
+    with serving(log, judge=Failing()) as port:
+        assert [would(port, f'{{"id": {n}}}')[0] for n in (7, 8, 7)] == [200, 500, 200]
 
 
 def test_requests_that_wait_are_judged_together_and_each_gets_its_own_answers(log):
