@@ -6,6 +6,7 @@ events, rules ──► World ──► why(alert), why_not(event, rule), would(
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
@@ -51,6 +52,8 @@ from lab.past.replay import Replayed, check_rules, replay
 from lab.past.routehistory import RouteHistory
 from lab.past.rulemessages import rule_messages, warn_of_hints
 from lab.past.typologies import LabelledPast
+from lab.sources.order import order_problem, rows_advice
+from lab.sources.sources import EventSource
 from lab.stream.typologies import LabelledEvent
 
 Records = Callable[[], Iterable[tuple[int, bytes]]]
@@ -99,6 +102,9 @@ class World:
             lambda: ((0, line, source.place(n)) for n, line in enumerate(source)),
         )
         self._typed = source.typed
+        late_ms = self.settings.max_out_of_orderness_ms
+        if not isinstance(events, EventSource) and (problem := order_problem(source, known, late_ms)):
+            warnings.warn(rows_advice(problem, known), stacklevel=2)
         engine, of_file = "local" if COMPILED else "reference", self.settings
         self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file)
         self._take_rules(messages)

@@ -19,7 +19,7 @@ from lab.past.replay import NothingRead, Replayed, check_rules, replay
 from lab.past.rulemessages import rule_messages, warn_of_hints
 from lab.sources.infer import infer
 from lab.sources.inferredfields import NO_ZONE
-from lab.sources.order import order_problem
+from lab.sources.order import order_problem, rows_advice
 from lab.sources.rows import is_table, source_of
 from lab.sources.sources import EventSource
 
@@ -87,9 +87,7 @@ def alerts(
         result = replay(source, messages, engine="local", settings=Settings(known))
     _tell_bad_rows(result, bad_rows)
     if problem := order_problem(source, known):
-        warnings.warn(
-            f"{problem}: the order of the rows counts, so sort them by {known.time_field} first", stacklevel=2
-        )
+        warnings.warn(rows_advice(problem, known), stacklevel=2)
     for warning in result.routes.warnings():
         warnings.warn(
             f"{warning}; the order of the rows counts: sort them by {known.time_field}", stacklevel=2

@@ -105,3 +105,8 @@ def order_problem(source: "EventSource", schema: Schema, late_ms: int = LATE_MS)
 def sort_advice(problem: str, schema: Schema) -> str:
     """The warning of commands about such a problem."""
     return f"{problem}: rules need the order of time, so windows miss events. --sort sorts the events by {schema.time_field} first"
+
+
+def rows_advice(problem: str, schema: Schema) -> str:
+    """The warning of functions that take tables about such a problem."""
+    return f"{problem}: the order of the rows counts, so sort them by {schema.time_field} first"

@@ -118,12 +118,13 @@ def test_the_logs_of_an_engine_are_not_sorted(folder, capsys):
     assert "--sort is for EVENTS" in capsys.readouterr().err
 
 
-def test_alerts_of_a_table_say_it(folder):
+@pytest.mark.parametrize("function", [alerts, lab.World, lab.features])
+def test_whoever_takes_a_table_says_it(folder, function):
     frame = pd.read_csv("right.csv", sep=";", parse_dates=["at"])
     with pytest.warns(
         UserWarning, match=f"{BACKWARDS}: the order of the rows counts, so sort them by at first"
     ):
-        alerts(frame[::-1], RULE, "schema.toml")
+        function(frame[::-1], RULE, "schema.toml")
 
 
 def test_a_few_late_events_are_no_other_order():
