@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from lab.model.alerts import Alert
-from lab.model.reference import Reference
+from lab.model.reference import Reference, evaluate_log
 from lab.model.rules import Route, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
 
@@ -136,10 +136,7 @@ def _arrivals(rng: Random, changes: list[tuple[int, bytes]], mean_ms: float) -> 
 @cache
 def comparable_reference_alerts(log: tuple) -> frozenset:
     """The alerts of `lab.Reference` on the log in its order, as `comparable_alerts` has them."""
-    reference = Reference(PAYMENTS)
-    for _, kind, text in log:
-        (reference.event if kind == "event" else reference.control)(text)
-    return comparable_alerts(reference.alerts)
+    return comparable_alerts(evaluate_log(PAYMENTS, ((kind, text) for _, kind, text in log)).alerts)
 
 
 def comparable_alerts(alerts: Iterable[Alert]) -> frozenset:

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from copy import copy
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from lab.model import horizon
 from lab.model.horizon import NOT_REACHED, note_time
@@ -27,7 +27,7 @@ class FastReference(Reference):
     """The same alerts as `Reference`. An event costs what its windows hold, not what is kept for late events."""
 
     @classmethod
-    def of_settings(cls, of: "Settings") -> "FastReference":
+    def of_settings(cls, of: "Settings") -> Self:
         """One with the settings of an engine."""
         return cls(
             of.schema,

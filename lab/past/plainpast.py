@@ -79,17 +79,7 @@ class Aggregates:
 
 
 class Past(PastEvents):
-    """The newest events, `at_most` of them, in order of arrival: `lab.past.columnpast.Past` for a page.
-
-    >>> from lab.model.schema import PAYMENTS
-    >>> from lab.model.rules import parse_message
-    >>> past = Past(PAYMENTS)
-    >>> past.add([b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,12,CSH,20.01"])
-    2
-    >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
-    >>> past.aggregates(rule).values.tolist()
-    [30.0, 50.01]
-    """
+    """The newest events, `at_most` of them, in order of arrival: `lab.past.columnpast.Past` for a page."""
 
     def __init__(self, schema: Schema, at_most: int = 5_000, history: RouteHistory | None = None):
         super().__init__(schema, at_most, history)
@@ -124,13 +114,7 @@ class Past(PastEvents):
         """The rule's first aggregate where it alerts, or would with some limit: see `lab.past.columnpast.Past.aggregates`."""
         if rule.can_count_alerts_at_other_limits:
             rule = without_limit(rule)
-        settings = self.history.settings
-        reference = _NotingReference(
-            self.schema,
-            late_policy=settings.late_policy,
-            max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
-            key_groups=settings.key_groups,
-        )
+        reference = _NotingReference.of_settings(self.history.settings)
         versions = self.history.as_lists_changed(replace(rule, state="ACTIVE"))
         for event, log_time in self._affordable(rule):
             now = [each for since, each in versions if since <= log_time][-1]

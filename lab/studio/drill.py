@@ -28,7 +28,7 @@ from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.files import FileLog
 from lab.logs.index import BatchConflict
 from lab.model.language import say
-from lab.model.reference import Reference
+from lab.model.reference import evaluate_log
 from lab.model.schema import PAYMENTS
 from lab.studio.traffic import ScenarioLogs
 
@@ -261,10 +261,10 @@ class Drill(ScenarioLogs):
 
     def compare_with_reference(self) -> tuple[bool, str]:
         """Whether the delivered alerts are those of the reference for the same records, and a sentence about it."""
-        reference = Reference(PAYMENTS, key_groups=self.settings.key_groups)
         delivered = len({json.loads(line)["batch"] for line in self.outs["stats"].read()})
-        for record in self.records_in_log_order(delivered):
-            (reference.event if record.is_event else reference.control)(record.value)
+        order = self.records_in_log_order(delivered)
+        log = (("event" if record.is_event else "control", record.value) for record in order)
+        reference = evaluate_log(PAYMENTS, log, key_groups=self.settings.key_groups)
         wanted = Counter(alert.alert_id for alert in reference.alerts)
         got = Counter(alert["alertId"] for alert in self.alerts)
         records = self.record_outcomes["records"]
