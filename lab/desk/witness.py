@@ -31,9 +31,9 @@ class Moment:
     current: StoredEvent
     event: dict[str, Any]
 
-    def measures(self, upto: int | None = None) -> list[list[Exact | None]]:
-        """What the aggregates of each condition measure, over all stored events or the first `upto`."""
-        return self.reference._measure_conditions(self.rule, self.group, self.stored[:upto], self.current)
+    def measures(self) -> list[list[Exact | None]]:
+        """What the aggregates of each condition measure."""
+        return self.reference._measure_conditions(self.rule, self.group, self.stored, self.current)
 
     def counts(self, of: Aggregation, stored: StoredEvent) -> bool:
         """Whether a stored event counts for an aggregation, in whatever window."""

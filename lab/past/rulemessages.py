@@ -16,11 +16,11 @@ class RuleHint(UserWarning):
     """What is doubtful in a rule, such as a named list without values."""
 
 
-def warn_of_hints(book: RuleBook, rules: Iterable[Rule], stacklevel: int = 3) -> None:
+def warn_of_hints(book: RuleBook, rules: Iterable[Rule]) -> None:
     """Warns of what is doubtful in some rules, with the lists as they are in a book."""
     for rule in rules:
         for hint in book.hints(rule):
-            warnings.warn(f"rule {rule.rule_id}: {hint}", RuleHint, stacklevel=stacklevel)
+            warnings.warn(f"rule {rule.rule_id}: {hint}", RuleHint, stacklevel=3)
 
 
 def rule_messages(rules: Any, schema: Schema) -> list[str]:
