@@ -210,7 +210,9 @@ def outcome(seed: int) -> Outcome:
         except Exception as error:  # noqa: BLE001  (whatever it is, the engine did not go on)
             return Outcome(seed, f"{type(error).__name__}: {error}", False)
     found = {(alert["alertId"], str(alert["aggregate"])) for alert in alerts}
-    wrong = f"lost {len(wanted() - found)} alerts, {len(found - wanted())} too many"
+    lost, more = sorted(wanted() - found), sorted(found - wanted())
+    times = {alert["alertId"]: [alert["logTime"], alert["alertTime"]] for alert in alerts}
+    wrong = f"lost {len(lost)} alerts: {lost[:3]}, {len(more)} too many: {more[:3]}; logged and alerted at {times}"
     return Outcome(seed, "" if found == wanted() else wrong, len(alerts) > len(wanted()))
 
 
