@@ -202,8 +202,8 @@ def on_a_disk(*then: Action, loop: bool = False, kind: str = KINDS[0], hosts: in
     return History(settings, (A_MS_AHEAD, *before, *epoch, *then, *after))
 
 
-# stopped, and something happens; killed at each step: the driver with its task, the next start with the windows that it takes over,
-# the task alone; or all stand still there, and go on after the next start
+# stopped, and something happens; killed at each step: the driver with its task, the task alone, the next start with the windows that
+# it takes over; or all stand still there, and go on after the next start
 ON_A_DISK = [
     *(
         on_a_disk(batch(), then, kind=kind)
@@ -226,8 +226,8 @@ ON_A_DISK = [
     ),
     *(on_a_disk(batch(die=step, how="kill")) for step in range(18, 44)),
     *(on_a_disk(batch(die=step, how="kill"), loop=True) for step in range(18, 110, 6)),
-    *(on_a_disk(batch(die=28, how="kill"), batch(die=step, how="kill")) for step in range(2, 30)),
     *(on_a_disk(batch((0, "kill", step))) for step in range(2, 30)),
+    *(on_a_disk(batch(die=28, how="kill"), batch(die=step, how="kill")) for step in range(2, 30)),
     *(on_a_disk(batch(die=step, how="suspend"), batch(), RESUME) for step in range(18, 44)),
 ]
 
