@@ -124,6 +124,7 @@ class Loop:
             database.status(self._database.folder).kill()
             time.sleep(self._rng.uniform(0, 1))
             database.start(self._database.folder, self._database.port)
+            self.store.engine.dispose()  # its connections are gone, whoever asks next
         elif part == "broker":
             for process in self.processes.values():
                 process.wait_until_ready()  # what is started without a broker ends, as it should
