@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import numpy as np
+
 from lab.engine.windows import kept, shared, undo, windowstate
 from lab.engine.windows.undo import UndoLog
 from lab.engine.windows.windowstate import WindowState
@@ -74,6 +76,12 @@ def a_step_is_noted_after_it():
 @disk_fault
 def an_event_between_two_others_is_not_undone():
     with patch.object(undo, "_neighbours", lambda *of: iter(())):
+        yield
+
+
+@disk_fault
+def running_aggregates_stay_as_a_killed_epoch_left_them():
+    with patch.object(undo, "running_before", lambda *of: np.empty((0, 2), np.int64)):
         yield
 
 
