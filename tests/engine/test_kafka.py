@@ -66,11 +66,13 @@ def test_bad_records_become_dead_letters_that_name_reason_and_place(kafka, spark
     publish(logs, RULES[0].replace("(60)", "(0)"), "no rule")
     lines = [good[0], "{", good[1], good[1].replace("{", "{\n"), "", good[2] + good[2], good[2]]
     append(logs, lines)
+    logs.log("events").publish(["}"], ["order-7\x1b"])
     read_all(spark, logs, tmp_path)
     letters = [json.loads(line) for line in logs.log("deadLetters").read()]
-    assert [letter["place"].split(":")[1] for letter in letters] == ["1", "4", "5"]
+    assert [letter["place"].split(":")[1] for letter in letters] == ["1", "4", "5", "7"]
+    assert letters[3]["key"] == "order-7\x1b" and letters[3]["logTime"] >= letters[0]["logTime"] > 0
     assert letters[0]["raw"] == "{" and letters[0]["place"] == "events-bad/0:1"
-    assert counted(logs)["records"] == 7 and counted(logs)["duplicates"] == 1
+    assert counted(logs)["records"] == 8 and counted(logs)["duplicates"] == 1
     assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups))
     rejected = [ack for ack in map(json.loads, logs.log("acks").read()) if ack["status"] == "rejected"]
     assert [ack["message"] for ack in rejected] == ["no rule"]
