@@ -15,11 +15,12 @@ from lab.model import schemafile
 from lab.model.alerts import WITHDRAWN_LINE, Alert, Withdrawal, event_and_group_hash, parse_alert_line
 from lab.model.rules import Rule
 from lab.model.schema import Schema
+from lab.past.eventwarnings import event_warnings
 from lab.past.replay import NothingRead, Replayed, check_rules, replay
 from lab.past.rulemessages import rule_messages, warn_of_hints
 from lab.sources.infer import infer
 from lab.sources.inferredfields import NO_ZONE
-from lab.sources.order import order_problem, rows_advice
+from lab.sources.order import rows_advice
 from lab.sources.rows import is_table, source_of
 from lab.sources.sources import EventSource
 
@@ -52,7 +53,7 @@ def alerts(
     `rules`: a sentence, a message of JSON, a dict, a `Rule`, a path to a file of rules, or a list of them. A sentence without an id
     gets its place in the list as its id.
     `schema`: a Schema, the name of one ("payments"), or a path; None: as `lab infer` proposes it for the first 50,000 rows, with a
-    warning if the choice of the id or the time is doubtful.
+    warning if the id, the time or a field that the rules name is doubtful.
     `bad_rows`: "raise": a row that is no event is a ValueError; "warn": it is left out, with a warning (`BadRows`).
     `checkpoint`: a folder, for a streaming DataFrame of Spark only, which also needs a schema. The result is then a running
     `lab.past.alertstream.AlertStream`: its `alerts` is a streaming DataFrame, and `publish` changes rules while it runs.
@@ -81,13 +82,13 @@ def alerts(
     book = check_rules(messages, known)
     in_force = book.sorted()
     warn_of_hints(book, in_force)
-    _warn_of_missing_columns(source, in_force)
+    warn_of_fields(source, in_force)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRead)  # `_tell_bad_rows` says it
         result = replay(source, messages, engine="local", settings=Settings(known))
     _tell_bad_rows(result, bad_rows)
-    if problem := order_problem(source, known):
-        warnings.warn(rows_advice(problem, known), stacklevel=2)
+    for warning in event_warnings(source, in_force, known, rows_advice, missing_paths=False):
+        warnings.warn(warning, stacklevel=2)
     for warning in result.routes.warnings():
         warnings.warn(
             f"{warning}; the order of the rows counts: sort them by {known.time_field}", stacklevel=2
@@ -146,21 +147,28 @@ def with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSo
             "schema=… says what is right",
             stacklevel=3,
         )
-    return source.for_schema(schema), schema
+    source = source.for_schema(schema)
+    source.doubts = {name: doubts for name, doubts in proposal.doubts.items() if name not in chosen}
+    return source, schema
 
 
-def _warn_of_missing_columns(source: EventSource, rules: Iterable[Rule]) -> None:
-    """Warns of fields that rules name and the table lacks: they are null."""
-    columns = getattr(source, "columns", None)
-    if columns is None or source.schema is None:
+def warn_of_fields(source: EventSource, rules: Iterable[Rule]) -> None:
+    """Warns of fields that rules name: those that the table lacks, which are null, and those that a proposed schema doubts."""
+    if source.schema is None:
         return
+    columns = getattr(source, "columns", None)
     in_records = {field.name for field in source.schema.fields}
     for name in dict.fromkeys(
         name for rule in rules for name in (*rule.field_names, *rule.event_fields) if name in in_records
     ):
-        if (column := source.schema.field(name).record_path[0]) not in columns:
+        if columns is not None and (column := source.schema.field(name).record_path[0]) not in columns:
             warnings.warn(
                 f"no column {column}, which rules name: it counts as null in each row", stacklevel=3
+            )
+        if doubts := [doubt for doubt in source.doubts.get(name, ()) if doubt != NO_ZONE]:
+            warnings.warn(
+                f"the schema is proposed, with doubts about {name}, which rules name: {'; '.join(doubts)}. schema=… says what is right",
+                stacklevel=3,
             )
 
 

@@ -3,9 +3,8 @@
 import json
 import sys
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from shlex import quote
 
@@ -19,13 +18,12 @@ from lab.logs.config import load_config
 from lab.model.alerts import Alert, AlertTable, event_id_text, utc_text
 from lab.model.deadletters import error_kind
 from lab.model.formatting import escape_control_characters, plain_text
-from lab.model.rules import Rule, operator_symbol
-from lab.model.schema import SCHEMAS
+from lab.model.rules import operator_symbol
 from lab.model.times import offset_ms
 from lab.past.alertframe import alert_table
+from lab.past.eventwarnings import event_warnings
 from lab.past.overlap import overlap_of
 from lab.past.replay import NothingRead, Replayed, check_rules, read_rules, replay
-from lab.past.wantedvalues import WantedValues
 from lab.running.control import print_hints_of_book
 from lab.running.outputfile import (
     check_different,
@@ -37,10 +35,9 @@ from lab.running.outputfile import (
 )
 from lab.running.report import report_sentences
 from lab.running.say import compile_window_loop, print_warning
-from lab.sources.infer import unmatched_field_warnings
-from lab.sources.order import LOOKED_AT, TimeOrder, events_of_line, looked_at_every, sort_advice
+from lab.sources.order import sort_advice
 from lab.sources.sortedsource import SortedSource
-from lab.sources.sources import EventSource, Source, source_at
+from lab.sources.sources import source_at
 
 ALERTS_SHOWN = 20
 FIRST_OF_RULE, RULES_SHOWN = 2, 20  # alerts of each of several rules, and how many rules
@@ -151,7 +148,10 @@ def replay_with_progress(
 ) -> Replayed:
     """Replays events with a progress bar, and prints a summary for people, both to stderr. `sort`: by event time first. Other arguments as of `replay`."""
     source = source_at(events_place, load_config(config_file), settings.schema)
-    for warning in _warnings_about(source, check_rules(rules, settings.schema).sorted(), settings, sort):
+    in_force, advice = check_rules(rules, settings.schema).sorted(), None if sort else sort_advice
+    for warning in event_warnings(
+        source, in_force, settings.schema, advice, late_ms=settings.max_out_of_orderness_ms
+    ):
         print_warning(warning)
     console = Console(stderr=True, highlight=False)
     if source.format not in AS_EVER:
@@ -197,34 +197,6 @@ def replay_with_progress(
             markup=False,
         )
     return result
-
-
-def _warnings_about(
-    source: EventSource, rules: Sequence[Rule], settings: Settings, sort: bool
-) -> Iterator[str]:
-    """What the lines say against the schema, against the rules and, unless they will be sorted, against their order."""
-    schema, wanted, lines = settings.schema, WantedValues(rules, settings.schema), iter(source)
-    searched = isinstance(source, Source) and source.record_format == "json"
-    lines = wanted.through(lines) if searched else lines
-    every = looked_at_every(source)  # of a file lines all over it: fields may appear late
-    order = TimeOrder(settings.max_out_of_orderness_ms)
-
-    def looked_at() -> Iterator[bytes]:
-        for line in islice(lines, 0, every * LOOKED_AT, every):
-            for event in events_of_line(line, schema):
-                wanted.note(event)
-                order.add(event[schema.time_field])
-            yield line
-
-    some = looked_at()
-    if schema not in SCHEMAS.values():
-        yield from unmatched_field_warnings(schema, some)
-    deque(some, maxlen=0)
-    while searched and wanted.searches and next(lines, None) is not None:
-        pass
-    if not sort and (problem := order.problem(sampled=len(source) > LOOKED_AT)):
-        yield sort_advice(problem, schema)
-    yield from wanted.hints(searched)
 
 
 def check_not_all_dead_letters(result: Replayed, events_place: str) -> None:

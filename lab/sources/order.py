@@ -13,12 +13,15 @@ from lab.model.jsontext import BadRecord
 from lab.model.routestats import is_loss_worth_reporting
 from lab.model.schema import Schema
 from lab.model.times import duration_words
+from lab.sources.inferredfields import NEARLY_ALL
 
 if TYPE_CHECKING:  # so that the page's Python can do without logs
     from lab.sources.sources import EventSource
 
 LATE_MS = 300_000  # behind a newer event, as `--max-out-of-orderness` has it if nothing is said
 LOOKED_AT = 1_000  # records, whether they are in order
+EPOCH_SECONDS = range(1_000_000_000, 4_102_444_800)  # from 2001 to 2100; as ms they are in 1970
+LARGER_UNITS = {"ms": "s", "us": "ms", "ns": "us"}
 BACKWARDS = 0.9  # this share of the steps between different times leads back
 
 
@@ -33,6 +36,7 @@ class TimeOrder:
     late_ms: int = LATE_MS
     count: int = 0
     behind: int = 0
+    like_seconds: int = 0  # times in 1970 that would be in our days if each ms were a second
     falls: int = 0
     rises: int = 0
     _newest: int | None = None
@@ -48,6 +52,7 @@ class TimeOrder:
         last = time if self._last is None else self._last
         newest = time if self._newest is None else self._newest
         self.count += 1
+        self.like_seconds += time in EPOCH_SECONDS
         self.falls += time < last
         self.rises += time > last
         self.behind += time < newest - self.late_ms
@@ -66,6 +71,17 @@ class TimeOrder:
             return "the times run backwards, the newest first"
         some = f"{self.behind:,} of {self.count:,} {'sampled ' * sampled}records"
         return f"{some} come more than {duration_words(self.late_ms)} after a newer one"
+
+    def unit_problem(self, schema: Schema) -> str:
+        """That the times are all in 1970, because the events have a larger unit than their schema says; "" if it fits."""
+        field = schema.field(schema.time_field)
+        unit = "ms" if field.type == "long" else field.unit
+        if unit not in LARGER_UNITS or not self.count or self.like_seconds < NEARLY_ALL * self.count:
+            return ""
+        return (
+            f"nearly all events are in 1970, because {field.name} is read in {unit}; if it is in {LARGER_UNITS[unit]}, "
+            f'the schema needs type = "time" and unit = "{LARGER_UNITS[unit]}" for it'
+        )
 
 
 def events_of_line(line: bytes, schema: Schema) -> list[dict[str, Any]]:
@@ -94,7 +110,7 @@ def looked_at_every(source: "EventSource") -> int:
     return 1 if isinstance(source, TopicSource) else max(len(source) // LOOKED_AT, 1)
 
 
-def order_problem(source: "EventSource", schema: Schema, late_ms: int = LATE_MS) -> str:
+def order_problem(source: "EventSource", schema: Schema, late_ms: int) -> str:
     """What is wrong with the order of events, by about `LOOKED_AT` of them, as `TimeOrder.problem` says it."""
     every = looked_at_every(source)
     some = islice(source, 0, every * LOOKED_AT, every)

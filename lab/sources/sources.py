@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ class EventSource(ABC):
 
     `format`: what people call it; `record_format`: of each line, as `Schema.records` says; None: whatever the schema says;
     `texts`: whether all values are texts, as the cells of CSV are; `schema`: for which it was made, None: for none;
-    `styles`: how the columns of CSV are written, by name; `delimiter`: what divides its cells.
+    `styles`: how the columns of CSV are written, by name; `delimiter`: what divides its cells; `doubts`: of a schema that was proposed
+    for them, by the names of its fields.
     """
 
     format, texts = "a log", False
@@ -36,6 +37,7 @@ class EventSource(ABC):
     record_format: str | None = None
     styles: Mapping[str, ColumnStyle] = {}
     delimiter = ","
+    doubts: Mapping[str, Sequence[str]] = {}
 
     @abstractmethod
     def __len__(self) -> int:

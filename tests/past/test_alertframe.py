@@ -311,6 +311,39 @@ def test_rows_that_come_late_and_columns_that_are_not_there_are_told():
         assert alerts(frame.drop(columns="card"), RULE, schema).empty
 
 
+def test_doubts_about_the_fields_that_rules_name_are_told(tmp_path):
+    file = tmp_path / "cards.csv"
+    cells = [f"{n},2024-05-01 10:0{n}:00,a,{n}.500\n" for n in range(1, 7)]
+    file.write_text("id,at,card,amt\n" + "".join(cells))
+    with pytest.warns(
+        UserWarning, match='doubts about amt, which rules name: "1.500" is read as 1.500, but it'
+    ):
+        alerts(file, "SUM(amt) per card over 1 h > 1000")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alerts(file, "COUNT(events) per card over 1 h > 3")
+
+
+def test_seconds_read_as_milliseconds_are_told():
+    rows = [{"eventId": n, "eventTime": 1_714_557_600 + n} for n in range(20)]
+    rule = "COUNT(events) over 1 h > 90"
+    with pytest.warns(
+        UserWarning, match='in 1970, because eventTime is read in ms; if .* in s, .* unit = "s"'
+    ):
+        alerts(pd.DataFrame(rows), rule, LOGINS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for scale, shift in ((1000, 0), (1, -1_714_557_600)):
+            alerts([row | {"eventTime": (row["eventTime"] + shift) * scale} for row in rows], rule, LOGINS)
+
+
+@pytest.mark.parametrize("made", [list, pd.DataFrame])
+def test_a_text_that_no_row_has_is_told(made):
+    rows = made([{"eventId": n, "eventTime": 9, "country": "de" if n else "fr"} for n in range(20)])
+    with pytest.warns(UserWarning, match='rule 1: no event has country "De"; the values are de, fr'):
+        assert not len(alerts(rows, 'COUNT(events where country = "De") over 1 h > 0', LOGINS))
+
+
 def test_a_wait_that_lasts_beyond_the_newest_event_ends_the_table_without_an_alert():
     rows = [{"id": number, "at": START + 600_000 * number, "card": "ab"[number % 2]} for number in range(5)]
     found = alerts(pd.DataFrame(rows), "NO(events) per card within 15 min after")
