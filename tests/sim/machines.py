@@ -22,6 +22,7 @@ from lab.engine.windows import kept, shared, undo, windowstate
 from lab.engine.windows.statefiles import CHECKSUM_DIGITS, CHECKSUM_PLACE
 from tests.sim.world import World
 
+PREFIX = "lab-sim-"
 FILES, NOWHERE = shared.memory_folder(), Path("/nowhere")
 SECTOR = 64  # bytes that a disk writes or not; the rows of a history's arrays are few
 KINDS = "no memory", "some memory", "no folder in memory"
@@ -32,7 +33,7 @@ class Machines:
 
     def __init__(self, kind: str, seed: str):
         self.kind, self.rng = kind, Random(seed)
-        self.root = Path(tempfile.mkdtemp(prefix="lab-sim-", dir=FILES))
+        self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=FILES))
         self.checkpoint = self.root / "checkpoint"
         self.checkpoint.mkdir()
         self.boots: dict[int, int] = {}  # host -> how often the power has failed
@@ -133,6 +134,12 @@ class Machines:
 
 def _backwards(data: bytes) -> bytes:
     return data[: shared.HEADER_BYTES] + data[: shared.HEADER_BYTES - 1 : -1]
+
+
+def remove_of_process(process: int | None) -> None:
+    """Removes what a process has left that was killed."""
+    for folder in FILES.glob(f"{PREFIX}{process}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- what the engine asks of its machine -------------------------------------------------------------------------------

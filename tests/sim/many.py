@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tests.sim.directed import DIRECTED, ON_A_DISK
 from tests.sim.history import BEGIN, Action, History, random_history
+from tests.sim.machines import remove_of_process
 from tests.sim.shrink import shrunk
 from tests.sim.simulate import Simulation, run
 from tests.sim.world import installed
@@ -91,6 +92,7 @@ def found_after(
     finally:
         process.kill()
         process.join()
+        remove_of_process(process.pid)
     return Found(number + 1, "it does not come to an end")
 
 
