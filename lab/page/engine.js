@@ -15,7 +15,6 @@ class Engine {
     this.frame[LAYOUT.frame.SELF + 1] = BigInt(LAYOUT.frame.FRAME);
     this.book = new Book(schema, lateMs, latePolicy);
     this.routes = new Map(); // by the number of its store
-    this.waits = new Waits();
     this.columns = new Columns(schema, this.book.python);
     this.past = new Past(this.columns);
     this.seq = 1;
@@ -38,10 +37,10 @@ class Engine {
     const { ack, routes } = this.book.apply(text, this.past.end, this.newest), before = this.routes;
     if (ack.status === "rejected") return ack;
     if (ack.list) this.columns.texts.known = new WeakMap(); // which values lists have
-    this.waits.change(ack.controlType === "CLEAR_STATE_ALL" ? [] : this.book.sorted().filter(isAwaiting));
     this.routes = new Map(routes.map(({ store, changed }) => [store, before.get(store) ?? new Route(this, changed)]));
     for (const { store, changed } of routes) if (changed && before.has(store)) before.get(store).change(changed);
     for (const [store, route] of before) if (!this.routes.has(store)) route.release();
+    [...this.routes.values()].flatMap(({ waits }) => [...waits.values()]).forEach((each, order) => { each.order = order; });
     return ack;
   }
 
@@ -49,23 +48,22 @@ class Engine {
   take(bytes, found, bad) {
     this.lines.take(bytes, () => {
       this.past.take(this.columns);
-      this._judge(found);
+      if (this.columns.rows) this._judge(found);
     }, bad);
   }
 
   _judge(found) {
-    const { columns, schema } = this, alerts = [], unclaimed = new Uint8Array(columns.rows).fill(1);
-    const times = columns.pairs[schema.time.number], judged = [...this.routes.values()].map((route, order) =>
-      ({ route, fates: route.judge(columns, unclaimed, (row, rule, values) => alerts.push({ row, order, place: route.rules.indexOf(rule), rule, noted: () => this._alert(row, rule, values) })) }));
-    const awaiting = judged.flatMap(({ route, fates }) => route.rules.filter(isAwaiting).map((rule) => this._awaiting(rule, fates)));
-    let unrouted = 0;
+    const { columns } = this, alerts = [], unclaimed = new Uint8Array(columns.rows).fill(1);
+    this.reached = new Float64Array(columns.rows);
     for (let row = 0; row < columns.rows; row++) {
-      unrouted += unclaimed[row];
-      this._note(times[2 * row + 1] * 4294967296 + (times[2 * row] >>> 0));
-      if (!awaiting.length) continue;
-      this.waits.reach(this.newest[0], (wait) => alerts.push({ row, order: -1, place: wait.number, rule: wait.rule, noted: () => wait.alert }));
-      for (const each of awaiting) each(row);
+      this._note(columns.timeMs(row));
+      this.reached[row] = this.newest[0];
     }
+    [...this.routes.values()].forEach((route, order) => {
+      route.judge(columns, unclaimed, (row, rule, values) => alerts.push({ row, order, place: route.rules.indexOf(rule), rule, noted: () => this._alert(row, rule, values) }),
+        ({ noted, ...due }) => alerts.push({ ...due, order: -1, noted: () => noted }));
+    });
+    const unrouted = unclaimed.reduce((sum, each) => sum + each, 0);
     this.counts.unrouted += unrouted;
     this.counts.routed += columns.rows - unrouted;
     alerts.sort((a, b) => a.row - b.row || a.order - b.order || a.place - b.place);
@@ -83,19 +81,6 @@ class Engine {
     if (newest.length === LAYOUT.witnesses && ms <= newest.at(-1)) return;
     newest.splice(newest.findIndex((other) => other < ms) >>> 0, 0, ms);
     newest.length = Math.min(newest.length, LAYOUT.witnesses);
-  }
-
-  /** What a rule that says `absence` makes of a row. */
-  _awaiting(rule, fates) {
-    const { columns, schema, waits } = this, { where } = rule, always = () => true;
-    const counts = where ? truthOf(where, columns) : always, awaits = rule.when ? truthOf(rule.when, columns) : always;
-    return (row) => {
-      const fate = FATES[fates[row]];
-      if (fate !== "evaluated" && fate !== "storedLate") return;
-      const group = JSON.stringify(rule.keys.map((name) => columns.text(schema.byName.get(name), row)));
-      if (counts(row)) waits.end(rule, group);
-      if (fate === "evaluated" && awaits(row)) waits.begin(rule, group, this.newest[0], this._alert(row, rule, [NONE]));
-    };
   }
 
   get stored() { return [...this.routes.values()].reduce((sum, route) => sum + route.events, 0); }
@@ -142,15 +127,15 @@ class Engine {
 
   // -- alerts
 
-  /** Notes what Python makes an alert of: `Book.alerts`. */
-  _alert(row, rule, values) {
+  _alert(row, rule, values) { return { text: this.noted(row, rule, values), last: this.past.end - this.columns.rows + row }; }
+
+  /** What Python makes an alert of: `Book.alerts`. */
+  noted(row, rule, values) {
     const { schema, columns } = this, jsonOf = (names) => names.map((name) => columns.json(schema.byName.get(name), row)).join(",");
     const measures = Object.entries(values).map(([place, each]) => `"${place}":["${each.join('","')}"]`); // of those that there are
-    const text = `[${rule.number},${columns.idJson(row)},${columns.value(schema.time, row)},[${jsonOf(rule.keys)}],[${jsonOf(rule.eventFields)}],{${measures.join(",")}}]`;
-    return { text, last: this.past.end - columns.rows + row };
+    return `[${rule.number},${columns.idJson(row)},${columns.value(schema.time, row)},[${jsonOf(rule.keys)}],[${jsonOf(rule.eventFields)}],{${measures.join(",")}}]`;
   }
 }
 
 const NONE = [0n, 0n, 0n, 1n]; // a count of 0, as the loop measures it
-const isAwaiting = (rule) => rule.absent && rule.isJudged;
 const isBlank = (bytes, start, end) => { for (let n = start; n < end; n++) if (bytes[n] !== 32 && bytes[n] !== 9 && bytes[n] !== 13) return false; return true; };

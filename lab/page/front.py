@@ -191,10 +191,7 @@ def rule_for_page(rule: Rule, schema: Schema) -> dict[str, Any]:
         "filter": condition_for_page(rule.filter, schema),
         "filterSeesLists": bool(list_names(rule.filter)),
         "route": {"keys": rule.route.keys},
-        "where": condition_for_page(rule.aggregation.where, schema),
-        "when": condition_for_page(rule.when, schema),
         "absent": absence_for_page(rule),
-        "isJudged": rule.is_judged,
         "reachMs": rule.aggregation.reach_ms,
         "eventFields": rule.event_fields,
     }

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lab.engine.compiled import blocks, groups, layout, scan
+from lab.engine.compiled import blocks, groups, layout, scan, waits
 from lab.engine.compiled.aggregates import forms
 from lab.model import horizon
 from lab.model.aggregates import AGGREGATES
@@ -17,10 +17,12 @@ PLACES = (
     *("CONDITION_COLUMNS", "SPOKE_BIT", "CONDITION", "SUPPRESSED", "VALUES_OF_CONDITION"),
 )
 FRAME = (
-    *("STORE", "OTHER", "RULES", "BATCH", "LINES", "FATE", "ALERTS", "KEYS", "KEY_GROUPS"),
+    *("STORE", "OTHER", "RULES", "BATCH", "LINES", "WAITS", "OTHER_WAITS", "WAIT_ROWS", "DUE"),
+    *("FATE", "ALERTS", "KEYS", "KEY_GROUPS"),
     *("TEXT", "DIGEST", "SELF"),
-    *("FIRST_SEQ", "START_ROW", "DONE", "FIRED", "BEFORE", "REACH", "HELD", "FRAME"),
+    *("FIRST_SEQ", "START_ROW", "WIDEST", "DONE", "FIRED", "BEFORE", "REACH", "HELD", "NEWEST_TIME", "FRAME"),
 )
+WAITS = ("AT", "SEQ", "FROM", "KEY", "ENTRIES", "HEAD", "TEXT", "SALT")
 SIZES = layout.RETURNS + 1
 
 
@@ -47,6 +49,7 @@ def page_layout() -> dict[str, Any]:
         "quarterMs": derivation.QUARTER_MS,
         "leg": LEG,  # the field that says which leg an event is
         "frame": frame,
+        "waits": {name: getattr(waits, name) for name in WAITS},
         "lines": {
             "member": scan.MEMBER.itemsize,
             "object": scan.OBJECT.itemsize,

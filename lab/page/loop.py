@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from lab.engine.compiled import layout, scan, window
+from lab.engine.compiled import layout, scan, waits, window
 from lab.engine.compiled.groups import add_to_same_time_table, find_group, find_or_add_group, record_reset
 from lab.engine.compiled.horizon import note_time, time_reached_by_events, time_reached_by_groups
 from lab.engine.compiled.layout import (
@@ -79,6 +79,22 @@ BATCH_ARRAYS = {
     "log_times_ms": (8, 1),
     "when_bits": (8, 2),
 }
+WAIT_ARRAYS = {"scalars": (8, 1), "entries": (8, 2), "newest_entries": (4, 1), "texts": (1, 1)}
+WAIT_ROWS_ARRAYS = {
+    "fates": (1, 1),
+    "key_groups": (8, 1),
+    "keys": (8, 2),
+    "seqs": (8, 1),
+    "arrived_ms": (8, 1),
+    "is_live": (1, 1),
+    "times_ms": (8, 1),
+    "event_ids": (8, 1),
+    "starts_wait": (1, 1),
+    "ends_wait": (1, 1),
+    "taken_back_seqs": (8, 1),
+    "text_offsets": (8, 1),
+    "texts": (1, 1),
+}
 LINES_ARRAYS = {
     "text": (1, 1),
     "starts": (8, 1),
@@ -130,6 +146,8 @@ assert (
     and (*RULES_ARRAYS,) == Rules._fields
     and (*BATCH_ARRAYS,) == Batch._fields
     and (*LINES_ARRAYS,) == Lines._fields
+    and (*WAIT_ARRAYS,) == waits.WaitArrays._fields
+    and (*WAIT_ROWS_ARRAYS,) == waits.WaitRows._fields
 )
 
 
@@ -149,7 +167,11 @@ STORE, OTHER = 0, _end(STORE_ARRAYS, 0)
 RULES = _end(STORE_ARRAYS, OTHER)
 BATCH = _end(RULES_ARRAYS, RULES)
 LINES = _end(BATCH_ARRAYS, BATCH)
-FATE = _end(LINES_ARRAYS, LINES)
+WAITS = _end(LINES_ARRAYS, LINES)
+OTHER_WAITS = _end(WAIT_ARRAYS, WAITS)
+WAIT_ROWS = _end(WAIT_ARRAYS, OTHER_WAITS)
+DUE = _end(WAIT_ROWS_ARRAYS, WAIT_ROWS)
+FATE = DUE + 2
 ALERTS = FATE + 2
 KEYS, KEY_GROUPS = ALERTS + 3, ALERTS + 6
 TEXT, DIGEST = KEY_GROUPS + 2, KEY_GROUPS + 4
@@ -157,6 +179,7 @@ SELF = DIGEST + 2  # the frame itself, as an array
 # numbers that go in and come out
 FIRST_SEQ, START_ROW, WIDEST, OUT_OF_ORDER, LATE_POLICY, DONE, FIRED = range(SELF + 2, SELF + 9)
 BEFORE, REACH, HELD = FIRST_SEQ, WIDEST, DONE  # fields of the frame, as `move_events` uses them
+NEWEST_TIME = FIRST_SEQ  # as `follow_waits` does
 FRAME = SELF + 9  # int64s
 
 IV = np.array(
@@ -240,6 +263,8 @@ def _single(kind: types.Type, dimensions: int, place: int) -> Callable:
 _store, _other = _tuple(Store, STORE_ARRAYS, STORE), _tuple(Store, STORE_ARRAYS, OTHER)
 _rules, _batch = _tuple(Rules, RULES_ARRAYS, RULES), _tuple(Batch, BATCH_ARRAYS, BATCH)
 _lines = _tuple(Lines, LINES_ARRAYS, LINES)
+_waits, _other_waits = (_tuple(waits.WaitArrays, WAIT_ARRAYS, place) for place in (WAITS, OTHER_WAITS))
+_wait_rows, _due = _tuple(waits.WaitRows, WAIT_ROWS_ARRAYS, WAIT_ROWS), _single(types.int64, 1, DUE)
 _fate, _alerts = _single(types.uint8, 1, FATE), _single(types.int64, 2, ALERTS)
 _numbers = _single(types.int64, 1, SELF)
 _keys, _key_group = _single(types.uint64, 2, KEYS), _single(types.int64, 1, KEY_GROUPS)
@@ -324,6 +349,27 @@ def is_still_needed(store, event_row, before_ms, reach_ms):
     t, group = store.events[event_row, TIME], store.links[event_row, GROUP]
     by_groups = time_reached_by_groups(store, store.group_links[group, KEY_GROUP])
     return t >= before_ms and t >= max(by_groups, time_reached_by_events(store, group)) - reach_ms
+
+
+@njit_without_allocation
+def follow_waits(frame):
+    """Adds rows to what a rule awaits for WIDEST ms, and ends what NEWEST_TIME has passed; FIRED entries, whose alerts are due, stand in DUE."""
+    number, arrays, due = _numbers(frame), _waits(frame), _due(frame)
+    found = waits.add_rows(arrays, _wait_rows(frame), number[WIDEST], due)
+    newest = number[NEWEST_TIME]
+    number[FIRED] = found + waits.advance_head(arrays, number[WIDEST], newest, newest, due[found:])
+
+
+@njit_without_allocation
+def move_waits(frame):
+    """Takes what a rule awaits into other, empty arrays, without the entries that matter no longer; DUE is all zero, and has room for all."""
+    old, rows, kept = _waits(frame), _due(frame), 0
+    waits.mark_needed_entries(old, rows)
+    for n in range(old.scalars[waits.ENTRIES]):
+        if rows[n]:
+            rows[kept] = n
+            kept += 1
+    waits.copy_entries(old, _other_waits(frame), rows[:kept])
 
 
 @njit_without_allocation
@@ -448,6 +494,8 @@ EXPORTS: dict[str, Any] = {
     "evaluate": evaluate,
     "count_events_to_move": count_events_to_move,
     "move_events": move_events,
+    "follow_waits": follow_waits,
+    "move_waits": move_waits,
     "compute_key_groups": compute_key_groups,
     "blake2b": blake2b,
     "scan_lines": scan_lines,

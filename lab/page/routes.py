@@ -9,6 +9,8 @@ from lab.engine.checkpoint.ledger import Ledger, RoutePlan
 from lab.engine.compiled.layout import AGGREGATE_FIELDS, NEVER
 from lab.engine.compiled.rulenumbers import distinct_whens, rules_to_arrays, value_columns
 from lab.model.horizon import NOT_REACHED, time_reached
+from lab.model.rule import Rule
+from lab.model.schema import Schema
 from lab.page.conditions import condition_for_page
 from lab.page.reader import exact, pack_int64s
 
@@ -53,6 +55,7 @@ class Routes:
             "truths": {name: condition_for_page(of, schema) for each in truths for name, of in each.items()},
             "widestMs": plan.entry.widest_ms,
             "columns": value_columns(fields, schema),
+            "awaiting": [_awaiting(rule, schema) for rule in plan.rules if rule.absence and rule.is_judged],
             "before": exact(reached - widest_ms - self.late_ms if is_wider else NEVER),
             "kept": [
                 exact(id) for id, since in before.entry.joined_by_rule_id.items() if joined.get(id) == since
@@ -75,6 +78,18 @@ class Routes:
             "whens": [condition_for_page(when, schema) for when in distinct_whens(rules)],
             "arrays": {name: pack_int64s(each) for name, each in flat.items()},
         }
+
+
+def _awaiting(rule: Rule, schema: Schema) -> dict[str, Any]:
+    """What a rule that says `absence` awaits; its waits go on under the same `name`: they do when it leaves the shadow."""
+    of = rule.aggregation
+    return {
+        "id": exact(rule.rule_id),
+        "name": f"{rule.rule_id}.{rule.version}",
+        "where": condition_for_page(of.where, schema),
+        "when": condition_for_page(rule.when, schema),
+        "windowMs": of.window_ms,
+    }
 
 
 def _what_matters(plan: RoutePlan | None) -> Any:

@@ -3,7 +3,8 @@
 
 const SMALLEST = 6; // 2^6 bytes
 const ALERTS_AT_ONCE = 4096, ROOM_AT_FIRST = 1024;
-const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"], NOT_HERE = 255;
+const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"];
+const salt = () => crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;
 const powerOfTwo = (least) => { let size = 1; while (size < least) size *= 2; return size; };
 
 /** Room in the module's memory, in sizes that are powers of two: what is given back is taken again. */
@@ -69,6 +70,7 @@ class Route {
   constructor(engine, plan) {
     this.engine = engine;
     this.counts = { evaluated: 0, storedLate: 0, duplicates: 0, droppedLate: 0 };
+    this.waits = new Map(); // by the rule's name in `awaiting`
     this.keyColumns = plan.keys.flatMap((name) => halves(name, engine.schema));
     this._set(plan);
     this.store = this._create({ events: ROOM_AT_FIRST, groups: ROOM_AT_FIRST, accumulators: this.plan.lanes, resets: 2 * this.plan.own });
@@ -84,6 +86,9 @@ class Route {
       when_bits: width("when_bits", 2), conditions: width("conditions", at.CONDITION_COLUMNS), rules_with_conditions: width("rules_with_conditions", at.SPOKE_BIT + 1), saved_measures: [8, aggregateCount, 4],
     });
     for (const name in arrays) this.asArrays.i64(name).set(arrays[name]);
+    const before = this.waits;
+    this.waits = new Map(plan.awaiting.map((of) => [of.name, before.get(of.name) ?? new Waits(this, of)]));
+    for (const [name, waits] of before) if (!this.waits.has(name)) waits.release();
     this.mostRows = plan.rules.length + at.VALUES_OF_CONDITION * this.asArrays.shapes.conditions[1]; // of alerts, at one event
     this.batch?.release();
     this.batch = new Arrays(memory, {
@@ -100,7 +105,7 @@ class Route {
       reset_table: [8, powerOfTwo(room.resets), 3], same_time_table: [4, powerOfTwo(2 * (room.events + LAYOUT.twins))],
       blocks: [8, blocks, LAYOUT.block], block_totals: [8, blocks, aggregateCount, LAYOUT.lanes], scratch: [8, LAYOUT.scratch],
     }, ["events", "groups", "group_table", "accumulator_starts", "distinct_table", "reset_table"]); // of events and groups the loop fills a row before it reads it
-    store.i64("scalars")[at.SALT] = crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;
+    store.i64("scalars")[at.SALT] = salt();
     for (let n = 0, newest = store.i64("newest"); n < newest.length; n++) newest[n] = n % (2 * LAYOUT.witnesses) < LAYOUT.witnesses ? LAYOUT.never : -1n;
     for (const name of ["group_table", "accumulator_starts", "distinct_table"]) store.i32(name).fill(-1);
     store.i64("reset_table").fill(-1n);
@@ -143,11 +148,16 @@ class Route {
     this.layOut({}, { ...plan, widestMs });
   }
 
-  /** Judges the rows of the decoded columns that are of this route; calls `found(row, rule, values)` for each alert: what its conditions measured, by number. Gives what became of each row. */
-  judge(columns, unclaimed, found) {
-    const rows = this._rows(columns), fates = new Uint8Array(columns.rows).fill(NOT_HERE);
-    if (!rows.length) return fates;
+  /** Judges the rows of the decoded columns that are of this route; calls `found(row, rule, values)` for each alert: what its conditions measured, by number; and `never`, see `Waits`. */
+  judge(columns, unclaimed, found, never) {
+    const rows = this._rows(columns), fates = new Uint8Array(columns.rows);
     for (let n = 0; n < rows.length; n++) unclaimed[rows[n]] = 0;
+    if (rows.length) this._evaluate(columns, rows, fates, found);
+    for (const waits of this.waits.values()) waits.follow(columns, rows, fates, never);
+  }
+
+  /** Fills in what became of each row. */
+  _evaluate(columns, rows, fates, found) {
     const { engine } = this, { memory } = engine, { DONE, FIRED } = LAYOUT.frame, { GROUPS, LANES, RESETS, ROW, RULE, CONDITION, HIGH_PART, SUPPRESSED } = LAYOUT.places;
     this._fill(columns, rows);
     if (this.events + rows.length > this.store.shapes.events[1]) this.layOut({ events: rows.length });
@@ -189,7 +199,6 @@ class Route {
     FATES.forEach((name, number) => { this.counts[name] += counted[number]; });
     memory.give(alerts, 8 * width * most);
     memory.give(fate, ROWS);
-    return fates;
   }
 
   /** The key-groups of rows. */
@@ -264,7 +273,7 @@ class Route {
   }
 
   release() {
-    for (const arrays of [this.store, this.asArrays, this.batch]) arrays.release();
+    for (const each of [this.store, this.asArrays, this.batch, ...this.waits.values()]) each.release();
   }
 }
 

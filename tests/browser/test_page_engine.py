@@ -210,6 +210,32 @@ def test_a_wait_goes_on_when_its_rule_leaves_the_shadow(engine):
     assert found["inShadow"] == {"1": len(reference.shadow_alerts)} == {"1": 1}
 
 
+def test_what_is_awaited_after_thousands_of_events_is_that_of_the_reference(engine):
+    """More at once than there is room for at first, in several batches: old waits go, open ones move."""
+    rng, time = Random(4), 1_700_000_000_000
+    absent = {"groupingKeyNames": ["userId"], "aggregatorFunctionType": "COUNT", "absence": True}
+    absent["ruleState"] = "ACTIVE"
+    rules = [
+        absent | {"ruleId": 1, "where": "action = payment", "when": "action = login", "window": "5m"},
+        absent | {"ruleId": 2, "window": "30s", "groupingKeyNames": [], "eventFields": ["ip"]},
+        absent | {"ruleId": 3, "where": "country = KR", "window": "20m", "filter": "ip is not null"},
+    ]
+    log = [("control", json.dumps(rule)) for rule in rules]
+    for number in range(1, 6_001):
+        time += rng.choice([0, 50, 400, 3_000, 40_000 if number % 50 == 0 else 900])
+        event = {"eventId": number - rng.choice([0, 0, 0, 3]), "eventTime": time - rng.choice([0, 0, 9_000])}
+        event |= {"userId": rng.randint(1, 300), "action": rng.choice(["login", "login", "payment"])}
+        event |= {"ip": rng.choice(["é", "x", None]), "country": rng.choice(["KR", "US", "US"])}
+        log.append(("event", json.dumps(event, ensure_ascii=False)))
+        if number % 1_100 == 0:  # ends a batch
+            log.append(("control", json.dumps(rules[1] | {"ruleState": rng.choice(["ACTIVE", "PAUSE"])})))
+    reference = reference_of(LOGINS, log)
+    found = engine.evaluate(RUN, [described(LOGINS.to_dict()), log, 16, 0])
+    assert found["alerts"] == [alert.to_json() for alert in reference.alerts]
+    counts = Counter(alert.rule_id for alert in reference.alerts)
+    assert len(counts) == 3 and min(counts.values()) > 10
+
+
 def suppressed_by_rule(reference: Reference) -> dict[str, int]:
     by_rule: Counter[str] = Counter()
     for version, count in reference.suppressed.items():

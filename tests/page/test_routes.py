@@ -62,3 +62,15 @@ def test_a_route_that_goes_or_is_cleared_has_another_store_when_it_comes_again()
     assert first["changed"]["fields"] != again["changed"]["fields"], (
         "what it alerted at before does not count"
     )
+
+
+def test_waits_go_on_under_their_name_when_a_rule_leaves_the_shadow_and_not_when_it_changes():
+    rule = {"ruleId": 1, "groupingKeyNames": ["userId"], "aggregatorFunctionType": "COUNT", "absence": True}
+    rule |= {"when": "action = login", "window": "1m", "ruleState": "SHADOW"}
+    book = new_book()
+    names = []
+    for message in (rule, {"ruleId": 1, "ruleState": "ACTIVE"}, rule | {"window": "2m"}):
+        [route] = routes_of(book, json.dumps(message))
+        [awaiting] = route["changed"]["awaiting"]
+        names.append(awaiting["name"])
+    assert names[0] == names[1] != names[2]
