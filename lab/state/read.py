@@ -23,7 +23,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import LATER_ALERT, NEVER, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, int64_columns, readable_value
 from lab.engine.windows.arrays import estimated_bytes
-from lab.engine.windows.statefiles import StateFile, StateFileMissing, StateFiles, parse_file_names
+from lab.engine.windows.statefiles import StateFile, StateFiles, parse_file_names
 from lab.model import horizon
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
@@ -152,7 +152,7 @@ class StateReader:
             try:
                 self._read(checkpoint, done)
                 return
-            except StateFileMissing:  # a running engine may have saved another epoch meanwhile
+            except ValueError:  # a running engine may have saved another epoch, and removed this one's files
                 if epoch is not None or (last_saved_mark(checkpoint) or {}).get("epoch") == done:
                     raise
 

@@ -164,13 +164,14 @@ def test_a_copy_without_its_newest_state_files_is_refused_by_readers_and_by_the_
         run(spark, tmp_path, Settings(parallelism=3, max_batch_records=200))
 
 
-def test_what_a_running_engine_goes_on_from_meanwhile_is_read_again(checkpoint):
+@pytest.mark.parametrize("gone", [StateFileMissing("a file"), ValueError("cuts/000000000.jsonl is gone")])
+def test_what_a_running_engine_goes_on_from_meanwhile_is_read_again(checkpoint, gone):
     done, read = state.read_state(checkpoint).epoch, []
 
     def gone_on(files, upto_epoch, begins_next_epoch):
         read.append(upto_epoch)
         if upto_epoch < done:
-            raise StateFileMissing("a file")
+            raise gone
         return find(files, upto_epoch, begins_next_epoch)
 
     find = StateFiles.find
