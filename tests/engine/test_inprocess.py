@@ -150,6 +150,18 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start(at, lose_memory):
         assert_same(stages.out, reference)
 
 
+def test_a_count_that_began_anew_goes_on_from_there_when_the_windows_were_lost():
+    rule = count_rule(">", 1, "5m")[1].replace(b'"COUNT"', b'"COUNT_WITH_RESET"')
+    log = [("control", rule), *(login(number, 100 + number) for number in range(1, 5))]
+    reference = evaluate_log(LOGINS, log)
+    assert [alert.event_id for alert in reference.alerts] == [2, 4]
+    with InProcessEngine(Settings(LOGINS)) as stages:
+        stages.run_batch(log[:3])
+        stages.lose_memory()
+        stages.run_batch(log[3:])
+        assert_same(stages.out, reference)
+
+
 def test_an_aborted_first_batch_leaves_nothing_behind():
     log = [count_rule(">", 0, "1m"), login(1, 100)]
     with InProcessEngine(Settings(LOGINS)) as stages:
