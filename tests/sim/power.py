@@ -1,7 +1,8 @@
 """The power fails at any moment, and the disk has forgotten, reordered or torn what it was not made to keep: no alert is lost, repeats are the same.
 
 The engine's loop and the real files of a checkpoint, of which the disk keeps what somebody has waited for. The logs keep all, as topics do
-whose brokers are elsewhere. `python -m tests.sim --power --histories 50000`, or with `--mutants`.
+whose brokers are elsewhere. Each look at the clock shows a later millisecond: in which order an engine takes records of one millisecond that
+it read in two cuts is forgotten with these cuts. `python -m tests.sim --power --histories 50000`, or with `--mutants`.
 """
 
 import json
@@ -11,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -22,6 +25,7 @@ from lab.engine.checkpoint.lease import Lease
 from lab.engine.loop import epochs
 from lab.engine.loop.cut import Planner
 from lab.engine.windows import shared
+from lab.model import times
 from lab.model.enginelogs import READ
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
@@ -200,8 +204,10 @@ class Outcome(NamedTuple):
 
 def outcome(seed: int) -> Outcome:
     """Runs the history of a seed."""
+    clock = count(1_800_000_000_000)
     with (
         tempfile.TemporaryDirectory(prefix="lab-power-", dir=shared.memory_folder()) as folder,
+        patch.object(times, "time", SimpleNamespace(time_ns=lambda: next(clock) * 1_000_000)),
         # asking for it at each array takes a third of a history's time
         patch.object(shared, "memory_left_bytes", lambda: 1 << 40),
     ):
@@ -211,8 +217,10 @@ def outcome(seed: int) -> Outcome:
             return Outcome(seed, f"{type(error).__name__}: {error}", False)
     found = {(alert["alertId"], str(alert["aggregate"])) for alert in alerts}
     lost, more = sorted(wanted() - found), sorted(found - wanted())
-    times = {alert["alertId"]: [alert["logTime"], alert["alertTime"]] for alert in alerts}
-    wrong = f"lost {len(lost)} alerts: {lost[:3]}, {len(more)} too many: {more[:3]}; logged and alerted at {times}"
+    when = {alert["alertId"]: [alert["logTime"], alert["alertTime"]] for alert in alerts}
+    wrong = (
+        f"lost {len(lost)} alerts: {lost[:3]}, {len(more)} too many: {more[:3]}; logged and alerted at {when}"
+    )
     return Outcome(seed, "" if found == wanted() else wrong, len(alerts) > len(wanted()))
 
 
