@@ -231,7 +231,7 @@ def assert_restrictions(loop: Loop, derived: Derived, shop: Shop) -> None:
     def enforced() -> bool:
         now = now_ms()
         wanted = {who: until for who, (_, until) in derived.terms.items() if who in ASKED and until > now}
-        return bool(wanted) and {who: until for who, (_, until) in shop.ask().items()} == wanted
+        return {who: until for who, (_, until) in shop.ask().items()} == wanted
 
     wait_until(enforced)
     assert shop.journal <= derived.journal, "somebody was refused whom no alert names"
