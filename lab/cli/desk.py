@@ -309,7 +309,8 @@ def _world_of_file(options: argparse.Namespace, rules: object, is_order_told: bo
         problem := order_problem(source, settings.schema, settings.max_out_of_orderness_ms)
     ):
         print_warning(sort_advice(problem, settings.schema))
-    return World(source, rules, settings=settings)
+    with _warnings_as_lines():
+        return World(source, rules, settings=settings, bad_rows="warn")
 
 
 def _print(verdict: Verdict, options: argparse.Namespace) -> None:
@@ -519,7 +520,7 @@ def print_scores(options: argparse.Namespace, rules: Sequence[str], labels: Mapp
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """What labels make doubtful is a line for people, in place of a place in the code."""
+    """What is doubtful is a line for people, in place of a place in the code."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

@@ -11,10 +11,12 @@ from lab.model.schema import Schema
 from lab.past.alertframe import is_list_of_rows
 
 
-def features(events: Any, rules: Any, schema: Schema | str | Path | None = None) -> Any:
+def features(
+    events: Any, rules: Any, schema: Schema | str | Path | None = None, *, bad_rows: str = "raise"
+) -> Any:
     """The value of each aggregate of rules at each event, as a table of the same library: a row for each event that has one.
 
-    `events`, `rules`, `schema`: as `lab.alerts` takes them, and what comes out is of the same kind. The columns are eventId (of
+    `events`, `rules`, `schema`, `bad_rows`: as `lab.alerts` takes them, and what comes out is of the same kind. The columns are eventId (of
     several fields `eventId.NAME`), eventTime and the words of each aggregate, such as `SUM(amount) per card over 1 h`. The values are
     those that the conditions of the rules see, as exact decimals, whatever their limits, `when` and `at most`; null where there is none.
 
@@ -22,7 +24,7 @@ def features(events: Any, rules: Any, schema: Schema | str | Path | None = None)
     >>> [row["SUM(amount) per card over 1 h"] for row in features(events, "SUM(amount) per card over 1 h > 80")]
     [Decimal('30'), Decimal('90'), Decimal('180')]
     """
-    world = World(events, rules, schema)
+    world = World(events, rules, schema, bad_rows=bad_rows)
     if is_list_of_rows(events):
         return world.features()
     from lab.sources.tables import table_like  # which loads pyarrow

@@ -44,7 +44,7 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import MAX_TIME, Schema
 from lab.model.times import now_ms
 from lab.model.when import filter_text
-from lab.past.alertframe import with_schema
+from lab.past.alertframe import bad_rows_of, check_bad_rows, tell_bad_rows, with_schema
 from lab.past.backtest import COMPILED, Past
 from lab.past.overlap import Overlap, overlap_of
 from lab.past.pastevents import lines_of
@@ -69,7 +69,9 @@ class World:
     """Events in log order and the rules that were in force, up to a moment.
 
     `events`, `rules`, `schema`: as `lab.alerts` takes them; all rules are in force before the first event. `settings`: those of
-    the engine. `World.of_logs` is the world of an engine, whether it runs or not.
+    the engine. `bad_rows`: "raise": a row that is no event is a ValueError, as it would be missing in windows; "warn": it is left out,
+    with a warning (`BadRows`), and `why_not` says of it that it is a dead letter. `World.of_logs` is the world of an engine, whether it
+    runs or not.
 
     >>> events = [{"id": n, "at": 1714557600000 + n, "card": "a", "amount": 30 * n} for n in range(1, 4)]
     >>> world = World(events, "SUM(amount) per card over 1 h > 80")
@@ -88,7 +90,10 @@ class World:
         rules: Any,
         schema: Schema | str | Path | None = None,
         settings: Settings | None = None,
+        *,
+        bad_rows: str = "raise",
     ):
+        check_bad_rows(bad_rows)
         source, known = with_schema(events, schema or (settings.schema if settings else None))
         if known is None:
             raise ValueError("there are no events")
@@ -108,7 +113,9 @@ class World:
         engine, of_file = "local" if COMPILED else "reference", self.settings
         self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file)
         self._take_rules(messages)
-        self._add((line, 0) for line in source)
+        rows = self._add((line, 0) for line in source)
+        if self.past.arrived < rows * max(len(known.legs), 1):
+            tell_bad_rows(bad_rows_of(source, known), rows, bad_rows)
 
     def _take_rules(self, messages: list[str]) -> None:
         """The rules before the first event."""
@@ -173,11 +180,14 @@ class World:
         self._replay, self._list_messages = _refuse_replay, list[str]()
         self._typed = _as_it_is
 
-    def _add(self, lines: Iterable[tuple[bytes, int]]) -> None:
-        left = iter(lines)
+    def _add(self, lines: Iterable[tuple[bytes, int]]) -> int:
+        """Takes in records with their log times; returns how many there are, good and bad."""
+        left, count = iter(lines), 0
         while some := list(islice(left, AT_ONCE)):
             kept = [each for each in some if each[0].strip()]
             self.past.add([line for line, _ in kept], [log_time for _, log_time in kept])
+            count += len(kept)
+        return count
 
     @property
     def judge(self) -> Judge:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lab.engine.checkpoint.settings import Settings
 from lab.model import schemafile
 from lab.model.alerts import WITHDRAWN_LINE, Alert, Withdrawal, event_and_group_hash, parse_alert_line
+from lab.model.jsontext import BadRecord, LongLine
 from lab.model.rules import Rule
 from lab.model.schema import Schema
 from lab.past.eventwarnings import event_warnings
@@ -67,8 +68,7 @@ def alerts(
     >>> [(alert["eventId"], alert["aggregate"]) for alert in alerts(events, "SUM(amount) per card over 1 h > 80")]
     [(2, '90'), (3, '180')]
     """
-    if bad_rows not in BAD_ROWS:
-        raise ValueError(f"bad_rows: {bad_rows!r}, expected {' or '.join(map(repr, BAD_ROWS))}")
+    check_bad_rows(bad_rows)
     if getattr(events, "isStreaming", False) is True:
         return _of_stream(events, rules, schema, checkpoint)
     if checkpoint is not None:
@@ -84,9 +84,11 @@ def alerts(
     warn_of_hints(book, in_force)
     warn_of_fields(source, in_force)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingRead)  # `_tell_bad_rows` says it
+        warnings.simplefilter("ignore", NothingRead)  # `tell_bad_rows` says it
         result = replay(source, messages, engine="local", settings=Settings(known))
-    _tell_bad_rows(result, bad_rows)
+    tell_bad_rows(
+        [f"{each['place']}: {each['reason']}" for each in result.dead_letters], result.events, bad_rows
+    )
     for warning in event_warnings(source, in_force, known, rows_advice, missing_paths=False):
         warnings.warn(warning, stacklevel=2)
     for warning in result.routes.warnings():
@@ -172,13 +174,31 @@ def warn_of_fields(source: EventSource, rules: Iterable[Rule]) -> None:
             )
 
 
-def _tell_bad_rows(result: Replayed, bad_rows: str) -> None:
-    """Raises ValueError, or warns, if rows are no events."""
-    letters = result.dead_letters
-    if not letters:
+def check_bad_rows(bad_rows: str) -> None:
+    """Raises ValueError if it is neither "raise" nor "warn"."""
+    if bad_rows not in BAD_ROWS:
+        raise ValueError(f"bad_rows: {bad_rows!r}, expected {' or '.join(map(repr, BAD_ROWS))}")
+
+
+def bad_rows_of(source: EventSource, schema: Schema) -> list[str]:
+    """The rows that are no events, each as its place and the reason."""
+    found = []
+    for number, line in enumerate(source):
+        try:
+            schema.events(line)
+        except BadRecord as error:
+            if line.strip():
+                reason = line.reason if isinstance(line, LongLine) else error
+                found.append(f"{source.place(number)}: {reason}")
+    return found
+
+
+def tell_bad_rows(bad: Sequence[str], rows: int, bad_rows: str) -> None:
+    """Raises ValueError, or warns, if some of so many rows are no events. `bad`: their places and reasons."""
+    if not bad:
         return
-    some = "; ".join(f"{letter['place']}: {letter['reason']}" for letter in letters[:SHOWN])
-    said = f"{len(letters):,} of {result.events:,} rows are no events: {some}{'; …' if len(letters) > SHOWN else ''}"
+    some = f"{'; '.join(bad[:SHOWN])}{'; …' if len(bad) > SHOWN else ''}"
+    said = f"{len(bad):,} of {rows:,} rows are no events: {some}"
     if bad_rows == "raise":
         raise ValueError(f'{said}. bad_rows="warn" leaves them out, schema=… says what is right')
     warnings.warn(f"{said}. They are left out", BadRows, stacklevel=3)

@@ -33,13 +33,13 @@ class PastEvents(EventsInMemory):
         """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
 
         They may also be the rows of a DataFrame, a list of dicts or the `Path` of a file, as `lab.alerts` takes them.
-        `log_times`: of each record; None: the log is not live, and a warning says if all are dead letters. Raises TypeError
-        for what is none of these.
+        `log_times`: of each record; None: the log is not live, and a warning says how many are dead letters, which windows
+        then lack. Raises TypeError for what is none of these.
         """
         given = lines_of(lines, self.schema)
         new = self._add(given, log_times)
-        if not new and log_times is None:
-            warn_if_nothing_was_read(given, self.schema)
+        if log_times is None and new < len(given) * max(len(self.schema.legs), 1):
+            warn_of_bad_records(given, self.schema)
         return new
 
     @abstractmethod
@@ -88,14 +88,17 @@ def lines_of(given: Any, schema: Schema) -> list[str | bytes]:
     return found if all(isinstance(line, str | bytes) for line in found) else list(RowSource(found, schema))
 
 
-def warn_if_nothing_was_read(lines: Sequence[str | bytes], schema: Schema) -> None:
-    """Warns that all of the lines, of a log that is not live, are dead letters, with the reason of the first one."""
+def warn_of_bad_records(lines: Sequence[str | bytes], schema: Schema) -> None:
+    """Warns how many of the lines, of a log that is not live, are dead letters, with the reason of the first one."""
     given = [line if isinstance(line, bytes) else line.encode() for line in lines if line.strip()]
+    reasons = []
     for line in given:
         try:
             schema.events(line)
         except BadRecord as error:
-            warnings.warn(
-                f"none of {len(given):,} records is one of {schema.name}; the first: {error}", stacklevel=3
-            )
-            return
+            reasons.append(str(error))
+    if reasons:
+        some = f"{len(reasons):,} of {len(given):,} records are none of {schema.name}, and left out"
+        if len(reasons) == len(given):
+            some = f"none of {len(given):,} records is one of {schema.name}"
+        warnings.warn(f"{some}; the first: {reasons[0]}", stacklevel=3)

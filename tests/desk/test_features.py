@@ -1,6 +1,7 @@
 """The values of aggregates as columns, beside what the conditions of a verdict measure."""
 
 import json
+import warnings
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from lab.desk.features import features
 from lab.desk.world import World
 from lab.engine.checkpoint.settings import Settings
 from lab.model.schema import LOGINS
+from lab.past.alertframe import BadRows, alerts
 from lab.sources.infer import infer
 from tests.desk.test_tuning import random_events
 
@@ -101,3 +103,25 @@ def test_features_of_no_rules_and_unknown_files_are_refused(tmp_path, capsys):
     assert main([*given, "--out", str(tmp_path / "no" / "out.parquet")]) == 2
     assert "there is no folder" in capsys.readouterr().err
     assert main([*given, "--out", str(tmp_path / "out.parquet")]) == 1
+
+
+@pytest.mark.parametrize("ask", [features, World])
+def test_rows_that_no_window_has_are_told_as_those_of_alerts(ask):
+    """They were left out without a word, and the values at the other events were wrong."""
+    pandas, start = pytest.importorskip("pandas"), 1_714_557_600_000
+    rows = [{"id": n, "at": start + n, "card": "a", "x": x} for n, x in enumerate(("1.5", "2.5", "3.5"))]
+    schema, rule = infer(rows, "events").schema, "SUM(x) per card over 1 h > 0"
+    bad = [*rows, {"id": 3, "at": start, "card": "a", "x": "much"}, rows[0] | {"id": 4}]
+    for table in (bad, pandas.DataFrame(bad)):
+        with pytest.raises(ValueError, match="1 of 5 rows are no events: row 3: x: ") as of_alerts:
+            alerts(table, rule, schema)
+        with pytest.raises(ValueError) as found:
+            ask(table, rule, schema)
+        assert str(found.value) == str(of_alerts.value)
+        with pytest.warns(BadRows, match="1 of 5 rows are no events: row 3.* left out"):
+            ask(table, rule, schema, bad_rows="warn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask([rows[0] | {"id": 5}, *rows], rule, schema)
+    with pytest.raises(ValueError, match="bad_rows: 'skip', expected 'raise' or 'warn'"):
+        ask(rows, rule, schema, bad_rows="skip")

@@ -90,6 +90,16 @@ def test_a_past_says_when_it_could_read_nothing(kind):
         assert past.add([]) == past.add(["", "\n"]) == 0
 
 
+@pytest.mark.parametrize("kind", PASTS)
+def test_a_past_says_how_many_records_its_windows_lack(kind):
+    rows = [{"eventId": n, "eventTime": n, "amount": "much" if n == 2 else n} for n in range(4)]
+    for given in (rows, pd.DataFrame(rows).astype({"amount": str})):
+        with pytest.warns(
+            UserWarning, match="1 of 4 records are none of logins, and left out; the first: amount"
+        ):
+            assert kind(LOGINS).add(given) == 3
+
+
 def test_a_log_and_a_replay_refuse_one_text_in_place_of_a_list(tmp_path):
     with pytest.raises(TypeError, match="a list of lines"):
         FileLog(tmp_path / "log").append("abc")
