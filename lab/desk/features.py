@@ -3,34 +3,41 @@
 events, rules ──► World.features ──► a row for each event, a column for each aggregate ──► a table as the events' library has it
 """
 
-from pathlib import Path
 from typing import Any
 
 from lab.desk.world import World
-from lab.model.schema import Schema
-from lab.past.alertframe import is_list_of_rows
+from lab.past.alertframe import AnySchema, is_list_of_rows, with_schema
 
 
-def features(
-    events: Any, rules: Any, schema: Schema | str | Path | None = None, *, bad_rows: str = "raise"
-) -> Any:
+def features(events: Any, rules: Any, schema: AnySchema = None, *, bad_rows: str = "raise") -> Any:
     """The value of each aggregate of rules at each event, as a table of the same library: a row for each event that has one.
 
     `events`, `rules`, `schema`, `bad_rows`: as `lab.alerts` takes them, and what comes out is of the same kind. The columns are eventId (of
     several fields `eventId.NAME`), eventTime and the words of each aggregate, such as `SUM(amount) per card over 1 h`. The values are
     those that the conditions of the rules see, as exact decimals, whatever their limits, `when` and `at most`; null where there is none.
+    Without events and without a schema there are no columns of aggregates.
 
     >>> events = [{"id": n, "at": 1714557600000 + n, "card": "a", "amount": 30 * n} for n in range(1, 4)]
     >>> [row["SUM(amount) per card over 1 h"] for row in features(events, "SUM(amount) per card over 1 h > 80")]
     [Decimal('30'), Decimal('90'), Decimal('180')]
     """
-    world = World(events, rules, schema, bad_rows=bad_rows)
+    source, known = with_schema(events, schema)
+    world = World(source, rules, known, bad_rows=bad_rows) if known else None
     if is_list_of_rows(events):
-        return world.features()
+        return world.features() if world else []
     from lab.sources.tables import table_like  # which loads pyarrow
 
-    ids = [f"eventId.{name}" for name in world.schema.event_id_fields]
-    return table_like(events, feature_columns(world), ("eventId", *ids))
+    ids = [f"eventId.{name}" for name in known.event_id_fields] if known else []
+    return table_like(events, feature_columns(world) if world else _no_columns(), ("eventId", *ids))
+
+
+def _no_columns() -> Any:
+    """The columns of no events, of which nothing is known."""
+    import pyarrow as pa
+
+    from lab.past.alertcolumns import TIME
+
+    return pa.table({"eventId": pa.array([], pa.int64()), "eventTime": pa.array([], TIME)})
 
 
 def feature_columns(world: World) -> Any:

@@ -16,7 +16,6 @@ from functools import cached_property, partial
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -44,7 +43,7 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import MAX_TIME, Schema
 from lab.model.times import now_ms
 from lab.model.when import filter_text
-from lab.past.alertframe import bad_rows_of, check_bad_rows, tell_bad_rows, with_schema
+from lab.past.alertframe import AnySchema, bad_rows_of, check_bad_rows, tell_bad_rows, with_schema
 from lab.past.backtest import COMPILED, Past
 from lab.past.overlap import Overlap, overlap_of
 from lab.past.pastevents import lines_of
@@ -88,7 +87,7 @@ class World:
         self,
         events: Any,
         rules: Any,
-        schema: Schema | str | Path | None = None,
+        schema: AnySchema = None,
         settings: Settings | None = None,
         *,
         bad_rows: str = "raise",

@@ -17,9 +17,9 @@ from lab.model.jsontext import BadRecord, LongLine
 from lab.model.rules import Rule
 from lab.model.schema import Schema
 from lab.past.eventwarnings import event_warnings
-from lab.past.replay import NothingRead, Replayed, check_rules, replay
+from lab.past.replay import NothingRead, check_rules, replay
 from lab.past.rulemessages import rule_messages, warn_of_hints
-from lab.sources.infer import infer
+from lab.sources.infer import SchemaProposal, infer
 from lab.sources.inferredfields import NO_ZONE
 from lab.sources.order import rows_advice
 from lab.sources.rows import is_table, source_of
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 SHOWN = 3  # bad rows in an error
 BAD_ROWS = ("raise", "warn")
+AnySchema = (
+    Schema | SchemaProposal | str | Path | None
+)  # one, a proposal, a name, a path; None: one is proposed
 
 
 class BadRows(UserWarning):
@@ -39,7 +42,7 @@ class BadRows(UserWarning):
 def alerts(
     events: Any,
     rules: Any,
-    schema: Schema | str | Path | None = None,
+    schema: AnySchema = None,
     *,
     bad_rows: str = "raise",
     checkpoint: str | Path | None = None,
@@ -53,8 +56,8 @@ def alerts(
     arrived: an event that comes after newer ones of its group is late, so sort by time what is not sorted. The table is not changed.
     `rules`: a sentence, a message of JSON, a dict, a `Rule`, a path to a file of rules, or a list of them. A sentence without an id
     gets its place in the list as its id.
-    `schema`: a Schema, the name of one ("payments"), or a path; None: as `lab infer` proposes it for the first 50,000 rows, with a
-    warning if the id, the time or a field that the rules name is doubtful.
+    `schema`: a Schema, what `lab.infer` gives, the name of one ("payments"), or a path; None: as `lab infer` proposes it for the first
+    50,000 rows, with a warning if the id, the time or a field that the rules name is doubtful.
     `bad_rows`: "raise": a row that is no event is a ValueError; "warn": it is left out, with a warning (`BadRows`).
     `checkpoint`: a folder, for a streaming DataFrame of Spark only, which also needs a schema. The result is then a running
     `lab.past.alertstream.AlertStream`: its `alerts` is a streaming DataFrame, and `publish` changes rules while it runs.
@@ -98,7 +101,7 @@ def alerts(
     return _as_given(events, result.alert_lines, in_force, known)
 
 
-def _of_stream(events: Any, rules: Any, schema: Schema | str | Path | None, checkpoint: Any) -> Any:
+def _of_stream(events: Any, rules: Any, schema: AnySchema, checkpoint: Any) -> Any:
     """What `alerts` gives for a streaming DataFrame."""
     if checkpoint is None:
         raise ValueError(
@@ -111,18 +114,16 @@ def _of_stream(events: Any, rules: Any, schema: Schema | str | Path | None, chec
         )
     from lab.past.alertstream import alert_stream  # which loads Spark
 
-    return alert_stream(
-        events, rules, schema if isinstance(schema, Schema) else schemafile.schema(schema), checkpoint
-    )
+    return alert_stream(events, rules, _schema_of(schema), checkpoint)
 
 
 # -- what is given -----------------------------------------------------------------------------------------------------
 
 
-def with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSource, Schema | None]:
+def with_schema(events: Any, given: AnySchema) -> tuple[EventSource, Schema | None]:
     """The events as those of a schema: the given one, or one that is proposed; None if there are no events to propose one for."""
     if given is not None:
-        schema = given if isinstance(given, Schema) else schemafile.schema(given)
+        schema = _schema_of(given)
         return source_of(events, schema), schema
     source = source_of(events)
     if source.schema or not len(source):
@@ -152,6 +153,16 @@ def with_schema(events: Any, given: Schema | str | Path | None) -> tuple[EventSo
     source = source.for_schema(schema)
     source.doubts = {name: doubts for name, doubts in proposal.doubts.items() if name not in chosen}
     return source, schema
+
+
+def _schema_of(given: Schema | SchemaProposal | str | Path) -> Schema:
+    """A schema as callers give it: itself, a proposal, the name of one, or a path. Raises ValueError, OSError."""
+    match given:
+        case Schema():
+            return given
+        case SchemaProposal():
+            return given.schema
+    return schemafile.schema(given)
 
 
 def warn_of_fields(source: EventSource, rules: Iterable[Rule]) -> None:

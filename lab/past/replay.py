@@ -194,7 +194,11 @@ def read_rules(path: Path | str) -> list[str]:
 
 
 def read_rules_argument(text: str) -> list[str]:
-    """The argument itself, or what is in the file of that name."""
+    """The argument itself, or what is in the file of that name. Raises BadRule, OSError."""
+    if not text.strip():
+        raise BadRule(
+            "the rule is empty, expected a sentence, such as COUNT(events) over 1 h > 5, or the name of a file of rules"
+        )
     path = Path(text)
     try:
         is_file = path.is_file()

@@ -238,7 +238,7 @@ def features(log: Log) -> int:
     ]
     if not rules:
         return 0
-    of_file = World(lines, rules, settings=log.settings)
+    of_file = World(lines, rules, settings=log.settings, bad_rows="warn")
     reference = Reference(schema, late_policy=log.settings.late_policy, key_groups=log.settings.key_groups)
     names = of_file.rules_of_features()
     for rule in names.values():

@@ -125,3 +125,14 @@ def test_rows_that_no_window_has_are_told_as_those_of_alerts(ask):
         ask([rows[0] | {"id": 5}, *rows], rule, schema)
     with pytest.raises(ValueError, match="bad_rows: 'skip', expected 'raise' or 'warn'"):
         ask(rows, rule, schema, bad_rows="skip")
+
+
+def test_features_of_no_events_are_an_empty_table():
+    pandas, rule = pytest.importorskip("pandas"), "SUM(x) per card over 1 h > 0"
+    rows = [{"id": 1, "at": 1_714_557_600_000, "card": "a", "x": 1.5}]
+    frame = pandas.DataFrame(rows)
+    assert features([], rule) == features([], rule, infer(rows, "events")) == []
+    whole, none = (features(of, rule, infer(rows, "events")) for of in (frame, frame[:0]))
+    assert none.dtypes.to_dict() == whole.dtypes.to_dict() and not len(none)
+    without_schema = features(frame[:0], rule)
+    assert list(without_schema.columns) == ["eventId", "eventTime"] and not len(without_schema)

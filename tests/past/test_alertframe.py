@@ -467,3 +467,13 @@ def test_other_files_stay_as_they_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     alerts(PURCHASES, RULE)
     assert list(Path().iterdir()) == []
+
+
+def test_a_proposal_is_a_schema_and_an_empty_rule_is_refused():
+    proposal = lab.infer(PURCHASES, "events")
+    assert alerts(PURCHASES, RULE, proposal) == alerts(PURCHASES, RULE, proposal.schema)
+    for rule in ("", " \n"):
+        with pytest.raises(BadRule, match="the rule is empty, expected a sentence"):
+            alerts(PURCHASES, rule)
+    with pytest.raises(ValueError, match="no event time: "):
+        alerts([{"a": 1}], RULE, lab.infer([{"a": 1}], "events"))
