@@ -340,7 +340,7 @@ def read_labels(given: Any, events: Mapping[str, Mapping[str, Any]], schema: Sch
     """The labels of events, by what somebody gives.
 
     `given`: the name of a field, in the schema or in its records, whose value says yes or no; a condition in words, such as `kind = "stolen"`; ids; {id: case}, where
-    a case may also say no; (id, yes or no) pairs; the `Path` of a file, see `labels_of_file`; or Labels.
+    a case may also say no, and 0 does if all are 0 or 1; such pairs; the `Path` of a file, see `labels_of_file`; or Labels.
     Where a file or pairs say no of some events, what they do not name counts nowhere. Raises ValueError, OSError.
     """
     (given,) = own_names(schema, given)
@@ -357,10 +357,7 @@ def read_labels(given: Any, events: Mapping[str, Mapping[str, Any]], schema: Sch
         case Path():
             return labels_of_file(given, schema)
     cases, no, values = dict[str, Any](), set[str](), dict[str, str]()
-    pairs = given.items() if isinstance(given, Mapping) else ((each, None) for each in given)
-    for of, case in pairs:
-        if isinstance(of, tuple) and len(of) == 2 and isinstance(of[1], bool):
-            of, case = of
+    for of, case in _ids_with_cases(given, len(events), schema):
         at = event_id_text(of)
         word = str(case).strip().lower() if isinstance(case, str | bool) else case
         is_yes, is_no = word in YES, isinstance(word, str) and not says_yes(word)
@@ -371,6 +368,47 @@ def read_labels(given: Any, events: Mapping[str, Mapping[str, Any]], schema: Sch
         else:
             cases[at] = at if case is None or is_yes else case
     return Labels(cases, frozenset(no) or None, values)
+
+
+def _ids_with_cases(given: Any, events: int, schema: Schema) -> list[tuple[Any, Any]]:
+    """Ids of events, each with its case, or True or False; None: it has none. Raises ValueError for labels without ids."""
+    if isinstance(given, Mapping):
+        pairs = [(of, _plain(case)) for of, case in given.items()]
+    else:
+        pairs, is_single = [], len(schema.event_id_fields) == 1
+        for each in map(_plain, given):
+            is_pair = isinstance(each, tuple) and len(each) == 2
+            if is_pair and (is_single or isinstance(_plain(each[1]), bool)):
+                pairs.append((each[0], _plain(each[1])))
+            else:
+                pairs.append((each, None))
+        _refuse_labels_without_ids([of for of, case in pairs if case is None], events, schema)
+    labels = [case for _, case in pairs]
+    if 0 in labels and all(isinstance(case, int | float) and case in (0, 1) for case in labels):
+        return [
+            (of, bool(case)) for of, case in pairs
+        ]  # 0 is no number of a case: there is at most one other
+    return pairs
+
+
+def _refuse_labels_without_ids(given: list[Any], events: int, schema: Schema) -> None:
+    """Raises ValueError, which says what to write, for a mask, or a label for each event, in place of ids."""
+    name = schema.field(schema.id_fields[0]).record_path[-1]
+    column = f"df.{name}" if name.isidentifier() else f"df[{name!r}]"
+    if any(isinstance(each, bool) for each in given):
+        raise ValueError(f"labels: a mask, expected the ids of the labelled events: {column}[mask]")
+    words = {str(each).strip().lower() for each in given}
+    is_yes_and_no = all(word in (*YES, "1.0") or not says_yes(word) for word in words) and len(words) == 2
+    if len({event_id_text(each) for each in given}) < len(given) and (is_yes_and_no or len(given) == events):
+        raise ValueError(
+            f"labels: {len(given):,} values that repeat, as of one label for each event, expected the ids of the labelled ones: "
+            f"{column}[y == 1], or the name of the field that says it"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A value of Python in place of one of NumPy."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def labels_condition(text: str, schema: Schema) -> When:

@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -210,3 +211,38 @@ def test_why_takes_a_row_of_alerts_and_names_why_not_for_an_event(world, files):
 
 def test_the_schema_of_the_tests_is_one(files):
     assert schema(files / "cards.toml").field("Fraud").record_path == ("Fraud?",)
+
+
+def test_a_vector_of_yes_and_no_is_refused_with_what_to_write(world):
+    """It was taken as ids: those of events 0 and 1, if there are such."""
+    y = [0, 1, 0, 0, 1, 0, 0, 1, 1, 0]
+    vectors = (
+        y,
+        np.array(y),
+        pd.Series(y),
+        [float(each) for each in y],
+        y[:5],
+        [str(each) for each in y],
+        ["Y", "N"] * 5,
+    )
+    for given in vectors:
+        with pytest.raises(
+            ValueError, match=r"one label for each event.*ids of the labelled ones.*df\['Txn Ref'\]\[y == 1\]"
+        ):
+            world.scores(given)
+    for mask in ([True, False], np.array(y) == 1, pd.Series(y) == 1):
+        with pytest.raises(ValueError, match=r"a mask.*df\['Txn Ref'\]\[mask\]"):
+            world.scores(mask)
+    ids = [f"T{n}" for n in range(10)]
+    several_alerts = ["T1", "T1", "T4"]  # such as the events of alerts of several rules
+    assert world.scores(several_alerts).said[0] == "Labelled: 2 of 10 events."
+    expected = world.scores([at for at, label in zip(ids, y) if label])
+    for zero in (0, 0.0, np.int64(0), np.bool_(False)):
+        one = type(zero)(1)
+        labels = {at: one if label else zero for at, label in zip(ids, y)}
+        for given in (labels, list(labels.items())):
+            found = world.scores(given)
+            assert found.held_out["all"] == expected.held_out["all"] and found.earlier["all"].cases == 2
+    cases = {"T1": 0, "T4": 1, "T7": 2, "T8": 2}  # numbers of cases, such as those of `ngroup`
+    found = world.scores(cases)
+    assert found.earlier["all"].cases == 2 and found.held_out["all"].cases == 1
