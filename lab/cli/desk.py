@@ -569,7 +569,7 @@ def _tune(options: argparse.Namespace) -> None:
     labels = labels_of_options(options, _settings_of_file(options).schema)
     world = _world_of_file(options, options.rules or ())
     with _warnings_as_lines():
-        tuning = world.tune(read_rules_argument(options.rule), windows_ms=options.windows, **labels)
+        tuning = world.tune(read_rules_argument(options.rule), windows=options.windows, **labels)
     print(tuning.text())
     if options.html:
         write_output(options.html, [PAGE.format(tuning._repr_html_())])

@@ -6,6 +6,7 @@ rule, windows ──► its value at each event, once a window ──► sorted:
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -27,6 +28,7 @@ from lab.past.backtest import Past
 FINEST, COARSEST = -12, 23  # powers of ten: of the digits that a limit may have
 SHOWN_POINTS = 12  # of the Pareto edge, in a table
 WIDTH, HEIGHT, MARGIN = 560, 280, 34  # px of the picture
+Window = int | str | timedelta  # ms, or "1h"
 Value = tuple[Exact, str, int]  # at an event: its id, its time
 
 
@@ -124,11 +126,11 @@ class Tuning(TableOfResults):
     halves: tuple[tuple[Sweep, Sweep], ...]  # of each rule
     said: tuple[str, ...]
 
-    def at(self, limit: Decimal | int | str, window: int | str | None = None) -> Tuned:
-        """What the rule finds at a limit, in one of the windows that were tried: "1h", or ms; None: the first one. Raises ValueError."""
+    def at(self, limit: Decimal | int | str, window: Window | None = None) -> Tuned:
+        """What the rule finds at a limit, in one of the windows that were tried: "1h", a timedelta, or ms; None: the first one. Raises ValueError."""
         if window is None:
             return self._at_place(Decimal(limit), 0)
-        ms = parse_duration_ms(window) if isinstance(window, str) else window
+        ms = _window_ms(window)
         tried = [rule.aggregation.window_ms if rule.aggregation.has_window else 0 for rule in self.rules]
         if ms not in tried:
             raise ValueError(
@@ -261,12 +263,13 @@ def pareto(scores: Sequence[tuple[float, float]]) -> list[int]:
 def tune(
     past: Past,
     rule: Rule,
-    windows_ms: Sequence[int],
+    windows: Window | Sequence[Window],
     first: Labelled,
     held_out: Labelled,
     said: tuple[str, ...],
 ) -> Tuning:
-    """What a rule finds in two halves of past events with every limit, in several windows; its own if there are none."""
+    """What a rule finds in two halves of past events with every limit, in several windows; its own if there are none. Raises ValueError."""
+    windows_ms = [_window_ms(each) for each in ([windows] if isinstance(windows, Window) else windows)]
     if reason := _why_not(past, rule, windows_ms):
         raise ValueError(reason)
     rules = [rule.with_first(window_ms=ms) for ms in dict.fromkeys(windows_ms)] or [rule]
@@ -286,6 +289,12 @@ def tune(
         first_half, other = (Sweep(each, values, found.scale, half) for half in (first, held_out))
         halves.append((first_half, other))
     return Tuning(tuple(rules), tuple(halves), said)
+
+
+def _window_ms(window: Window) -> int:
+    if isinstance(window, timedelta):
+        return window // timedelta(milliseconds=1)
+    return window if isinstance(window, int) else parse_duration_ms(str(window))
 
 
 def _why_not(past: Past, rule: Rule, windows_ms: Sequence[int]) -> str:

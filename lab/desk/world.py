@@ -27,7 +27,7 @@ from lab.desk.labels import Labelled, labelled_halves, labels_fields, own_names
 from lab.desk.logorder import engine_settings, ordered_records
 from lab.desk.scores import Scores, scores_of
 from lab.desk.suggest import MOST, SECONDS, Progress, Suggested, suggest
-from lab.desk.tuning import Tuning, tune
+from lab.desk.tuning import Tuning, Window, tune
 from lab.desk.verdict import Verdict
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
@@ -358,20 +358,20 @@ class World:
         self,
         rule: Any,
         labels: Any,
-        windows_ms: Sequence[int] = (),
+        windows: Window | Sequence[Window] = (),
         amount: str | None = None,
         by: str | None = None,
         case: str | None = None,
     ) -> Tuning:
         """What a rule would find with every limit, and with several windows of its first condition; without windows, its own.
 
-        It need not be in force, and is judged at all events; mutes do not count. It sees the world's named lists, of finished events
+        `windows`: each as text ("10m"), a timedelta, or ms. The rule need not be in force, and is judged at all events; mutes do not count. It sees the world's named lists, of finished events
         also as messages that are given beside it change them. Other arguments as of `scores`. Raises BadRule, and ValueError for a
         rule whose alerts at other limits do not follow from its values.
         """
         world, one = self._with_one_rule(rule)
         warn_of_hints(world.history.book, [one])
-        return tune(world.past, one, windows_ms, *self._halves(labels, amount, by, case))
+        return tune(world.past, one, windows, *self._halves(labels, amount, by, case))
 
     def suggest(
         self,

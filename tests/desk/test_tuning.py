@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from random import Random
 
+import pandas as pd
 import pytest
 
 from lab.desk import world as worlds
@@ -126,3 +128,16 @@ def test_labels_come_from_csv_json_parquet_and_verdicts(past, tmp_path):
     (tmp_path / "bad.csv").write_text("id,a,b\n1,1,1\n")
     with pytest.raises(ValueError, match="which of a, b is the label"):
         world.scores(tmp_path / "bad.csv")
+
+
+def test_windows_are_durations_in_any_form():
+    world = World(random_events(2), [])
+    rule, in_ms = RULES[0].format("1 min"), [MINUTE, 10 * MINUTE]
+    expected = world.tune(rule, "fraud", in_ms)
+    for windows in (["1 min", "10m"], (timedelta(minutes=1), "10 min"), pd.to_timedelta(["1min", "10min"])):
+        assert world.tune(rule, "fraud", windows).text() == expected.text()
+    assert expected.at(5, timedelta(minutes=10)) == expected.at(5, "10m") == expected.at(5, 10 * MINUTE)
+    assert world.tune(rule, "fraud", "10m").rules == expected.rules[1:]
+    for wrong in (["soon"], [1.5], [None]):
+        with pytest.raises(ValueError, match="expected a whole number"):
+            world.tune(rule, "fraud", wrong)
