@@ -5,8 +5,8 @@ events, rules ──► World.features ──► a row for each event, a column 
 
 from typing import Any
 
-from lab.desk.world import World
-from lab.past.alertframe import AnySchema, is_list_of_rows, with_schema
+from lab.desk.world import NoEvents, World
+from lab.past.alertframe import AnySchema, is_list_of_rows
 
 
 def features(events: Any, rules: Any, schema: AnySchema = None, *, bad_rows: str = "raise") -> Any:
@@ -21,14 +21,18 @@ def features(events: Any, rules: Any, schema: AnySchema = None, *, bad_rows: str
     >>> [row["SUM(amount) per card over 1 h"] for row in features(events, "SUM(amount) per card over 1 h > 80")]
     [Decimal('30'), Decimal('90'), Decimal('180')]
     """
-    source, known = with_schema(events, schema)
-    world = World(source, rules, known, bad_rows=bad_rows) if known else None
+    try:
+        world = World(events, rules, schema, bad_rows=bad_rows)
+    except NoEvents:
+        world = None
     if is_list_of_rows(events):
         return world.features() if world else []
     from lab.sources.tables import table_like  # which loads pyarrow
 
-    ids = [f"eventId.{name}" for name in known.event_id_fields] if known else []
-    return table_like(events, feature_columns(world) if world else _no_columns(), ("eventId", *ids))
+    if not world:
+        return table_like(events, _no_columns(), ("eventId",))
+    ids = [f"eventId.{name}" for name in world.schema.event_id_fields]
+    return table_like(events, feature_columns(world), ("eventId", *ids))
 
 
 def _no_columns() -> Any:

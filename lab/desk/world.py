@@ -64,6 +64,10 @@ class NotFound(ValueError):
     """There is no such event or alert in the world."""
 
 
+class NoEvents(ValueError):
+    """There are no events that a schema could be proposed for."""
+
+
 class World:
     """Events in log order and the rules that were in force, up to a moment.
 
@@ -95,7 +99,7 @@ class World:
         check_bad_rows(bad_rows)
         source, known = with_schema(events, schema or (settings.schema if settings else None))
         if known is None:
-            raise ValueError("there are no events")
+            raise NoEvents("there are no events, and so no schema can be proposed: schema=…")
         if source.record_format:
             known = replace(known, records=source.record_format)
             source = source.for_schema(known)
