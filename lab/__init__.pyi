@@ -43,9 +43,9 @@ from lab.model.schema import PAYMENTS as PAYMENTS
 from lab.model.schema import SCHEMAS as SCHEMAS
 from lab.model.schema import Schema as Schema
 from lab.model.schemafile import schema as schema
-from lab.past.alertframe import BadRows as BadRows
 from lab.past.alertframe import alerts as alerts
 from lab.past.backtest import Past as Past
+from lab.past.badrows import BadRows as BadRows
 from lab.past.replay import Replayed as Replayed
 from lab.past.replay import read_rules as read_rules
 from lab.past.replay import replay as replay

@@ -43,8 +43,9 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import MAX_TIME, Schema
 from lab.model.times import now_ms
 from lab.model.when import filter_text
-from lab.past.alertframe import AnySchema, bad_rows_of, check_bad_rows, tell_bad_rows, with_schema
+from lab.past.alertframe import AnySchema, with_schema
 from lab.past.backtest import COMPILED, Past
+from lab.past.badrows import bad_rows_of, check_bad_rows, tell_bad_rows
 from lab.past.overlap import Overlap, overlap_of
 from lab.past.pastevents import lines_of
 from lab.past.replay import Replayed, check_rules, replay
@@ -118,7 +119,7 @@ class World:
         self._take_rules(messages)
         rows = self._add((line, 0) for line in source)
         if self.past.arrived < rows * max(len(known.legs), 1):
-            tell_bad_rows(bad_rows_of(source, known), rows, bad_rows)
+            tell_bad_rows(bad_rows, bad_rows_of(source, known), rows, source, known)
 
     def _take_rules(self, messages: list[str]) -> None:
         """The rules before the first event."""

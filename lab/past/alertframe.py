@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from lab.engine.checkpoint.settings import Settings
 from lab.model import schemafile
 from lab.model.alerts import WITHDRAWN_LINE, Alert, Withdrawal, event_and_group_hash, parse_alert_line
-from lab.model.jsontext import BadRecord, LongLine
 from lab.model.rules import Rule
 from lab.model.schema import Schema
+from lab.past.badrows import check_bad_rows, tell_bad_rows
 from lab.past.eventwarnings import event_warnings
 from lab.past.replay import NothingRead, check_rules, replay
 from lab.past.rulemessages import rule_messages, warn_of_hints
@@ -28,15 +28,9 @@ from lab.sources.sources import EventSource
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHOWN = 3  # bad rows in an error
-BAD_ROWS = ("raise", "warn")
 AnySchema = (
     Schema | SchemaProposal | str | Path | None
 )  # one, a proposal, a name, a path; None: one is proposed
-
-
-class BadRows(UserWarning):
-    """Rows that are no events: their windows lack them."""
 
 
 def alerts(
@@ -90,7 +84,11 @@ def alerts(
         warnings.simplefilter("ignore", NothingRead)  # `tell_bad_rows` says it
         result = replay(source, messages, engine="local", settings=Settings(known))
     tell_bad_rows(
-        [f"{each['place']}: {each['reason']}" for each in result.dead_letters], result.events, bad_rows
+        bad_rows,
+        [(each["place"], each["reason"]) for each in result.dead_letters],
+        result.events,
+        source,
+        known,
     )
     for warning in event_warnings(source, in_force, known, rows_advice, missing_paths=False):
         warnings.warn(warning, stacklevel=2)
@@ -183,36 +181,6 @@ def warn_of_fields(source: EventSource, rules: Iterable[Rule]) -> None:
                 f"the schema is proposed, with doubts about {name}, which rules name: {'; '.join(doubts)}. schema=… says what is right",
                 stacklevel=3,
             )
-
-
-def check_bad_rows(bad_rows: str) -> None:
-    """Raises ValueError if it is neither "raise" nor "warn"."""
-    if bad_rows not in BAD_ROWS:
-        raise ValueError(f"bad_rows: {bad_rows!r}, expected {' or '.join(map(repr, BAD_ROWS))}")
-
-
-def bad_rows_of(source: EventSource, schema: Schema) -> list[str]:
-    """The rows that are no events, each as its place and the reason."""
-    found = []
-    for number, line in enumerate(source):
-        try:
-            schema.events(line)
-        except BadRecord as error:
-            if line.strip():
-                reason = line.reason if isinstance(line, LongLine) else error
-                found.append(f"{source.place(number)}: {reason}")
-    return found
-
-
-def tell_bad_rows(bad: Sequence[str], rows: int, bad_rows: str) -> None:
-    """Raises ValueError, or warns, if some of so many rows are no events. `bad`: their places and reasons."""
-    if not bad:
-        return
-    some = f"{'; '.join(bad[:SHOWN])}{'; …' if len(bad) > SHOWN else ''}"
-    said = f"{len(bad):,} of {rows:,} rows are no events: {some}"
-    if bad_rows == "raise":
-        raise ValueError(f'{said}. bad_rows="warn" leaves them out, schema=… says what is right')
-    warnings.warn(f"{said}. They are left out", BadRows, stacklevel=3)
 
 
 def is_list_of_rows(events: Any) -> bool:

@@ -384,7 +384,7 @@ def _decimal(found: InferredField) -> tuple[str, list[str]]:
     if found.fraction_digits > scale:
         doubts.append(
             f"up to {found.integer_digits} digits before the point and {found.fraction_digits} after it do not fit into {DIGITS} digits: "
-            "such records will be dead letters"
+            "such records will be dead letters; floats that nobody rounded: round them to 6 digits first"
         )
     elif found.fraction_digits > 6:
         doubts.append(

@@ -12,7 +12,8 @@ from lab.desk.features import features
 from lab.desk.world import World
 from lab.engine.checkpoint.settings import Settings
 from lab.model.schema import LOGINS
-from lab.past.alertframe import BadRows, alerts
+from lab.past.alertframe import alerts
+from lab.past.badrows import BadRows
 from lab.sources.infer import infer
 from tests.desk.test_tuning import random_events
 

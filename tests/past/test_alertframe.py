@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pandas as pd
@@ -23,7 +24,8 @@ from lab.engine.checkpoint.settings import Settings
 from lab.model.alerts import WITHDRAWN_LINE
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, Schema
-from lab.past.alertframe import BadRows, alerts
+from lab.past.alertframe import alerts
+from lab.past.badrows import BadRows
 from lab.past.replay import replay
 from lab.sources.sources import source_at
 from tests.anylogs import rules
@@ -472,8 +474,29 @@ def test_other_files_stay_as_they_are(tmp_path, monkeypatch):
 def test_a_proposal_is_a_schema_and_an_empty_rule_is_refused():
     proposal = lab.infer(PURCHASES, "events")
     assert alerts(PURCHASES, RULE, proposal) == alerts(PURCHASES, RULE, proposal.schema)
+    with pytest.raises(TypeError, match=r"a SchemaProposal, expected a Schema.*lab.infer\(…\).schema"):
+        lab.Settings(schema=proposal)
     for rule in ("", " \n"):
         with pytest.raises(BadRule, match="the rule is empty, expected a sentence"):
             alerts(PURCHASES, rule)
     with pytest.raises(ValueError, match="no event time: "):
         alerts([{"a": 1}], RULE, lab.infer([{"a": 1}], "events"))
+
+
+def test_floats_that_nobody_rounded_say_how_to_round_them():
+    """The schema that is proposed for them has no room for their digits, and the advice was to leave such rows out."""
+    rng = Random(1)
+    rows = [row | {"Amt Paid": rng.lognormvariate(3, 1)} for row in PURCHASES]
+    rule = "SUM(Amt_Paid) per card over 1 h > 2"
+    for table in (frame := pd.DataFrame(rows), rows):
+        with pytest.raises(ValueError, match="the point and 1[0-9] after it.* round Amt Paid") as error:
+            alerts(table, rule)
+        assert "bad_rows" not in str(error.value)
+        assert ('df["Amt Paid"] = df["Amt Paid"].round(6)' in str(error.value)) == (table is frame)
+    frame["Amt Paid"] = frame["Amt Paid"].round(6)
+    assert len(alerts(frame, rule))
+    two = lab.infer(PURCHASES, "events").schema
+    with pytest.raises(ValueError, match=r"amount.*round\(2\)"):
+        alerts(pd.DataFrame(PURCHASES).assign(amount=2 / 3), RULE, two)
+    with pytest.raises(ValueError, match='bad_rows="warn"'):
+        alerts(pd.DataFrame(PURCHASES).assign(amount="1.234"), RULE, two)

@@ -42,6 +42,9 @@ class Settings:
     power_safe: bool = False  # does each save wait for the disk?
 
     def __post_init__(self) -> None:
+        if not isinstance(self.schema, Schema):
+            given = type(self.schema).__name__
+            raise TypeError(f"schema: a {given}, expected a Schema: lab.schema(path), or lab.infer(…).schema")
         for name, most in (
             ("key_groups", MOST_KEY_GROUPS),
             ("parallelism", 1000),
