@@ -330,7 +330,7 @@ AGGREGATES = {
         ),
         Aggregate(
             *("UNIQUE_COUNT", "unique", 0, lambda values: len(set(values)), "distinct"),
-            other_names=("UNIQUE", "DISTINCT", "COUNT_DISTINCT", "DISTINCT_COUNT"),
+            other_names=("UNIQUE", "NUNIQUE", "DISTINCT", "COUNT_DISTINCT", "DISTINCT_COUNT"),
             result="the number of distinct combinations of the fields in `unique`",
             maintained="a table with the number of events for each combination",
         ),

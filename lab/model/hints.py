@@ -119,6 +119,21 @@ def _of_values(rule: Rule, schema: Schema) -> Iterator[str]:
     for when, so in ((rule.when, "no event alerts"), *wheres):
         if when:
             yield from _of_required((*required_values(rule.filter), *required_values(when)), so)
+    yield from _of_cleared_steps(rule)
+
+
+def _of_cleared_steps(rule: Rule) -> Iterator[str]:
+    """A hint that the events that may alert are those that end a sequence: their own value is 0."""
+    of = rule.aggregation
+    if not of.steps or not of.steps.without or not rule.when or of.where or of.exclude_current:
+        return
+    ending = of.steps.without.parts if isinstance(of.steps.without, AnyOf) else (of.steps.without,)
+    needed = rule.when.parts if isinstance(rule.when, AllOf) else (rule.when,)
+    if any(part in ending for part in needed):
+        yield (
+            "SEQUENCE is 0 at each event that may alert: `when` asks for what `without` names, and such an event clears the steps before it, "
+            "also those that were all taken"
+        )
 
 
 def _of_fields(condition: When | None, schema: Schema) -> Iterator[str]:

@@ -707,6 +707,11 @@ def no_number_message(function: str, field: Field, schema: Schema) -> str:
     """Refuses a field that is no number. Suggests only decimals: integers may be ids, whose sum says nothing."""
     if amounts := ", ".join(name for name in schema.names if schema.field(name).is_decimal):
         return f"{field.name} is a {field.type} in the schema, and {function} takes a numeric field, such as {amounts}"
+    if field.type == "string":
+        return (
+            f"{field.name} is a string in the schema, and {function} takes a numeric field; if its texts are numbers, "
+            "it needs the type decimal(18,2) there, or numbers in the events: column.astype(float) in pandas"
+        )
     return f"{field.name} is a {field.type} in the schema, and {function} takes a numeric field"
 
 

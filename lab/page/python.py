@@ -29,7 +29,15 @@ OWN = (
     *(f"engine/checkpoint/{name}.py" for name in ("__init__", "ledger")),
     *(
         f"sources/{name}.py"
-        for name in ("__init__", "infer", "inferredfields", "idandtime", "order", "sampledrecords")
+        for name in (
+            "__init__",
+            "infer",
+            "inferredfields",
+            "idandtime",
+            "inferwords",
+            "order",
+            "sampledrecords",
+        )
     ),
     *(f"sources/{name}.py" for name in ("csvcolumns", "csvfile", "csvrows", "records")),
     *(f"page/{name}.py" for name in ("__init__", "front", "conditions", "routes", "windows", "withoutnumpy")),

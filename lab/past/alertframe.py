@@ -137,8 +137,8 @@ def with_schema(events: Any, given: AnySchema) -> tuple[EventSource, Schema | No
     )
     if proposal.missing:
         raise ValueError(
-            f"no schema was given, and none can be proposed: {'; '.join(proposal.missing)}. In Python: "
-            'schema=lab.infer(events, "events", id=["NAME"], time="NAME").schema'
+            f"no schema was given, and none can be proposed: {'; '.join(proposal.missing)}. Name them in "
+            'schema=lab.infer(events, "events", id="NAME", time="NAME").schema'
         )
     schema = proposal.schema
     chosen = ("", *schema.id_fields, schema.time_field)

@@ -46,6 +46,10 @@ LINES_AT_ONCE = 50_000
 MAX_RULES_BYTES = 64 << 20  # of a file of rules
 COMMENT = re.compile(r"(?:(?<=[\r\n])|\A)[ \t]*#[^\r\n]*")  # a line of a file of rules
 POLL_S = 0.5
+ASSUMED = (
+    " (payments are assumed, because nothing says what the events are: "
+    'settings=lab.Settings(schema=lab.infer(events, "events").schema), or lab.alerts, which proposes a schema)'
+)
 
 Rules = Sequence[str | bytes]
 Progress = Callable[[int, int], None]  # events done, lines to do
@@ -128,7 +132,7 @@ def replay(
 
     `engine`: "local", in this process, with one task and without Java; "spark", with any number of tasks; "reference", one event at a
     time. Unless said, it is Spark if a session is given or `settings` ask for several tasks, otherwise local.
-    `settings`: without them, those of the source's schema. `batches`: how many micro-batches to cut it into; few and large is
+    `settings`: without them, those of the source's schema, of which rows and files have none: then they are payments. `batches`: how many micro-batches to cut it into; few and large is
     fastest. `spark`: a session to use, else one is made. Warns with NothingRead if all records are dead letters. Raises BadRule
     before anything starts if a rule would be rejected, ValueError if the source is for another schema, OSError if the file cannot
     be read.
@@ -138,13 +142,17 @@ def replay(
     if batches is not None and batches < 1:
         raise ValueError(f"batches: {batches}, expected 1 or more")
     of_source = events.schema if isinstance(events, EventSource) else None
+    assumed = "" if settings or of_source else ASSUMED
     settings = settings or (Settings(of_source) if of_source else Settings())
     if of_source and of_source != settings.schema:
         raise ValueError(
             f"the source was made for {of_source.name} events, but the settings are for {settings.schema.name}: leave the settings out, "
             "or make both with one schema"
         )
-    check_rules(rules, settings.schema)
+    try:
+        check_rules(rules, settings.schema)
+    except BadRule as error:
+        raise BadRule(f"{error}{assumed}") from None
     source = source_of(events, settings.schema)
     if source.texts:
         raise ValueError(

@@ -9,6 +9,7 @@ from lab.model.schemafile import MAX_BYTES
 from lab.running.outputfile import write_output
 from lab.running.target import Usage
 from lab.sources.infer import infer
+from lab.sources.inferwords import COMMAND
 from lab.sources.sources import source_at
 
 
@@ -45,6 +46,7 @@ def propose_schema(
             zone=zone,
             styles=source.styles,
             delimiter=source.delimiter,
+            words=COMMAND,
         )
     except ValueError as error:
         raise ValueError(f"{events_place}: {error}") from None

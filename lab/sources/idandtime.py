@@ -1,6 +1,5 @@
 """Chooses the id and the event time among inferred fields, and says what is missing if no field can be one."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,16 +19,12 @@ from lab.sources.inferredfields import (
     name_begins_or_ends_with,
     split_name,
 )
+from lab.sources.inferwords import InferWords
 
 COVERED = 0.9  # the least share of records that have the id and the time
 MOST_REPEATED = 0.9  # the share of records that may repeat an id if its name says that it is one
 TRIED = 12  # fields, of which pairs and triples may be the id
 DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}")  # in whatever order
-REWRITTEN = (  # a CSV file with another format of times, for a shell
-    "pandas reads most ways to write times: .venv/bin/python -c 'import sys, pandas; t = pandas.read_csv(sys.argv[1], dtype=str, sep={delimiter}); "
-    't["{name}"] = pandas.to_datetime(t["{name}"], dayfirst=True, format="mixed"); t.to_csv("events.csv", index=False)\' FILE '
-    "(dayfirst=False if the month comes first)"
-)
 PART_WORDS = (
     "seq",
     "sequence",
@@ -67,6 +62,7 @@ class IdAndTimeChooser:
     record_count: int
     doubts: dict[str, list[str]]
     read_columns: Callable[[list[Path]], list[list]]  # for each path, the values of all records
+    words: InferWords
     delimiter: str = ","  # what divides the cells of CSV
     missing: list[str] = field(default_factory=list)
 
@@ -107,13 +103,29 @@ class IdAndTimeChooser:
             return names
         if not possible:
             self.missing.append(
-                "no id: no integer or text field is present in every record and different in each; "
-                "name the id with --id NAME, or several fields that are the id together with --id NAME,NAME"
+                f"no id: no integer or text field is present in every record and different in each{self._nearly_ids()}; "
+                f"name the id with {self.words.id.format('NAME')}, or several fields that are the id together with {self.words.ids}"
             )
             return ()
         id = min(possible, key=rank)
         self._doubt_id(id)
         return (id,)
+
+    def _nearly_ids(self) -> str:
+        """What is in the way of the first field whose name says that it is the id."""
+        named = (
+            name
+            for name, one in self.inferred_fields.items()
+            if one.non_null_count and name_begins_or_ends_with(one, ID_WORDS)
+        )
+        if not (name := next(named, "")):
+            return ""
+        said, one = "", self.inferred_fields[name]
+        if missing := self.record_count - one.non_null_count:
+            said = f"; {name} is null in {missing:,} of {self.record_count:,} records"
+        if self.fields[name].is_decimal and not one.fraction_digits:
+            said += f"; {name} has numbers with a point: {self.words.integers.format(name)}"
+        return said
 
     def _unique_combination(self) -> tuple[str, ...]:
         """The fields that together identify an event: tries pairs, then triples, of the twelve fields that look most like ids.
@@ -165,7 +177,7 @@ class IdAndTimeChooser:
         return tuple(map(self._named_id, names_or_paths))
 
     def _named_id(self, given: str) -> str:
-        name = self._named("--id", given)
+        name = self._named(self.words.id, given)
         if self.fields[name].type not in ID_TYPES:
             if (
                 self.inferred_fields[name].fitting_counts["string"]
@@ -173,7 +185,7 @@ class IdAndTimeChooser:
             ):
                 raise ValueError(
                     expected_message(
-                        f"--id {given}", self.fields[name].type, "a field of integers or strings"
+                        self.words.id.format(given), self.fields[name].type, "a field of integers or strings"
                     )
                 )
             self.fields[name] = replace(self.fields[name], type="string", unit="")
@@ -245,12 +257,12 @@ class IdAndTimeChooser:
     def _no_time(self) -> str:
         wanted = (
             "no event time: no field is ISO 8601 text, or a number of s, ms, us or ns since the epoch, in 9 of 10 records; "
-            "name the field with --time NAME"
+            f"name the field with {self.words.time.format('NAME')}"
         )
         for name, one in self.inferred_fields.items():
             numbers = one.fitting_counts["decimal"]
             if numbers and self._covers(numbers) and STEP_UNITS.keys() & set(split_name(one.path[-1])):
-                steps = f"--time {name} reads the numbers in {name} as steps since 1970"
+                steps = f"{self.words.time.format(name)} reads the numbers in {name} as steps since 1970"
                 wanted += f'; {steps}, of an hour with unit = "h" in the schema'
                 break
         for name, one in self.inferred_fields.items():
@@ -260,17 +272,17 @@ class IdAndTimeChooser:
                 unit = max(INFERRED_UNITS, key=one.fitting_counts.__getitem__)
                 times = f"{one.fitting_counts[unit]:,} of {self.record_count:,} are times"
                 value = short_json(one.first_misfits.get(unit, one.example))
-                way = (
-                    f"; {REWRITTEN.format(name='.'.join(one.path), delimiter=json.dumps(self.delimiter))}"
-                    if one.texts
-                    else ""
-                )
-                return f"{wanted}; in {name} {times}, and one value is {value}{way}"
+                return f"{wanted}; in {name} {times}, and one value is {value}{self._way_to_times(one)}"
         return wanted
+
+    def _way_to_times(self, one: InferredField) -> str:
+        if self.words.only_cells and not one.texts:
+            return ""
+        return f"; {self.words.times_of('.'.join(one.path), self.delimiter)}"
 
     def use_as_time_field(self, name_or_path: str) -> str:
         """The field that a user has named as the event time, in the unit of most of its values. Raises ValueError."""
-        name = self._named("--time", name_or_path)
+        name = self._named(self.words.time, name_or_path)
         one = self.inferred_fields[name]
         if self.fields[name].type != "time":
             unit = max(INFERRED_UNITS, key=one.fitting_counts.__getitem__)
@@ -281,7 +293,8 @@ class IdAndTimeChooser:
                 )
             elif not one.fitting_counts[unit]:
                 allowed = f"times, such as {TEXTS['iso']}, or numbers of s, ms, us or ns"
-                raise ValueError(expected_message(f"--time {name_or_path}", one.example, allowed))
+                said = expected_message(self.words.time.format(name_or_path), one.example, allowed)
+                raise ValueError(said + self._way_to_times(one))
             else:
                 self.doubts[name] += [NO_ZONE] * (unit == "utc") + one.mismatch_doubts(unit)
             self.fields[name] = replace(self.fields[name], type="time", unit=unit)
@@ -299,12 +312,12 @@ class IdAndTimeChooser:
                 0, f"this is the {role}, but {missing:,} records lack it and will be dead letters"
             )
 
-    def _named(self, option: str, given: str) -> str:
-        """The field of a name or path."""
+    def _named(self, role: str, given: str) -> str:
+        """The field of a name or path; `role`: as the words have it."""
         for name, each in self.fields.items():
             if given in (name, ".".join(each.record_path)):
                 return name
-        raise ValueError(f"{option}: {unknown_name_message('field', given, self.fields)}")
+        raise ValueError(f"{role.format(given)}: {unknown_name_message('field', given, self.fields)}")
 
 
 def _all_different(rows: Iterable[tuple]) -> bool:

@@ -30,6 +30,7 @@ from lab.sources.inferredfields import (
     infer_type_and_unit,
     split_name,
 )
+from lab.sources.inferwords import PYTHON, InferWords
 from lab.sources.order import TimeOrder
 from lab.sources.sampledrecords import SampledRecords, read_sample, sampled_values
 
@@ -101,15 +102,17 @@ def infer(
     *,
     texts: bool = False,
     format: str = "JSON lines",
-    id: Sequence[str] = (),
+    id: str | Sequence[str] = (),
     time: str = "",
     zone: str = "",
     styles: Mapping[str, ColumnStyle] = {},
     delimiter: str = ",",
+    words: InferWords = PYTHON,
 ) -> SchemaProposal:
     """Proposes a schema for JSON lines, or the rows of a DataFrame or a list of dicts, from the first 50,000. Raises ValueError if none is a record.
-    `texts`: all values are texts, as the cells of CSV are; `styles`: how its columns are written, by name; `delimiter`: what divides them; `id`, `time`: the fields of
-    the id and of the event time, by name or path; `zone`: of the clocks that times without a zone are on.
+    `texts`: all values are texts, as the cells of CSV are; `styles`: how its columns are written, by name; `delimiter`: what divides them; `id`, `time`: the field or fields of
+    the id and that of the event time, by name or path; `zone`: of the clocks that times without a zone are on; `words`: in which messages
+    say how to name them.
     """
     if zone:
         check_zone(zone)
@@ -120,15 +123,7 @@ def infer(
         raise ValueError(_no_records(read))
     proposal = SchemaProposal(re.sub(r"[^\w.-]+", "_", name) or "events", records, format, read.tombstones)
     whole = proposal.doubts.setdefault("", _doubts_about_records(read))
-    typed: list[tuple[InferredField, str, str, list[str]]] = []
-    for one in _worth_a_field(found, whole):
-        type, unit, doubts = infer_type_and_unit(one)
-        if not type:
-            whole.append(f"{'.'.join(one.path)} is left out: {doubts[0]}")
-            continue
-        style = styles.get(one.path[0]) or ColumnStyle()
-        unit = unit or _unit_of(one, type, found, doubts) or (style.currency if type != "string" else "")
-        typed.append((one, type, unit, [*style.doubts, *doubts]))
+    typed = _typed(found, whole, styles)
     names = _names([one.path for one, *_ in typed], read.event_path or ())
     fields = {names[one.path]: _field(names[one.path], one, type, unit) for one, type, unit, _ in typed}
     for one, *_, doubts in typed:
@@ -137,10 +132,18 @@ def infer(
     by_name = {names[one.path]: one for one, *_ in typed}
     proposal.found = by_name
     chooser = IdAndTimeChooser(
-        by_name, fields, records, proposal.doubts, lambda paths: sampled_values(lines, paths), delimiter
+        by_name,
+        fields,
+        records,
+        proposal.doubts,
+        lambda paths: sampled_values(lines, paths),
+        words,
+        delimiter,
     )
     proposal.id_fields = (
-        chooser.resolve_id_fields(id) if id else chooser.choose_id_fields(name, read.event_path or ())
+        chooser.resolve_id_fields([id] if isinstance(id, str) else id)
+        if id
+        else chooser.choose_id_fields(name, read.event_path or ())
     )
     proposal.time_field = (
         chooser.use_as_time_field(time)
@@ -149,15 +152,31 @@ def infer(
     )
     if read.event_path:
         at = fields[proposal.time_field].record_path if proposal.time_field else ()
-        whole += read.envelope_doubts(at)
+        whole += read.envelope_doubts(at, words)
     proposal.missing = chooser.missing
     if zone:
         _use_zone(zone, fields, proposal)
     if proposal.time_field:
-        _doubt_times(fields[proposal.time_field], proposal, lines)
+        _doubt_times(fields[proposal.time_field], proposal, lines, words)
     first = {role: fields[role] for role in (*proposal.id_fields, proposal.time_field) if role}
     proposal.fields = tuple((first | fields).values())
     return proposal
+
+
+def _typed(
+    found: dict[Path, InferredField], whole: list[str], styles: Mapping[str, ColumnStyle]
+) -> list[tuple[InferredField, str, str, list[str]]]:
+    """Each field with its type, unit and doubts; why others are left out is added to the doubts about the `whole`."""
+    typed = []
+    for one in _worth_a_field(found, whole):
+        type, unit, doubts = infer_type_and_unit(one)
+        if not type:
+            whole.append(f"{'.'.join(one.path)} is left out: {doubts[0]}")
+            continue
+        style = styles.get(one.path[0]) or ColumnStyle()
+        unit = unit or _unit_of(one, type, found, doubts) or (style.currency if type != "string" else "")
+        typed.append((one, type, unit, [*style.doubts, *doubts]))
+    return typed
 
 
 def _lines_of(events: Any) -> Any:
@@ -200,7 +219,7 @@ def _use_zone(zone: str, fields: dict[str, Field], proposal: SchemaProposal) -> 
             proposal.doubts[name] = [doubt for doubt in proposal.doubts[name] if doubt != NO_ZONE]
 
 
-def _doubt_times(time: Field, proposal: SchemaProposal, lines: Any) -> None:
+def _doubt_times(time: Field, proposal: SchemaProposal, lines: Any, words: InferWords) -> None:
     """Counts the event times that clocks show twice or never, and doubts their order."""
     (values,) = sampled_values(lines, [time.record_path])
     shown = [ms for value in values if (ms := time_ms(value, time.unit)) is not None]
@@ -219,8 +238,7 @@ def _doubt_times(time: Field, proposal: SchemaProposal, lines: Any) -> None:
             )
     if problem := TimeOrder().add_all(shown).problem():
         doubts.append(
-            f"{problem}: rules need the order of time, so sort by {time.name} first, or use the option --sort of "
-            "the commands that read the file"
+            f"{problem}: rules need the order of time, so sort by {time.name} first, {words.sort.format(time.name)}"
         )
 
 

@@ -16,6 +16,7 @@ from lab.model.jsontext import (
 )
 from lab.model.schema import NO_EVENT
 from lab.sources.inferredfields import InferredField, Path, collect_values
+from lab.sources.inferwords import InferWords
 
 SAMPLE, NO_VALUE = 50_000, b"null"  # records, and one without a value as `TopicSource` gives it
 
@@ -39,7 +40,7 @@ class SampledRecords:
         count = self.tombstone_count
         return f"{count:,} tombstone{'s' * (count > 1)}" if count else ""
 
-    def envelope_doubts(self, time_path: Path) -> list[str]:
+    def envelope_doubts(self, time_path: Path, words: InferWords) -> list[str]:
         """What an envelope makes of its events, whose times are at that path."""
         doubts = []
         if self.event_path:
@@ -51,7 +52,7 @@ class SampledRecords:
             doubts.append(
                 f'{deletes}. With taken_back = "op = d", a delete and an update take back the row before'
                 if own
-                else f"{deletes}. They could take back the row before if the event time were one of the row's own fields: --time NAME"
+                else f"{deletes}. They could take back the row before if the event time were one of the row's own fields: {words.time.format('NAME')}"
             )
         if self.has_packed_decimals:
             doubts.append(

@@ -102,13 +102,18 @@ def arrow_table(table: Any, schema: Schema | None = None) -> pa.Table:
     try:
         if library == "pyspark":
             found = table.select([f"`{name.replace('`', '``')}`" for name in names]).toArrow()
-        elif hasattr(table, "to_table"):  # a dataset
+        elif library == "pyarrow" and hasattr(table, "to_table"):  # a dataset
             found = table.to_table(columns=names)
         elif library == "pandas":
             found = _of_pandas(table, wanted)
         else:
             found = pa.table(table)
-    except (pa.ArrowException, OverflowError) as error:
+    except OverflowError:
+        raise ValueError(
+            f"column {_too_large(table)} has an integer of more than 64 bits, which no field can have; "
+            "expected a text (column.astype(str)); or leave the column out"
+        ) from None
+    except pa.ArrowException as error:
         raise ValueError(_mixed_types(error)) from None
     except (TypeError, AttributeError) as error:
         raise TypeError(f"a {type(table).__name__}, expected {TAKEN} ({error})") from None
@@ -276,6 +281,18 @@ def _way_of_refused(kind: pa.DataType) -> str:
     inner = [kind.field(number).type for number in range(kind.num_fields)]
     ways = [WAYS.get(re.split(r"[\[<]", str(kind))[0], ""), *map(_way_of_refused, inner)]
     return next(filter(None, ways), "")
+
+
+def _too_large(table: Any) -> str:
+    """The first column of a pandas DataFrame with an integer that Arrow cannot hold."""
+    for name in table.columns:
+        try:
+            pa.array(table[name], from_pandas=True)
+        except OverflowError:
+            return str(name)
+        except pa.ArrowException:
+            pass  # another column's fault is told first
+    return "index"
 
 
 def _mixed_types(error: Exception) -> str:

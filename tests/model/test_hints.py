@@ -211,3 +211,17 @@ def test_reference_and_engine_give_the_same_hint_with_the_acceptance():
 def test_a_filter_that_no_event_passes_is_said():
     hint = hinted("COUNT", ">", 5, filter="country = KR and amount > 5 and country = CN")
     assert hint.startswith("country never has two values at once, so no event passes the filter")
+
+
+@pytest.mark.parametrize(
+    ("tail", "is_said"),
+    [
+        ("action = d) over 1 h = 2, when action = d", True),
+        ("action = d or action = e) over 1 h = 2, when action = d and amount > 5", True),
+        ("action = d) over 1 h = 2, when action = c", False),
+        ("action = d) over 1 h without the current event = 2, when action = d", False),
+    ],
+)
+def test_a_sequence_that_the_event_that_may_alert_clears_is_said(tail, is_said):
+    rule = parse_message(f"1: SEQUENCE(action = a, action = b without {tail}", LOGINS).rule
+    assert any("clears the steps" in hint for hint in condition_hints(rule, LOGINS)) == is_said

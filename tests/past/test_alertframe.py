@@ -346,6 +346,54 @@ def test_a_text_that_no_row_has_is_told(made):
         assert not len(alerts(rows, 'COUNT(events where country = "De") over 1 h > 0', LOGINS))
 
 
+def frame(**columns) -> pd.DataFrame:
+    made = {"id": range(6), "at": pd.date_range("2024-05-01", periods=6, tz="UTC"), "card": "a", "amt": 1.5}
+    return pd.DataFrame(made | columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"amt": list("123456")}, "if its texts are numbers, .*decimal.*column.astype"),
+        ({"at": "01.05.2024 00:00"}, 'name the field with time="NAME".*events."at". = pandas.to_datetime'),
+        ({"amt": [2**70, 1, 1, 1, 1, 1]}, "column amt has an integer of more than 64 bits"),
+        (
+            {"id": [1, 2, None, 4, 5, 6]},
+            'id is null in 1 of 6 records; .*events."id"..astype."Int64".*id="NAME"',
+        ),
+        ({"id": [*"ab", None, *"def"]}, 'id is null in 1 of 6 records; name the id with id="NAME"'),
+    ],
+)
+def test_what_is_refused_names_the_column_and_a_way_in_python(columns, said):
+    with pytest.raises(ValueError, match=said) as refused:
+        alerts(frame(**columns), "SUM(amt) per card over 1 h > 5")
+    assert "--" not in str(refused.value)
+
+
+def test_a_time_that_is_none_is_refused_with_what_makes_it_one():
+    with pytest.raises(ValueError, match='time="at": "01.05.2024 00:00", expected times.*pandas.to_datetime'):
+        lab.infer(frame(at="01.05.2024 00:00"), "events", time="at")
+
+
+def test_one_id_needs_no_list():
+    assert lab.infer(frame(), "events", id="id").id_fields == ("id",)
+
+
+def test_a_replay_says_that_it_assumes_payments():
+    with pytest.raises(BadRule, match="payments are assumed.*settings=lab.Settings"):
+        lab.replay(frame(), ["1: SUM(amt) per card over 1 h > 5"])
+
+
+def test_a_table_of_a_library_with_other_methods_is_read_by_its_stream():
+    class Relation:
+        def to_table(self, name: str) -> None: ...
+
+        def __arrow_c_stream__(self, requested=None):
+            return pa.Table.from_pandas(frame()).__arrow_c_stream__(requested)
+
+    assert not len(alerts(Relation(), "SUM(amt) per card over 1 h > 5"))
+
+
 def test_a_wait_that_lasts_beyond_the_newest_event_ends_the_table_without_an_alert():
     rows = [{"id": number, "at": START + 600_000 * number, "card": "ab"[number % 2]} for number in range(5)]
     found = alerts(pd.DataFrame(rows), "NO(events) per card within 15 min after")

@@ -307,9 +307,9 @@ def test_without_an_id_or_a_time_the_file_has_the_rest_and_says_how_to_name_them
     made = proposal([{"kind": "a", "seen": "1 May"}] * 20)
     text = made.toml()
     assert (
-        "MISSING: no id: no integer or text field is present in every record" in text and "--id NAME" in text
+        "MISSING: no id: no integer or text field is present in every record" in text and 'id="NAME"' in text
     )
-    assert "MISSING: no event time: no field is ISO 8601 text" in text and "--time NAME" in text
+    assert "MISSING: no event time: no field is ISO 8601 text" in text and 'time="NAME"' in text
     assert "[fields.kind]" in text and 'id = ""' in text
     with pytest.raises(ValueError, match="no id: .*; no event time: "):
         made.schema  # noqa: B018
@@ -330,9 +330,9 @@ def test_id_and_time_can_be_named_by_name_or_path():
 @pytest.mark.parametrize(
     ("named", "text"),
     [
-        ({"id": ["nn"]}, '--id: unknown field "nn", did you mean n'),
-        ({"time": "kind"}, '--time kind: "a", expected times, such as 2024-05-01T10:00:00'),
-        ({"id": ["share"]}, "--id share: .*decimal.*, expected a field of integers or strings"),
+        ({"id": ["nn"]}, 'id="nn": unknown field "nn", did you mean n'),
+        ({"time": "kind"}, 'time="kind": "a", expected times, such as 2024-05-01T10:00:00'),
+        ({"id": ["share"]}, 'id="share": .*decimal.*, expected a field of integers or strings'),
     ],
 )
 def test_a_name_that_cannot_be_id_or_time_is_refused(named, text):
