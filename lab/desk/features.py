@@ -14,7 +14,7 @@ def features(events: Any, rules: Any, schema: AnySchema = None, *, bad_rows: str
 
     `events`, `rules`, `schema`, `bad_rows`: as `lab.alerts` takes them, and what comes out is of the same kind. The columns are eventId (of
     several fields `eventId.NAME`), eventTime and the words of each aggregate, such as `SUM(amount) per card over 1 h`. The values are
-    those that the conditions of the rules see, as exact decimals, whatever their limits, `when` and `at most`; null where there is none.
+    those that the conditions of the rules see, as exact decimals (quotients and roots rounded to 6 digits), whatever their limits, `when` and `at most`; null where there is none.
     Without events and without a schema there are no columns of aggregates.
 
     >>> events = [{"id": n, "at": 1714557600000 + n, "card": "a", "amount": 30 * n} for n in range(1, 4)]

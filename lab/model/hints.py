@@ -10,6 +10,7 @@ from math import inf, prod
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.formatting import plain_text, short_json
+from lab.model.jsontext import DECIMAL_TEXT
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.when import AllOf, AnyOf, Comparison, FieldValues, OtherField, When, required_values
@@ -137,13 +138,21 @@ def _of_cleared_steps(rule: Rule) -> Iterator[str]:
 
 
 def _of_fields(condition: When | None, schema: Schema) -> Iterator[str]:
-    """Hints about two text fields that must be equal: who writes this often means a text."""
+    """Hints about two text fields that must be equal, and about texts compared with numbers: who writes this often means another thing."""
     match condition:
         case AllOf(parts) | AnyOf(parts):
             for part in parts:
                 yield from _of_fields(part, schema)
         case Comparison(name, "=", OtherField(other)) if schema.field(name).type == "string":
             yield f'{name} = {other} compares two fields of the event: for the text write {name} = "{other}"'
+        case Comparison(name, "<" | "<=" | ">" | ">=" as sign, str(text)) if (
+            schema.field(name).type == "string"
+        ):
+            if DECIMAL_TEXT.fullmatch(text):
+                yield (
+                    f'{name} {sign} {text} compares texts by their characters, so "10" is less than "9": for numbers, {name} needs a numeric '
+                    "type in the schema"
+                )
 
 
 def _of_required(pairs: FieldValues, so: str) -> Iterator[str]:

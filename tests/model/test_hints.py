@@ -225,3 +225,9 @@ def test_a_filter_that_no_event_passes_is_said():
 def test_a_sequence_that_the_event_that_may_alert_clears_is_said(tail, is_said):
     rule = parse_message(f"1: SEQUENCE(action = a, action = b without {tail}", LOGINS).rule
     assert any("clears the steps" in hint for hint in condition_hints(rule, LOGINS)) == is_said
+
+
+def test_a_text_compared_with_a_number_is_said():
+    rule = parse_message("1: COUNT(events where country > 5) over 1 h > 3, when ip < b", LOGINS).rule
+    (hint,) = condition_hints(rule, LOGINS)
+    assert hint.startswith('country > 5 compares texts by their characters, so "10" is less than "9"')
