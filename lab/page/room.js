@@ -170,9 +170,10 @@ function drawRate(report) {
 
 // -- tables -----------------------------------------------------------------------------------------------------------
 
-const rateModel = new Model({ label: "", texts: RATES.map(number), position: RATES.indexOf(200), text: "200", disabled: false }, ({ position }) => {
-  rateModel.values.position = position;
-  rateModel.set("text", number(RATES[position]));
+const rateModel = new Model({ label: "", texts: RATES.map(number), position: RATES.indexOf(200), text: "200", disabled: false }, ({ text, move }) => {
+  const position = RATES.map(number).indexOf(text);
+  Object.assign(rateModel.values, { position, answered: move });
+  rateModel.set("text", text);
   send({ kind: "set", values: {}, rate: RATES[position] });
 });
 const ruleTable = new Model({ columns: [], rows: [], numeric: [3], wide: [2], selected: "", label: "", empty: "", steady: false });

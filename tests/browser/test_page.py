@@ -14,6 +14,7 @@ from lab.page.reader import described
 from lab.stream.simulate import payments, to_json
 from tests.browser.access import findings
 from tests.browser.test_page_engine import reference_of
+from tests.waiting import wait_until
 from tools.bench.page import served, usable_after
 
 pytestmark = pytest.mark.browser
@@ -340,3 +341,16 @@ def test_what_an_alert_carries_is_in_the_list_beside_its_window_and_in_the_file(
     assert json.loads(row["labels"]) == {"desk": "2, left", "team": "fraud"}
     assert json.loads(row["event fields"]) == {"amount": "4.50", "note": None, "number": most}
     assert [each["aggregate"] for each in json.loads(row["conditions"])] == ["13.50", "3"]
+
+
+def test_the_slider_sets_the_rate_of_the_stream_which_it_still_has_after_a_file(opened, tmp_path):
+    slider, own = opened.locator("input[type=range]"), tmp_path / "own.csv"
+    own.write_text("id,at\n" + "\n".join(f"{n},2024-05-01 10:00:{n:02}" for n in range(1, 50)))
+    slider.press("End")
+    wait_until(lambda: opened.evaluate("room.report?.perSecond > 1000"))
+    opened.set_input_files("#file", own)
+    opened.click("text=Play them")
+    opened.wait_for_selector("text=is played: 49 records")
+    opened.click("#back")
+    wait_until(lambda: opened.evaluate("!room.source.file && room.report?.perSecond > 1000"))
+    assert slider.get_attribute("aria-valuetext") == "5,000"
