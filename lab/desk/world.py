@@ -43,16 +43,17 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import MAX_TIME, Schema
 from lab.model.times import now_ms
 from lab.model.when import filter_text
-from lab.past.alertframe import AnySchema, with_schema
+from lab.past.alertframe import AnySchema, warn_of_fields, with_schema
 from lab.past.backtest import COMPILED, Past
 from lab.past.badrows import bad_rows_of, check_bad_rows, tell_bad_rows
+from lab.past.eventwarnings import event_warnings
 from lab.past.overlap import Overlap, overlap_of
 from lab.past.pastevents import lines_of
 from lab.past.replay import Replayed, check_rules, replay
 from lab.past.routehistory import RouteHistory
 from lab.past.rulemessages import rule_messages, warn_of_hints
 from lab.past.typologies import LabelledPast
-from lab.sources.order import order_problem, rows_advice
+from lab.sources.order import rows_advice
 from lab.sources.sources import EventSource
 from lab.stream.typologies import LabelledEvent
 
@@ -101,19 +102,24 @@ class World:
         source, known = with_schema(events, schema or (settings.schema if settings else None))
         if known is None:
             raise NoEvents("there are no events, and so no schema can be proposed: schema=…")
+        proposed = source
         if source.record_format:
             known = replace(known, records=source.record_format)
             source = source.for_schema(known)
         messages = rule_messages(rules, known)
-        check_rules(messages, known)
+        in_force = check_rules(messages, known).sorted()
         self._begin(
             replace(settings or Settings(known), schema=known),
             lambda: ((0, line, source.place(n)) for n, line in enumerate(source)),
         )
         self._typed = source.typed
         late_ms = self.settings.max_out_of_orderness_ms
-        if not isinstance(events, EventSource) and (problem := order_problem(source, known, late_ms)):
-            warnings.warn(rows_advice(problem, known), stacklevel=2)
+        if not isinstance(events, EventSource):
+            warn_of_fields(proposed, in_force)
+            for warning in event_warnings(
+                source, in_force, known, rows_advice, late_ms=late_ms, missing_paths=False
+            ):
+                warnings.warn(warning, stacklevel=2)
         engine, of_file = "local" if COMPILED else "reference", self.settings
         self._replay = lambda rules: replay(source, rules, engine=engine, settings=of_file)
         self._take_rules(messages)
@@ -226,7 +232,7 @@ class World:
         raise NotFound(say("No alert has the id {id} here. {reason}", id=alert_id, reason=reason))
 
     def why_not(self, event: Any, rule_id: int, event_time: int | None = None) -> Verdict:
-        """The first thing that was false of a rule at an event, or the alert. `event`: its id, or its record.
+        """The first thing that was false of a rule at an event, or the alert. `event`: its id, or its record, also as a row of a DataFrame.
 
         `event_time`: which event is meant if several have the id. Of several records of an event, the last is meant; if that is a
         duplicate, the verdict also tells of the one that was evaluated. Raises NotFound.
@@ -477,6 +483,7 @@ class World:
         return int(text) if self.schema.has_numeric_id else text
 
     def _id_and_time(self, event: Any, time: int | None) -> tuple[Id, int | None]:
+        event = _without_index(event)
         if isinstance(event, dict | bytes) or isinstance(event, str) and event.lstrip().startswith("{"):
             last = list(self._events_of(event))[-1]
             return self.schema.id_of(last), last[self.schema.time_field]
@@ -487,7 +494,7 @@ class World:
 
     def _events_of(self, event: Any) -> list[dict[str, Any]]:
         """The events of a record that is given as a dict or a line. Its texts may be those of the world's file. Raises BadRecord."""
-        record = event
+        record = event = _without_index(event)
         if not isinstance(event, dict):
             with suppress(ValueError, TypeError, RecursionError):  # the schema says what is wrong with it
                 record = json.loads(event, parse_float=Decimal)
@@ -513,6 +520,15 @@ class World:
     def _dead_letter(self, rule_id: int, reason: str, place: str, event_id: Id | None) -> Verdict:
         said = say("The record is a dead letter: {reason}", reason=f"{place}: {reason}" if place else reason)
         return Verdict("deadLetter", said, rule_id, None, {}, event_id, None)
+
+
+def _without_index(event: Any) -> Any:
+    """A row of a pandas DataFrame as a dict, and anything else as it is."""
+    return (
+        event.to_dict()
+        if type(event).__module__.startswith("pandas.") and hasattr(event, "to_dict")
+        else event
+    )
 
 
 NO_ALERT = (

@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from random import Random
 
+import pandas
 import pytest
 
 from lab.desk.world import World
@@ -95,3 +96,15 @@ def test_a_shorter_window_is_named_by_the_round_one_that_it_must_be_below():
     verdict = World(events, "1: SUM(paymentAmount) per payeeId over 1 h > 50", PAYMENTS).why_not(1, 1)
     (change,) = [each for each in verdict.changes if each.what == "window"]
     assert change.text() == "condition 1: a window below 10 min instead of 1 h"
+
+
+def test_a_row_of_a_frame_is_an_event_and_a_world_warns_as_alerts_do():
+    times = pandas.date_range("2024-05-01", periods=4, freq="1min", tz="UTC")
+    frame = pandas.DataFrame({"id": range(4), "at": times, "card": "a", "amount": list("1234")})
+    with pytest.warns(UserWarning) as warned:
+        world = World(frame, 'SUM(amount where card != "A") per card over 1 h > 8')
+    said = " ".join(str(warning.message) for warning in warned)
+    assert "doubts about amount, which rules name: text in 4 records" in said
+    assert 'no event has card "A"; the values are a' in said
+    assert world.why_not(frame.iloc[3], 1) == world.why_not(3, 1)
+    assert world.would(frame.iloc[3])[0].outcome == "duplicate"
