@@ -32,7 +32,7 @@ from lab.desk.verdict import Verdict
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import Logs
 from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import Condition
+from lab.model.aggregation import Aggregation, Condition
 from lab.model.alerts import Alert, AlertTable, event_id_text, parse_alert_line
 from lab.model.deadletters import SHOWN
 from lab.model.field import Id
@@ -48,7 +48,7 @@ from lab.past.backtest import COMPILED, Past
 from lab.past.badrows import bad_rows_of, check_bad_rows, tell_bad_rows
 from lab.past.eventwarnings import event_warnings
 from lab.past.overlap import Overlap, overlap_of
-from lab.past.pastevents import lines_of
+from lab.past.pastevents import PastEvents, lines_of
 from lab.past.replay import Replayed, check_rules, replay
 from lab.past.routehistory import RouteHistory
 from lab.past.rulemessages import rule_messages, warn_of_hints
@@ -59,6 +59,8 @@ from lab.stream.typologies import LabelledEvent
 
 Records = Callable[[], Iterable[tuple[int, bytes]]]
 AT_ONCE = 50_000  # lines
+LOWEST_LIMIT = Decimal(1 - 10**24)  # of a condition
+LONG_DIGITS = 19
 LABELS = "labels"  # the typology of events that are labelled by others
 
 
@@ -450,7 +452,7 @@ class World:
         for alert in replayed.alerts:
             at = {"eventId": alert.event_id, "eventTime": alert.event_time}
             row = rows.setdefault(tuple(at.values()), at | dict.fromkeys(names.values()))
-            row[names[alert.rule_id]] = alert.conditions[0].aggregate
+            row[names[alert.rule_id]] = alert.aggregate
         return sorted(rows.values(), key=lambda row: row["eventTime"])
 
     def rules_of_features(self) -> dict[str, Rule]:
@@ -461,8 +463,9 @@ class World:
             per = where + (f" per {', '.join(rule.keys)}" if rule.keys else "")
             for each in () if rule.absence else rule.aggregations:
                 of = replace(each, function=AGGREGATES[each.function].instead) if each.resets else each
-                always = tuple(Condition(of, operator, Decimal(0)) for operator in ("GREATER_EQUAL", "LESS"))
-                new = Rule(len(found) + 1, "ACTIVE", rule.keys, rule.filter, always, "or")
+                always = conditions_that_hold(of, self.past)
+                joined_by = "or" if len(always) > 1 else None
+                new = Rule(len(found) + 1, "ACTIVE", rule.keys, rule.filter, always, joined_by)
                 found.setdefault(of.describe(per), new)
         return found
 
@@ -541,6 +544,21 @@ NO_VERSION = (
     "The control log has no version {version} of rule {id} that was in force when event {event} came. "
     "If its topic is compacted, it keeps only the newest version of a rule."
 )
+
+
+def conditions_that_hold(of: Aggregation, past: PastEvents) -> tuple[Condition, ...]:
+    """Conditions of which one holds wherever an aggregate has a value at past events; one alone where that says the same.
+
+    Alerts of one condition are written many at a time. It says the same if its limit is below all values, and each event counts.
+    """
+    field = past.schema.field(of.field) if of.field else None
+    digits = 0 if field is None else field.precision - field.scale if field.is_decimal else LONG_DIGITS
+    is_below = 10**digits * (past.arrived + 1) <= -LOWEST_LIMIT  # of a sum of all, or the difference of two
+    alone = Condition(of, "GREATER_EQUAL", LOWEST_LIMIT)
+    is_plain = Rule(0, "ACTIVE", (), None, (alone,)).is_plain
+    if is_plain and is_below and not any(map(past.has_null, of.needed_names)):
+        return (alone,)
+    return tuple(Condition(of, operator, Decimal(0)) for operator in ("GREATER_EQUAL", "LESS"))
 
 
 def _as_it_is(record: dict[str, Any]) -> dict[str, Any]:

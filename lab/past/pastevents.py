@@ -66,6 +66,10 @@ class PastEvents(EventsInMemory):
         }
         return [(name, value, frequent[name]) for name, value in missing]
 
+    def has_null(self, name: str) -> bool:
+        """Whether a field is null in any of the events in memory."""
+        return bool(len(self)) and None in self._newest_values(name, len(self))
+
     @abstractmethod
     def _occurs(self, name: str, value: Any) -> bool:
         """Whether a field has a value in any of the events in memory, as a filter sees it."""

@@ -249,7 +249,7 @@ def features(log: Log) -> int:
     by_id = {rule.rule_id: name for name, rule in names.items()}
     for alert in reference.alerts:
         row = expected.setdefault((alert.event_id, alert.event_time), dict.fromkeys(names))
-        row[by_id[alert.rule_id]] = alert.conditions[0].aggregate
+        row[by_id[alert.rule_id]] = alert.aggregate
     times_told = Counter((alert.rule_id, alert.event_id, alert.event_time) for alert in reference.alerts)
     shared = {(event_id, time) for (_, event_id, time), count in times_told.items() if count > 1}
     for row in of_file.features():

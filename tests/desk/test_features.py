@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from decimal import Decimal
 from random import Random
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from lab.cli.main import main
 from lab.desk import world as worlds
 from lab.desk.features import features
-from lab.desk.world import World
+from lab.desk.world import World, conditions_that_hold
 from lab.engine.checkpoint.settings import Settings
-from lab.model.schema import LOGINS
+from lab.model.field import Field
+from lab.model.messages import parse_message
+from lab.model.operators import RELATIONS
+from lab.model.schema import LOGINS, Schema
 from lab.past.alertframe import alerts
 from lab.past.badrows import BadRows
 from lab.sources.infer import infer
@@ -137,3 +141,36 @@ def test_features_of_no_events_are_an_empty_table():
     assert none.dtypes.to_dict() == whole.dtypes.to_dict() and not len(none)
     without_schema = features(frame[:0], rule)
     assert list(without_schema.columns) == ["eventId", "eventTime"] and not len(without_schema)
+
+
+def test_a_feature_has_every_value_that_its_aggregate_can_have():
+    """One condition that always holds is written fast, and no limit is below all sums of very large integers."""
+    least, start = -(2**63), 1_714_557_600_000
+    rows = [{"id": n, "at": start + n, "n": least, "x": "-9999999999999999.99"} for n in range(30)]
+    own = Schema(
+        "own",
+        (*infer(rows, "own").schema.fields[:2], Field("n", "long"), Field("x", "decimal(18,2)")),
+        ("id",),
+        "at",
+    )
+    names = {
+        f"{of}(n) over 1 h": f"{of}(n) over 1 h > 0"
+        for of in ("SUM", "AVG", "MIN", "VARIANCE", "CHANGE", "STDDEV")
+    }
+    names |= {f"{of}(x) over 1 h": f"{of}(x) over 1 h > 0" for of in ("SUM", "CHANGE")}
+    names |= {"COUNT(events) over 1 h": "COUNT(events) over 1 h > 9", "VALUE(n)": "VALUE(n) > 0"}
+    world = World(rows, [*names.values()], own)
+    assert {*map(len, (rule.conditions for rule in world.rules_of_features().values()))} == {1}
+    last = world.features()[-1]
+    assert last["SUM(n) over 1 h"] == 30 * least and last["SUM(x) over 1 h"] == 30 * Decimal(
+        "-9999999999999999.99"
+    )
+    for of, enough in (("n", 10**5), ("x", 10**8)):
+        aggregation = parse_message(f"1: SUM({of}) over 1 h > 0", own).rule.aggregation
+        for events in (enough - 1, enough - 2):
+            world.past.arrived = events
+            conditions = conditions_that_hold(aggregation, world.past)
+            lowest = events * rows[0][of] if of == "n" else events * Decimal(rows[0][of])
+            assert len(conditions) == 1 + (events == enough - 1)
+            for value in (lowest, 0, -lowest):
+                assert any(RELATIONS[each.symbol](value, each.limit) for each in conditions)
