@@ -166,7 +166,7 @@ SHAPES = {
         zone="Europe/Berlin",
     ),
     "steps without a word": Shape(
-        csv(["1", "2"], name="step", at=["x", "y"]), {"step": "long"}, {}, "--time step reads the numbers in step"
+        csv(["1", "2"], name="step", at=["x", "y"]), {"step": "long"}, {}, 'time="step" reads the numbers in step'
     ),
     "steps": Shape(
         csv(["0", "744"], name="step", at=["x", "y"]),
