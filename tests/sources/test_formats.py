@@ -27,6 +27,7 @@ from lab.past.backtest import Past
 from lab.past.replay import replay
 from lab.sources import csvrows, jsonfile
 from lab.sources.infer import infer
+from lab.sources.inferwords import COMMAND
 from lab.sources.jsonfile import JsonReader, JsonValues, detect_json_layout
 from lab.sources.parquet import ParquetTable
 from lab.sources.records import UnreadableFile
@@ -156,7 +157,7 @@ def test_the_way_for_days_with_slashes_works_on_the_file_itself(tmp_path):
         tmp_path, "id;booked at;card;amt\n1;01/02/2024 10:00;a;1,5\n2;03/02/2024 11:00;a;12,25\n", "slash.csv"
     )
     source = Source(path)
-    (missing,) = infer(source, "x", texts=True, delimiter=source.delimiter).missing
+    (missing,) = infer(source, "x", texts=True, delimiter=source.delimiter, words=COMMAND).missing
     command = missing.partition(".venv/bin/python ")[2].rpartition(" FILE")[0]
     subprocess.run(f"{shlex.quote(sys.executable)} {command} slash.csv", shell=True, check=True, cwd=tmp_path)
     again = Source(tmp_path / "events.csv")
