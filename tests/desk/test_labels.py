@@ -243,6 +243,6 @@ def test_a_vector_of_yes_and_no_is_refused_with_what_to_write(world):
         for given in (labels, list(labels.items())):
             found = world.scores(given)
             assert found.held_out["all"] == expected.held_out["all"] and found.earlier["all"].cases == 2
-    cases = {"T1": 0, "T4": 1, "T7": 2, "T8": 2}  # numbers of cases, such as those of `ngroup`
+    cases = {"T1": 0, "T4": 1, "T7": 2, "T8": 2}  # numbers of cases, as pandas numbers groups
     found = world.scores(cases)
     assert found.earlier["all"].cases == 2 and found.held_out["all"].cases == 1
