@@ -139,7 +139,7 @@ def test_the_table_of_the_documentation_is_made_of_the_operators():
 
 
 def test_no_other_code_names_an_operator_of_texts():
-    """But for examples of conditions in a grammar, a refusal and a hint."""
+    """But for examples of conditions in a grammar, refusals and a hint."""
     root = Path(lab.__file__).parent
     naming = {path.name for path in root.rglob("*.py") if "startsWith" in path.read_text()}
-    assert naming == {"operators.py", "examples.py", "hints.py", "whenreader.py"}
+    assert naming == {"operators.py", "examples.py", "hints.py", "patterns.py", "whenreader.py"}
