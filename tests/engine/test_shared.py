@@ -64,6 +64,23 @@ def test_folders_of_engines_that_were_killed_are_swept_and_held_ones_stay():
         shared.shutil.rmtree(folders[0], ignore_errors=True)
 
 
+def test_a_folder_that_goes_while_an_engine_looks_at_it_stops_no_start(parents, monkeypatch):
+    """As two engines on a machine do, one of which ends while the other starts."""
+    (parents / "shm").mkdir()
+    folder(parents, "ends").mkdir(mode=0o700)
+    glob = Path.glob
+
+    def gone(path, pattern):
+        if path.name.endswith("ends"):
+            path.rmdir()
+            os.listdir(path)
+        yield from glob(path, pattern)
+
+    monkeypatch.setattr(Path, "glob", gone)
+    assert shared.private_folder("starts").is_dir()
+    shared.shutil.rmtree(shared.private_folder("starts"))
+
+
 def test_a_folder_whose_maker_was_killed_half_way_is_swept_when_it_is_old(parents):
     with patch.object(Path, "rename", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         shared.private_folder("killed")

@@ -144,10 +144,11 @@ def _let_go(folder: Path) -> None:
 
 def _is_kept(folder: Path) -> bool:
     """Whether a start of the engine whose checkpoint a file KEPT names may still take over what is in the folder."""
-    for kept in folder.glob(f"*/{KEPT}"):
-        with suppress(OSError, ValueError):
-            if _age_s(kept) < KEPT_S and os.path.isdir(kept.read_text()):
-                return True
+    with suppress(FileNotFoundError):  # its engine ends just now
+        for kept in folder.glob(f"*/{KEPT}"):
+            with suppress(OSError, ValueError):
+                if _age_s(kept) < KEPT_S and os.path.isdir(kept.read_text()):
+                    return True
     return False
 
 
