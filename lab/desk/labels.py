@@ -385,9 +385,8 @@ def _ids_with_cases(given: Any, events: int, schema: Schema) -> list[tuple[Any, 
         _refuse_labels_without_ids([of for of, case in pairs if case is None], events, schema)
     labels = [case for _, case in pairs]
     if 0 in labels and all(isinstance(case, int | float) and case in (0, 1) for case in labels):
-        return [
-            (of, bool(case)) for of, case in pairs
-        ]  # 0 is no number of a case: there is at most one other
+        # 0 is no number of a case: there is at most one other
+        return [(of, bool(case)) for of, case in pairs]
     return pairs
 
 

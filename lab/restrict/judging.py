@@ -42,10 +42,8 @@ class Judging:
         self._judge = judge
         self._thread = ThreadPoolExecutor(1, "judge")
         self._waiting, self._asked = deque[_Request](), list[_Request]()
-        self._left_s, self._at = (
-            AT_A_TIME_S,
-            time.monotonic(),
-        )  # how long the service's own thread may judge, as of then
+        # how long the service's own thread may judge, as of then
+        self._left_s, self._at = AT_A_TIME_S, time.monotonic()
 
     async def would(self, questions: Sequence[Any], max_age_ms: int) -> dict[str, Any]:
         """The judge's answers to the questions of a request, with refusals in place of what is no record. Raises TimeoutError."""

@@ -32,7 +32,6 @@ class CutsRead(NamedTuple):
     """What some cuts took of the logs, ready to be evaluated. `cut`: the number of the last one."""
 
     cut: int
-
     settings: Settings
     routed: RoutedEvents
     changes: list[CutRecord]
